@@ -1,0 +1,39 @@
+# Every target does its own set-up (virtual environment, packages) and says what it does.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+
+include $(wildcard make/*.mk)
+
+.PHONY: help
+help: ## Show this help
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml
+	@echo "== Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends python3-venv; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/pip install -q --disable-pip-version-check 'pip>=25.1'
+	@$(BIN)/pip install -q --disable-pip-version-check --group dev -e .
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.installed ## Make the Python environment
+
+.PHONY: lint
+lint: venv ## ruff, mypy strict, pyright strict, codespell
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/codespell
+
+.PHONY: test
+test: lint ## All tests that need no GPU and no cluster
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+.PHONY: run
+run: venv ## Serve this machine's GPUs
+	$(BIN)/gpu-exporter

@@ -1,0 +1,45 @@
+"""The owner of GPU time, and the labels every owner series carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+KINDS = ("pod", "slurm", "container", "unit", "process")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One workload. An empty field does not apply or is not known; all empty is nobody known.
+
+    `workload` is one printable id: `namespace/pod`, `slurm:12345`, `docker:name`, `unit:jupyter.service`,
+    `process:python3`. Where Slurm runs inside Kubernetes both the job and the pod are filled.
+    """
+
+    workload: str = ""
+    kind: str = ""
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+    slurm_job: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label values in the order of OWNER_LABELS."""
+        return (
+            self.workload,
+            self.kind,
+            self.namespace,
+            self.pod,
+            self.container,
+            self.slurm_job,
+            self.user,
+            self.account,
+            self.partition,
+        )
+
+
+OWNER_LABELS = tuple(field.name for field in fields(Owner))
+NOBODY = Owner()

@@ -1,0 +1,69 @@
+"""What attribution says in one pass: who runs each process, and who holds each GPU, also with nothing on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.attribution.owner import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing that can be held: a GPU without MIG, or a MIG instance, with every name an owner may use for it."""
+
+    uuid: str
+    index: int
+    pci_bus_id: str
+    minor: int | None = None
+    parent_uuid: str = ""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    share: float = 1.0
+    """Part of the whole GPU, 0 to 1: 1 but for MIG instances."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceHealth:
+    """How one attribution source fares: `age` is seconds since its last good answer."""
+
+    source: str
+    success: bool
+    age: float
+    conflicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadInfo:
+    """What is told of a workload only on `gpu_workload_info`. Empty fields are not known."""
+
+    slurm_array_job: str = ""
+    slurm_array_task: str = ""
+    slurm_step: str = ""
+    job_name: str = ""
+    qos: str = ""
+    time_limit_seconds: float | None = None
+    start_time: float | None = None
+    """Unix seconds the workload started (the allocation, not the first process)."""
+    pod_uid: str = ""
+    image: str = ""
+    trust: str = "exact"
+    """`exact`, or `low` where only what the user can write (environ) says so."""
+    pod_labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """One pass's answer; never changed once made.
+
+    `holders` maps a target uuid to the owners that hold it, by allocation or by a process on it, without repeats;
+    `weights` gives an owner's part of a target where a source states one (time-slices, shards), else it is even.
+    """
+
+    processes: Mapping[int, Owner] = field(default_factory=dict[int, Owner])
+    holders: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict[str, tuple[Owner, ...]])
+    weights: Mapping[tuple[str, Owner], float] = field(default_factory=dict[tuple[str, Owner], float])
+    cgroups: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """The owner's own cgroup, as a path under the cgroup mount; absent where it shares one with others."""
+    info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
+    health: tuple[SourceHealth, ...] = ()

@@ -1,0 +1,51 @@
+"""Readings of the host side, in base units; None is what this host cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class HostProcess:
+    """One process as /proc shows it. `start_time` is Unix seconds; with `pid` it tells a reused pid apart."""
+
+    pid: int
+    command: str
+    """Short name (comm); never arguments."""
+    user: str
+    start_time: float
+    cpu_seconds: float
+    resident_bytes: int
+    cgroup: str
+    """Raw text of /proc/PID/cgroup."""
+    parent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HostUsage:
+    """Totals of one owner since its cgroup (or its oldest known process) began, and levels now."""
+
+    cpu_seconds: float | None = None
+    cpu_limit_cores: float | None = None
+    resident_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    read_bytes: int | None = None
+    pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By resource (`cpu`, `io`, `memory`): seconds some task was stalled (PSI `some`). Empty without PSI."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSignals:
+    """What one owner's host side did in one pass, as shares of the pass (0 to 1); None: cannot tell."""
+
+    cpu_pressure: float | None = None
+    io_pressure: float | None = None
+    memory_pressure: float | None = None
+    cpu_of_limit: float | None = None
+    """CPU used over its limit (or over the node's cores where there is none)."""
+    hottest_thread: float | None = None
+    """CPU of the busiest single thread: 1.0 is one core full."""
+    blocked_threads: float | None = None
+    """Share of the owner's main processes that sat in D state."""
+    read_bytes_per_second: float | None = None

@@ -1,0 +1,131 @@
+"""Metric families: the one place where everything said of a metric is said, and refused when said wrong."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+R = TypeVar("R")
+
+_NAME = re.compile(r"gpu_[a-z0-9]+(_[a-z0-9]+)*")
+_LABEL = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = frozenset({"job", "instance", "le", "quantile"})
+"""Prometheus's target labels and its own: a family that carries them collides at the scrape."""
+
+
+class Type(str, enum.Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    INFO = "info"
+
+
+class Unit(str, enum.Enum):
+    """Base units only; a collector converts at the moment it reads the driver."""
+
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes_per_second"
+    CELSIUS = "celsius"
+    CORES = "cores"
+    HERTZ = "hertz"
+    JOULES = "joules"
+    RATIO = "ratio"
+    SECONDS = "seconds"
+    WATTS = "watts"
+    NONE = ""
+
+
+class Sample(NamedTuple):
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+DEVICE = ("gpu", "uuid")
+INSTANCE = ("gpu", "uuid", "parent_uuid", "profile", "gi", "ci")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family(Generic[R]):
+    """One metric family and the pure function from a reading to its samples.
+
+    `labels` are the labels `samples` fills; `prefix` are those the pass adds in front of them (the device's).
+    """
+
+    name: str
+    help: str
+    type: Type
+    unit: Unit
+    samples: Callable[[R], Iterable[Sample]]
+    labels: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = DEVICE
+
+    def __post_init__(self) -> None:
+        suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
+        stem = self.name.removesuffix(suffix) if suffix else self.name
+        labels = (*self.prefix, *self.labels)
+        problems = [
+            (not _NAME.fullmatch(self.name), "is not gpu_snake_case"),
+            (not self.name.endswith(suffix), f"is a {self.type.value} and must end in {suffix}"),
+            (
+                self.type is Type.GAUGE and self.name.endswith(("_total", "_info")),
+                "is a gauge and must not say so",
+            ),
+            (
+                bool(self.unit.value) and not stem.endswith(f"_{self.unit.value}"),
+                f"must name {self.unit.value}",
+            ),
+            (not self.help.endswith("."), "needs help that is a sentence"),
+            (not all(map(_LABEL.fullmatch, labels)), "has a malformed label"),
+            (len(set(labels)) != len(labels), "names a label twice"),
+            (bool(_RESERVED.intersection(labels)), "has a label that belongs to Prometheus"),
+        ]
+        for wrong, why in problems:
+            if wrong:
+                raise ValueError(f"metric {self.name!r} {why}")
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        return (*self.prefix, *self.labels)
+
+    def collect(self, reading: R) -> tuple[Sample, ...]:
+        """The samples of `reading`, each checked to have one value per label."""
+        samples = tuple(self.samples(reading))
+        if any(len(sample.labels) != len(self.labels) for sample in samples):
+            raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
+        return samples
+
+
+AnyFamily = Family[Any]
+
+
+def gauge(
+    name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
+) -> Family[R]:
+    """A gauge with one sample per device, absent while `value` is None."""
+    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=_present(value), prefix=prefix)
+
+
+def counter(
+    name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
+) -> Family[R]:
+    """A counter with one sample per device, absent while `value` is None."""
+    return Family(name=name, help=help, type=Type.COUNTER, unit=unit, samples=_present(value), prefix=prefix)
+
+
+def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[R], Iterable[Sample]]:
+    """Samples of a family with one label, from (label value, number) pairs; absent where the number is None."""
+
+    def samples(reading: R) -> Iterable[Sample]:
+        return (Sample(number, (str(key),)) for key, number in mapping(reading) if number is not None)
+
+    return samples
+
+
+def _present(value: Callable[[R], float | None]) -> Callable[[R], Iterable[Sample]]:
+    def samples(reading: R) -> Iterable[Sample]:
+        number = value(reading)
+        return () if number is None else (Sample(number),)
+
+    return samples
