@@ -1,0 +1,150 @@
+"""Every option, declared once: its flag, its environment variable, its YAML key, its default and its help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+class ConfigError(Exception):
+    """One line that names the option or file, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `parse` turns text into the value and raises ValueError saying what was expected."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+    group: str
+
+    @property
+    def environment(self) -> str:
+        return "GPU_EXPORTER_" + re.sub(r"[.-]", "_", self.name).upper()
+
+    @property
+    def switch(self) -> bool:
+        """Whether it is set by `--name` and `--no-name` rather than by a value."""
+        return self.parse is boolean
+
+    @property
+    def flag(self) -> str:
+        return f"--[no-]{self.name}" if self.switch else f"--{self.name}"
+
+
+def text(value: str) -> str:
+    return value
+
+
+def boolean(value: str) -> bool:
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    try:
+        return known[value.strip().lower()]
+    except KeyError:
+        raise ValueError("true or false") from None
+
+
+def duration(value: str) -> float:
+    """Seconds from `500ms`, `10s`, `2m`, `1h`, `7d` or a plain number of seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", value.strip())
+    if not match:
+        raise ValueError("a duration such as 500ms, 10s or 2m")
+    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
+
+
+def positive_duration(value: str) -> float:
+    seconds = duration(value)
+    if seconds <= 0:
+        raise ValueError("a duration above zero")
+    return seconds
+
+
+def natural(value: str) -> int:
+    if not re.fullmatch(r"\d+", value.strip()):
+        raise ValueError("a whole number")
+    return int(value)
+
+
+def number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def names(value: str) -> tuple[str, ...]:
+    return tuple(part for part in re.split(r"[,\s]+", value.strip()) if part)
+
+
+def choice(*known: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value not in known:
+            raise ValueError("one of " + ", ".join(known))
+        return value
+
+    return parse
+
+
+def address(value: str) -> tuple[str, int]:
+    """Host and port from `:9836`, `127.0.0.1:9836` or `[::1]:9836`; an empty host is every address."""
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", value.strip())
+    if not match or int(match[3]) > 65535:  # noqa: PLR2004 - the last TCP port
+        raise ValueError("HOST:PORT, :PORT or [IPV6]:PORT")
+    return match[1] or match[2], int(match[3])
+
+
+def url_path(value: str) -> str:
+    if not re.fullmatch(r"/[\w./-]*", value) or value == "/":
+        raise ValueError("a path that starts with / and is not / itself")
+    return value
+
+
+_MODE = choice("auto", "on", "off")
+_WEB, _PATH, _SAMPLE, _PROCESS, _OWNER, _INPUT, _LOG = (
+    "Web",
+    "Paths",
+    "Sampling",
+    "Processes",
+    "Attribution",
+    "Input",
+    "Logging",
+)
+_POD_RESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+# fmt: off
+STATIC: tuple[Option, ...] = (
+    Option("web.listen-address", ("", 9836), address, "ADDRESS", "Address to serve on.", _WEB),
+    Option("web.telemetry-path", "/metrics", url_path, "PATH", "Path of the metrics.", _WEB),
+    Option("web.config.file", "", text, "FILE", "TLS and basic auth, in the format of Prometheus exporters.", _WEB),
+    Option("web.max-threads", 8, natural, "N", "Threads that answer requests.", _WEB),
+    Option("path.procfs", "/proc", text, "DIR", "Mount of the host's procfs.", _PATH),
+    Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),
+    Option("path.cgroupfs", "/sys/fs/cgroup", text, "DIR", "Mount of the host's cgroups.", _PATH),
+    Option("path.kmsg", "/dev/kmsg", text, "FILE", "Kernel log to read XIDs from, where readable.", _PATH),
+    Option("sample.interval", 1.0, positive_duration, "DURATION", "Time between two passes over the GPUs.", _SAMPLE),
+    Option("sample.deadline", 0.8, positive_duration, "DURATION", "Time one pass waits for the GPUs to answer.", _SAMPLE),
+    Option("sample.stale", 10.0, positive_duration, "DURATION", "Age at which a gauge vanishes.", _SAMPLE),
+    Option("process.limit", 64, natural, "N", "Processes shown per GPU; the rest are summed as pid 'other'.", _PROCESS),
+    Option("process.command-line", False, boolean, "", "Show arguments in `command`, secrets masked; else the short name.", _PROCESS),
+    Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: auto is on where the kubelet's socket is.", _OWNER),
+    Option("attribution.kubernetes.pod-resources-socket", _POD_RESOURCES, text, "PATH", "The kubelet's pod-resources socket.", _OWNER),
+    Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods (names of pods with no allocation, labels).", _OWNER),
+    Option("attribution.kubernetes.pod-labels", (), names, "NAMES", "Pod labels to show on gpu_workload_info, as label_NAME.", _OWNER),
+    Option("attribution.kubernetes.node-name", "", text, "NAME", "This node's name in Kubernetes (default: $NODE_NAME).", _OWNER),
+    Option("attribution.slurm", "auto", _MODE, "MODE", "Slurm jobs: auto is on where slurmd's files or job cgroups are.", _OWNER),
+    Option("attribution.slurm.mapping-dir", "", text, "DIR", "Directory of the prolog's per-GPU job files.", _OWNER),
+    Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
+    Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
+    Option("attribution.retention", 120.0, duration, "DURATION", "Time an ended workload stays on the metrics.", _OWNER),
+    Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress (one JSON file each).", _OWNER),
+    Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
+    Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
+    Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "What to log.", _LOG),
+    Option("log.format", "logfmt", choice("logfmt", "json"), "FORMAT", "How to log.", _LOG),
+)
+# fmt: on

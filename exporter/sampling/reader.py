@@ -1,0 +1,123 @@
+"""One contained read of one GPU: each collector's failure stays where it happened."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from exporter.collector import AnyCollector, Pace, Scope, Tick
+from exporter.driver import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
+from exporter.metric import Sample, Type
+from exporter.sampling.held import Counts, Held, count
+
+log = logging.getLogger(__name__)
+
+_AGAIN_AFTER_UNSUPPORTED = 300.0
+"""Seconds until a collector a device has nothing of is asked again: a driver update may have brought it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """What is kept of one GPU or MIG instance between passes."""
+
+    held: Mapping[str, Held] = field(default_factory=dict[str, Held])
+    tried: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Monotonic seconds at which a collector may be asked again."""
+    counts: Counts = field(default_factory=dict[tuple[str, tuple[str, ...]], Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one collector fared on one GPU (its instances included). `error` is empty on success."""
+
+    collector: str
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRead:
+    """One read of one GPU: the new states by target uuid, the outcomes, and whether the GPU answered."""
+
+    device: Device
+    states: Mapping[str, TargetState]
+    outcomes: tuple[Outcome, ...]
+    answered: bool
+    lost: DriverError | None = None
+
+
+def read_gpu(
+    device: Device, states: Mapping[str, TargetState], collectors: Sequence[AnyCollector], now: float, monotonic: float
+) -> GpuRead:
+    """Read every due collector of a GPU and its MIG instances.
+
+    A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
+    """
+    read: dict[str, TargetState] = {}
+    outcomes: list[Outcome] = []
+    answered = False
+    lost: DriverError | None = None
+    for target in (device, *device.instances):
+        state = states.get(target.uuid, TargetState())
+        for collector in _due(collectors, target, state, monotonic):
+            state, outcome, failure = _attempt(collector, target, state, now, monotonic)
+            outcomes.append(outcome)
+            answered = answered or failure is None
+            if isinstance(failure, DeviceLostError | DriverGoneError):
+                lost = failure
+                break
+        read[target.uuid] = state
+        if lost:
+            break
+    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, lost)
+
+
+def _due(
+    collectors: Iterable[AnyCollector], target: Device, state: TargetState, monotonic: float
+) -> Iterable[AnyCollector]:
+    scope = Scope.GPU if target.mig is None else Scope.INSTANCE
+    return (c for c in collectors if c.scope is scope and monotonic >= state.tried.get(c.name, 0.0))
+
+
+def _attempt(
+    collector: AnyCollector, target: Device, state: TargetState, now: float, monotonic: float
+) -> tuple[TargetState, Outcome, DriverError | None]:
+    started = time.perf_counter()
+    failure: DriverError | None = None
+    error = ""
+    again = monotonic + _period(collector)
+    try:
+        state = _read(collector, target, state, now, monotonic)
+    except UnsupportedError:
+        again = monotonic + max(_AGAIN_AFTER_UNSUPPORTED, _period(collector))
+    except DriverError as caught:
+        failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
+        again = monotonic
+    except Exception as caught:  # one collector's bug must not take the others' data with it
+        failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
+        log.debug("collector %s is broken on %s", collector.name, target.uuid, exc_info=True)
+    state = TargetState(state.held, {**state.tried, collector.name: again}, state.counts)
+    return state, Outcome(collector.name, time.perf_counter() - started, error), failure
+
+
+def _period(collector: AnyCollector) -> float:
+    # A reading is due a little early, so that a pass that starts a moment sooner does not skip a whole interval.
+    return collector.pace.value * 0.95 if collector.pace is not Pace.ONCE else float("inf")
+
+
+def _read(collector: AnyCollector, target: Device, state: TargetState, now: float, monotonic: float) -> TargetState:
+    before = state.held.get(collector.name)
+    tick = Tick(now, monotonic - before.monotonic if before else 0.0)
+    reading = collector.read(target, before.reading if before else None, tick)
+    counts = state.counts
+    samples: list[tuple[Any, tuple[Sample, ...]]] = []
+    for family in collector.families:
+        made = family.collect(reading)
+        if family.type is Type.COUNTER:
+            counts, made = count(counts, family, made)
+        samples.append((family, made))
+    held = Held(collector, reading, now, monotonic, tuple(samples))
+    return TargetState({**state.held, collector.name: held}, state.tried, counts)

@@ -1,0 +1,91 @@
+"""The WSGI application: a path in, the bytes for it out."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from exporter.web.auth import BasicAuth
+
+Headers = list[tuple[str, str]]
+_HTML = "text/html; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
+_GZIP_FROM = 1024
+
+
+class StartResponse(Protocol):
+    def __call__(self, status: str, headers: Headers, exc_info: Any = None, /) -> Callable[[bytes], object]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What each path answers. `metrics` gets the Accept header and gives the content type and the body."""
+
+    metrics: Callable[[str], tuple[str, bytes]]
+    status: Callable[[], str]
+    ready: Callable[[], str]
+    """Empty when ready, else the reason why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: str
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class App:
+    """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
+
+    def __init__(
+        self, pages: Pages, telemetry_path: str, auth: BasicAuth, headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        self._auth = auth
+        self._headers = headers
+        self._routes: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
+            telemetry_path: lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", "")))),
+            "/-/healthy": lambda _: _Answer("200 OK", _TEXT, b"healthy\n"),
+            "/-/ready": lambda _: _ready(pages.ready()),
+            "/": lambda _: _Answer("200 OK", _HTML, pages.status().encode()),
+        }
+
+    def __call__(self, environ: Mapping[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        answer = self._answer(environ)
+        body = answer.body
+        headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *self._headers]
+        if len(body) >= _GZIP_FROM and _accepts_gzip(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
+            body = gzip.compress(body, compresslevel=4, mtime=0)
+            headers.append(("Content-Encoding", "gzip"))
+        headers += [
+            ("Content-Length", str(len(body))),
+            ("Vary", "Accept, Accept-Encoding"),
+            ("Cache-Control", "no-store"),
+        ]
+        start_response(answer.status, headers)
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    def _answer(self, environ: Mapping[str, Any]) -> _Answer:
+        if not self._auth.allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
+            realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
+            return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm)
+        if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+            return _Answer("405 Method Not Allowed", _TEXT, b"only GET and HEAD\n", (("Allow", "GET, HEAD"),))
+        route = self._routes.get(str(environ.get("PATH_INFO", "")))
+        return route(environ) if route else _Answer("404 Not Found", _TEXT, b"not found\n")
+
+
+def _ready(reason: str) -> _Answer:
+    if reason:
+        return _Answer("503 Service Unavailable", _TEXT, f"not ready: {reason}\n".encode())
+    return _Answer("200 OK", _TEXT, b"ready\n")
+
+
+def _accepts_gzip(header: str) -> bool:
+    for part in header.split(","):
+        coding, _, parameters = part.partition(";")
+        if coding.strip().lower() in {"gzip", "*"}:
+            return parameters.replace(" ", "").lower() not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False
