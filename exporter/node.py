@@ -1,0 +1,63 @@
+"""The rest of the node: processes, owners, cgroups, PCI. The simulator stands in for all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+"""VGA and 3D controllers; NVIDIA's audio and USB functions are other classes."""
+
+
+class Node(Protocol):
+    """What a pass asks of the node besides the driver. No method may block."""
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        """The processes as the host shows them; those that have gone are left out."""
+        ...
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        """Who runs each process, and who holds each target; `pids` by target uuid."""
+        ...
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        """What each owner uses of the host, and what its host side did since the last call."""
+        ...
+
+    def pci_gpus(self) -> int | None:
+        """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+def pci_gpus(sysfs: Path) -> int | None:
+    """Count NVIDIA display controllers under /sys/bus/pci/devices; None without that directory."""
+    devices = sysfs / "bus/pci/devices"
+    try:
+        entries = sorted(devices.iterdir())
+    except OSError:
+        return None
+    return sum(_is_gpu(entry) for entry in entries)
+
+
+def _is_gpu(entry: Path) -> bool:
+    try:
+        vendor = (entry / "vendor").read_text().strip()
+        return vendor == _NVIDIA and (entry / "class").read_text().strip().startswith(_DISPLAY_CLASSES)
+    except OSError:
+        return False

@@ -1,0 +1,121 @@
+"""Every GPU this process has seen, each read on its own thread under one deadline per pass."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from exporter.collector import AnyCollector
+from exporter.driver import Device, DriverError
+from exporter.sampling.reader import GpuRead, Outcome, TargetState, read_gpu
+from exporter.sampling.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU between passes. Times are monotonic seconds."""
+
+    device: Device
+    states: Mapping[str, TargetState] = field(default_factory=dict[str, TargetState])
+    present: bool = True
+    """Whether the driver's last enumeration has it."""
+    answered: float = float("-inf")
+    """When it last answered."""
+    reading: bool = False
+    """Whether it answered in this pass."""
+    failure: str = ""
+
+
+class Gpus:
+    """Not thread-safe: belongs to the thread that runs the passes."""
+
+    def __init__(self, collectors: Sequence[AnyCollector]) -> None:
+        self._collectors = collectors
+        self._gpus: dict[str, Gpu] = {}
+        self._workers: dict[str, Worker[GpuRead]] = {}
+        self._outcomes: dict[tuple[str, str], Outcome] = {}
+
+    @property
+    def all(self) -> tuple[Gpu, ...]:
+        """In index order. A GPU that has gone stays: its absence is the finding."""
+        return tuple(sorted(self._gpus.values(), key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
+
+    def hung_seconds(self, uuid: str) -> float:
+        """How long the GPU's current read has been running."""
+        worker = self._workers.get(uuid)
+        return worker.busy_seconds if worker else 0.0
+
+    def outcomes(self) -> Mapping[str, Sequence[Outcome]]:
+        """The last outcome of each collector on each GPU, by collector."""
+        found: dict[str, list[Outcome]] = {}
+        for (_, collector), outcome in self._outcomes.items():
+            found.setdefault(collector, []).append(outcome)
+        return found
+
+    def read(self, devices: Iterable[Device], now: float, deadline: float) -> tuple[DriverError, ...]:
+        """Read every present GPU until `deadline`; what was lost on the way is returned, for the keeper."""
+        self._meet(devices)
+        monotonic = time.monotonic()
+        started = [uuid for uuid, gpu in self._gpus.items() if gpu.present and self._start(gpu, now, monotonic)]
+        lost: list[DriverError] = []
+        for uuid in started:
+            result = self._workers[uuid].wait(deadline)
+            if result is not None:
+                self._take(uuid, result, monotonic)
+                lost += [result.lost] if result.lost else []
+            elif self._gpus[uuid].failure != "HUNG":
+                log.warning("GPU %s does not answer within the deadline", uuid)
+                self._gpus[uuid] = replace(self._gpus[uuid], failure="HUNG")
+        return tuple(lost)
+
+    def stop(self) -> None:
+        for worker in self._workers.values():
+            worker.stop()
+
+    def _meet(self, devices: Iterable[Device]) -> None:
+        present = {device.uuid: device for device in devices}
+        for uuid, gpu in self._gpus.items():
+            if uuid not in present and gpu.present:
+                log.warning("GPU %s (index %d) has gone from the driver", uuid, gpu.device.index)
+            self._gpus[uuid] = replace(
+                gpu, present=uuid in present, device=present.get(uuid, gpu.device), reading=False
+            )
+        for uuid, device in present.items():
+            if uuid not in self._gpus:
+                self._gpus[uuid] = Gpu(device)
+                self._workers[uuid] = Worker(f"gpu{device.index}")
+
+    def _start(self, gpu: Gpu, now: float, monotonic: float) -> bool:
+        collectors = self._collectors
+        return self._workers[gpu.device.uuid].submit(
+            lambda: read_gpu(gpu.device, gpu.states, collectors, now, monotonic)
+        )
+
+    def _take(self, uuid: str, result: GpuRead, monotonic: float) -> None:
+        gpu = self._gpus[uuid]
+        failure = result.lost.code if result.lost else ""
+        if failure != gpu.failure:
+            log.warning("GPU %s: %s", uuid, result.lost or "answers again")
+        for outcome in result.outcomes:
+            before = self._outcomes.get((uuid, outcome.collector))
+            if outcome.error and (before is None or before.error != outcome.error):
+                log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
+            self._outcomes[uuid, outcome.collector] = outcome
+        alive = result.answered and not result.lost
+        self._gpus[uuid] = replace(
+            gpu,
+            states=_without_gone(result),
+            answered=monotonic if alive else gpu.answered,
+            reading=alive,
+            failure=failure,
+        )
+
+
+def _without_gone(result: GpuRead) -> Mapping[str, TargetState]:
+    """States of the targets that still exist: a destroyed MIG instance leaves its series."""
+    targets = {result.device.uuid, *(instance.uuid for instance in result.device.instances)}
+    return {uuid: state for uuid, state in result.states.items() if uuid in targets}
