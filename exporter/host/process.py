@@ -1,0 +1,164 @@
+"""One process as /proc shows it: text parsers, and a reader that reads again only what can change."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.host.model import HostProcess
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+IDENTITY_SECONDS = 30.0
+"""User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
+
+
+class Stat(NamedTuple):
+    """The fields of /proc/PID/stat in use, in the kernel's units: ticks and pages."""
+
+    command: str
+    state: str
+    parent: int
+    cpu_ticks: int
+    start_ticks: int
+    resident_pages: int
+
+
+class _Identity(NamedTuple):
+    user: str
+    cgroup: str
+    read_at: float
+
+
+def parse_stat(text: str) -> Stat | None:
+    """Fields of a stat line, None where it is not one.
+
+    The name stands in parentheses and may hold blanks, parentheses and newlines: the last `)` ends it.
+    """
+    opening, closing = text.find("("), text.rfind(")")
+    rest = text[closing + 1 :].split()
+    if opening < 0 or closing < opening or len(rest) < 22:  # noqa: PLR2004 - field 24 of proc(5) is the last in use
+        return None
+    try:
+        return Stat(
+            command=text[opening + 1 : closing],
+            state=rest[0],
+            parent=int(rest[1]),
+            cpu_ticks=int(rest[11]) + int(rest[12]),
+            start_ticks=int(rest[19]),
+            resident_pages=int(rest[21]),
+        )
+    except ValueError:
+        return None
+
+
+def parse_uid(text: str) -> int | None:
+    """The effective user of /proc/PID/status."""
+    for line in text.splitlines():
+        if line.startswith("Uid:"):
+            words = line.split()
+            return int(words[2]) if len(words) > 2 and words[2].isdecimal() else None  # noqa: PLR2004
+    return None
+
+
+def parse_boot_time(text: str) -> float | None:
+    """Unix seconds of boot from /proc/stat."""
+    for line in text.splitlines():
+        if line.startswith("btime "):
+            word = line[6:].strip()
+            return float(word) if word.isdecimal() else None
+    return None
+
+
+def user_name(uid: int) -> str:
+    """The account's name; the number as text where this host does not know it (a container's user, say)."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
+
+
+@dataclass(slots=True)
+class ProcessReader:
+    """Reads processes under one procfs root. One `stat` a call; user and cgroup now and then.
+
+    `name_of` may ask a directory service, so its answers are kept for the life of the reader.
+    """
+
+    procfs: Path = Path("/proc")
+    monotonic: Callable[[], float] = time.monotonic
+    name_of: Callable[[int], str] = user_name
+    _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
+    _names: dict[int, str] = field(default_factory=dict[int, str])
+    _boot: float | None = None
+
+    def read(self, pid: int) -> HostProcess | None:
+        """The process, or None where it has gone or /proc does not show it."""
+        folder = f"{self.procfs}/{pid}"
+        stat = parse_stat(_text(f"{folder}/stat"))
+        if stat is None:
+            return None
+        identity = self._identity(pid, stat, folder)
+        return HostProcess(
+            pid=pid,
+            command=stat.command,
+            user=identity.user,
+            start_time=self._boot_time() + stat.start_ticks / CLOCK_TICKS,
+            cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
+            resident_bytes=stat.resident_pages * PAGE_BYTES,
+            cgroup=identity.cgroup,
+            parent=stat.parent,
+        )
+
+    def forget(self, alive: Collection[int]) -> None:
+        """Drop what is kept of processes not in `alive`."""
+        self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}
+
+    def _identity(self, pid: int, stat: Stat, folder: str) -> _Identity:
+        # The start time tells a reused pid apart, the name an exec (which may change the user).
+        key = (pid, stat.start_ticks, stat.command)
+        now = self.monotonic()
+        known = self._identities.get(key)
+        if known is not None and now - known.read_at < IDENTITY_SECONDS:
+            return known
+        uid = parse_uid(_text(f"{folder}/status"))
+        identity = _Identity(self._name(uid), _text(f"{folder}/cgroup"), now)
+        self._identities[key] = identity
+        return identity
+
+    def _name(self, uid: int | None) -> str:
+        if uid is None:
+            return ""
+        if uid not in self._names:
+            self._names[uid] = self.name_of(uid)
+        return self._names[uid]
+
+    def _boot_time(self) -> float:
+        # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.
+        if self._boot is None:
+            self._boot = parse_boot_time(_text(f"{self.procfs}/stat")) or 0.0
+        return self._boot
+
+
+def read(pid: int, procfs: Path = Path("/proc")) -> HostProcess | None:
+    """One process read once; None where it has gone. Use a `ProcessReader` to read many again and again."""
+    return ProcessReader(procfs).read(pid)
+
+
+def _text(path: str) -> str:
+    """The file's text, empty where it is gone or refused; names are bytes, so nothing is refused as not UTF-8."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, 65536).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
