@@ -1,0 +1,176 @@
+"""Whose a process is, from the text of its /proc/PID/cgroup: Slurm job, pod, container, session or unit.
+
+Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
+cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; apptainer; also when the reader sits in another
+cgroup namespace, where paths start with `/../..`. Patterns are in the RE2 subset, so none backtracks without bound.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """What the cgroup of one process tells. Empty: not said. `…_path` is the cgroup of the thing named."""
+
+    job: str = ""
+    """Slurm's raw job id: an array's element has one of its own."""
+    sluid: str = ""
+    """Stands for the job where Slurm 26.05 and newer keep the id out of the path."""
+    step: str = ""
+    task: str = ""
+    job_uid: str = ""
+    node: str = ""
+    """Slurm's name of this node, where slurmd was built to run several."""
+    job_path: str = ""
+    pod: str = ""
+    """Pod uid with dashes; of a static pod the hash of its manifest (`kubernetes.io/config.hash`)."""
+    qos: str = ""
+    pod_path: str = ""
+    container: str = ""
+    runtime: str = ""
+    container_path: str = ""
+    monitor: str = ""
+    """Id of the container that this process watches over (conmon) without being in it."""
+    apptainer: str = ""
+    login: str = ""
+    """Uid of the user whose slice this is."""
+    session: str = ""
+    unit: str = ""
+    """Innermost systemd service or scope."""
+    unit_path: str = ""
+
+
+_ID = "[0-9a-f]{64}"
+_SLURM = re.compile(
+    r"(?P<path>(?:/(?:slurm(?:_(?P<node1>[^/]+))?|[^/]+)/uid_(?P<uid>[0-9]+)|/(?:(?P<node2>[^/]+)_)?slurmstepd\.scope)"
+    r"/(?:job_(?P<job>[0-9]+)|(?P<sluid>s[0-9A-HJKMNP-TV-Z]{13})))"
+    r"(?:/step_(?P<step>[^/]+)(?:/(?:user|slurm))?(?:/task_(?P<task>[^/]+))?)?(?:/|$)"
+)
+_POD = re.compile(
+    r"(?:[/-]|^)pod(?P<pod>[0-9a-f]{8}(?:[_-][0-9a-f]{4}){3}[_-][0-9a-f]{12}|[0-9a-f]{32})(?P<path>(?:\.slice)?)(?:[/:]|$)"
+)
+_QOS = re.compile(r"kubepods(?:\.slice)?[/-](?:kubelet-)?(?:kubepods-)?(?P<qos>besteffort|burstable)(?:[./-]|$)")
+_CONTAINER = re.compile(
+    r"(?:^|[/:])(?:(?P<runtime>docker|containerd|cri-containerd|crio|libpod|libpod-payload|nerdctl|cri-o)[-:/])?"
+    rf"(?P<container>{_ID})(?P<path>(?:\.scope)?)(?:/|$)"
+)
+_MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
+_APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
+_LOGIN = re.compile(
+    r"/user\.slice/user-(?P<login>[0-9]+)\.slice"
+    r"(?:/(?:session-(?P<session>[^/]+)\.scope|user@[0-9]+\.service))?(?:/|$)"
+)
+_UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
+_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
+
+# Fields that only mean something together: they are taken from the same line.
+_GROUPS = (
+    ("job", "sluid", "step", "task", "job_uid", "node", "job_path"),
+    ("pod", "qos", "pod_path"),
+    ("container", "runtime", "container_path"),
+    ("monitor",),
+    ("apptainer",),
+    ("login", "session"),
+    ("unit", "unit_path"),
+)
+
+
+def parse(text: str) -> Cgroup:
+    """Understand the whole file: of each kind of thing, the line that says most of it.
+
+    Equal lines rank: cgroup v2, then systemd's own hierarchy, then the v1 controllers as they come.
+    """
+    lines = [parse_path(path) for path in _paths(text)]
+    merged: dict[str, str] = {}
+    nothing: dict[str, str] = {}
+    for group in _GROUPS:
+        said = [{name: value for name in group if (value := getattr(line, name))} for line in lines]
+        merged |= max(said, key=len, default=nothing)
+    return Cgroup(**merged)
+
+
+def parse_path(path: str) -> Cgroup:
+    """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod)."""
+    return Cgroup(
+        **_slurm(path),
+        **_pod(path),
+        **_container(path),
+        **_named(_APPTAINER, path),
+        **_login(path),
+        **_unit(path),
+    )
+
+
+def _paths(text: str) -> list[str]:
+    """Third fields of the lines, the most telling hierarchy first; a path may itself hold colons."""
+    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
+    rank = {"": 0, "name=systemd": 1}
+    return [path for _, _, path in sorted(lines, key=lambda line: rank.get(line[1], 2)) if path != "/"]
+
+
+def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:
+    found, start = None, 0
+    while match := pattern.search(path, start):
+        found = match
+        start = max(match.start() + 1, match.end() - 1)  # the closing slash may open the next match
+    return found
+
+
+def _named(pattern: re.Pattern[str], path: str) -> dict[str, str]:
+    match = _last(pattern, path)
+    return {name: value for name, value in match.groupdict().items() if value} if match else {}
+
+
+def _slurm(path: str) -> dict[str, str]:
+    match = _last(_SLURM, path)
+    if not match:
+        return {}
+    return {
+        "job": match["job"] or "",
+        "sluid": match["sluid"] or "",
+        "step": match["step"] or "",
+        "task": match["task"] or "",
+        "job_uid": match["uid"] or "",
+        "node": match["node1"] or match["node2"] or "",
+        "job_path": path[: match.end("path")],
+    }
+
+
+def _pod(path: str) -> dict[str, str]:
+    match = _last(_POD, path)
+    if not match:
+        return {}
+    qos = _last(_QOS, path)
+    # Without `kubepods` in sight (another cgroup namespace) a missing QoS does not mean guaranteed.
+    named = qos["qos"] if qos else "guaranteed" if "kubepods" in path else ""
+    end = match.end("path")
+    own = path[:end] if path[end : end + 1] in ("", "/") else ""
+    return {"pod": match["pod"].replace("_", "-"), "qos": named, "pod_path": own}
+
+
+def _container(path: str) -> dict[str, str]:
+    match = _last(_CONTAINER, path)
+    if not match:
+        return _named(_MONITOR, path)
+    return {
+        "container": match["container"],
+        "runtime": match["runtime"] or "",
+        "container_path": path[: match.end("path")],
+    }
+
+
+def _login(path: str) -> dict[str, str]:
+    found = _named(_LOGIN, path)
+    first = _LOGIN.search(path)
+    return found | {"session": first["session"] or ""} if first else found
+
+
+def _unit(path: str) -> dict[str, str]:
+    match = _last(_UNIT, path)
+    if not match:
+        return {}
+    name = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), match["unit"])
+    return {"unit": name, "unit_path": path[: match.end("path")]}
