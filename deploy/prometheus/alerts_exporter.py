@@ -1,0 +1,125 @@
+"""Alerts to on-call about the driver and the exporter itself: without them the other alerts are blind."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.wording import NODE, NODE_HIT
+
+_JOBS = 'job=~"<jobs>"'
+_MISMATCH = "LIB_RM_VERSION_MISMATCH"
+
+EXPORTER = (
+    Alert(
+        name="GpuExporterDown",
+        audience=Audience.ONCALL,
+        severity=Severity.WARNING,
+        expr=f"up{{{_JOBS}}} == 0",
+        wait="5m",
+        summary=f"The GPU exporter of {NODE} is down",
+        description="Prometheus cannot scrape {{ $labels.instance }} (job {{ $labels.job }}): the node or its "
+        "exporter is down, and nothing is known of its GPUs.",
+    ),
+    Alert(
+        name="GpuExporterAbsent",
+        audience=Audience.ONCALL,
+        severity=Severity.CRITICAL,
+        expr=f"absent(up{{{_JOBS}}})",
+        wait="10m",
+        summary="Prometheus has no GPU exporter to scrape",
+        description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
+        "Look at service discovery and at the scrape configuration.",
+    ),
+    Alert(
+        name="GpuSampleStale",
+        audience=Audience.ONCALL,
+        severity=Severity.WARNING,
+        expr="""\
+(gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
+or on (cluster, instance)
+rate(gpu_exporter_passes_total[5m]) == 0""",
+        wait="2m",
+        params=(Param("age", 60, Unit.SECONDS, "Age of a GPU's last good reading."),),
+        summary="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of {{ end }}" + NODE + " has stale readings",
+        description="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of " + NODE + " was last read "
+        "{{ $value | humanizeDuration }} ago{{ else }}The exporter of " + NODE + " takes no samples{{ end }}: "
+        "the driver hangs, or the node is out of CPU. " + NODE_HIT,
+    ),
+    Alert(
+        name="GpuDriverMismatch",
+        audience=Audience.ONCALL,
+        severity=Severity.CRITICAL,
+        expr=f'gpu_exporter_driver_error{{error="{_MISMATCH}"}} == 1',
+        wait="5m",
+        summary=f"Driver and library of {NODE} differ in version",
+        description=f"The kernel module and the user-space library of {NODE} differ in version (an upgrade without a "
+        "restart): no new GPU program can start. Drain the node, then reload the module or restart.",
+    ),
+    Alert(
+        name="GpuDriverUnavailable",
+        audience=Audience.ONCALL,
+        severity=Severity.CRITICAL,
+        expr=f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}} == 1',
+        wait="10m",
+        summary=f"The GPU driver of {NODE} does not open",
+        description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "
+        "watched, and most likely none can be used.",
+    ),
+    Alert(
+        name="GpuDriverSkew",
+        audience=Audience.ONCALL,
+        severity=Severity.INFO,
+        expr="count by (cluster) (count by (cluster, driver) (gpu_driver_info)) > <versions>",
+        wait="1d",
+        params=(Param("versions", 1, Unit.COUNT, "Driver versions a cluster may have."),),
+        summary="Several driver versions in one cluster",
+        description="{{ $value }} driver versions have been in use{{ with $labels.cluster }} in {{ . }}{{ end }} for a "
+        "day. Jobs over several nodes may fail: finish the upgrade.",
+    ),
+    Alert(
+        name="GpuAttributionFailing",
+        audience=Audience.ONCALL,
+        severity=Severity.WARNING,
+        expr="gpu_exporter_attribution_success == 0",
+        wait="10m",
+        summary=f"{NODE} does not know who holds its GPUs",
+        description=f"Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time is booked on nobody, and "
+        "alerts to owners of this node may be missing.",
+    ),
+    Alert(
+        name="GpuCollectorFailing",
+        audience=Audience.ONCALL,
+        severity=Severity.INFO,
+        expr="gpu_scrape_collector_success == 0",
+        wait="15m",
+        summary=f"Collector {{{{ $labels.collector }}}} of {NODE} fails",
+        description=f"Collector {{{{ $labels.collector }}}} of {NODE} keeps failing: its series are missing. "
+        "See the exporter's log.",
+    ),
+    Alert(
+        name="GpuExporterSimulated",
+        audience=Audience.ONCALL,
+        severity=Severity.INFO,
+        expr="gpu_exporter_simulated == 1",
+        wait="5m",
+        summary=f"{NODE} reports simulated GPUs",
+        description=f"The exporter of {NODE} was started with --simulate: none of its numbers is real.",
+    ),
+    Alert(
+        name="GpuNodeMaintenance",
+        audience=Audience.ONCALL,
+        severity=Severity.INFO,
+        expr="""\
+max by (cluster, node, instance) (up{job=~"<jobs>"})
+and on (cluster, node) max by (cluster, node) (<maintenance>)""",
+        params=(
+            Param(
+                "maintenance",
+                "kube_node_spec_unschedulable == 1",
+                Unit.SELECTOR,
+                "Series with the label `node` that exist while a node is in maintenance.",
+            ),
+        ),
+        summary=f"{NODE} is in maintenance",
+        description=f"{NODE} is taken out of service on purpose. Alertmanager inhibits its other alerts to on-call.",
+    ),
+)

@@ -1,0 +1,296 @@
+"""Alerts to on-call about GPUs: heat, power, errors, links, lost devices."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
+
+_GPU = "(cluster, instance, gpu, uuid)"
+_NODE = "(cluster, instance)"
+
+
+def _share(reasons: str, window: str) -> str:
+    """Share of time throttled for any of `reasons`: by the driver's counters, or by its flags where it has none."""
+    labels = "without (reason)"
+    counters = f'max {labels} (rate(gpu_throttled_seconds_total{{reason=~"{reasons}"}}[{window}]))'
+    flags = f'max {labels} (avg_over_time(gpu_throttle_active{{reason=~"{reasons}"}}[{window}]))'
+    return f"{counters}\n    or on {_GPU}\n    {flags}"
+
+
+def _throttling(name: str, reasons: str, what: str, advice: str) -> Alert:
+    return Alert(
+        name=name,
+        audience=Audience.ONCALL,
+        severity=Severity.WARNING,
+        expr=f"(\n    {_share(reasons, '<window>')}\n) > <share>",
+        wait="5m",
+        keep="15m",
+        params=(
+            Param("share", 0.1, Unit.RATIO, "Share of time the clocks are held down."),
+            Param("window", "10m", Unit.DURATION, "Time the share is taken over."),
+        ),
+        summary=f"{GPU} is slowed down by {what}",
+        description=f"{GPU} was slowed down by {what} {{{{ $value | humanizePercentage }}}} of the last <window>, more "
+        f"than {{{{ `<share>` | humanizePercentage }}}}. {advice} {HIT}",
+    )
+
+
+THERMAL = _throttling(
+    "GpuThermalThrottling", "sw_thermal|hw_thermal|thermal", "heat", "Look at fans, air flow and inlet temperature."
+)
+POWER_BRAKE = _throttling(
+    "GpuPowerBrake", "hw_power_brake", "the power brake", "Look at power supplies, cables and the rack's power limit."
+)
+
+TEMPERATURE = Alert(
+    name="GpuTemperatureMarginLow",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr=f"""\
+(
+  gpu_temperature_margin_celsius
+  or on {_GPU}
+  sum without (threshold) (gpu_temperature_threshold_celsius{{threshold="slowdown"}})
+    - on {_GPU} group_left () sum without (sensor) (gpu_temperature_celsius{{sensor="gpu"}})
+) < <margin>""",
+    wait="10m",
+    keep="10m",
+    params=(Param("margin", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),),
+    summary=f"{GPU} is close to its slowdown temperature",
+    description=f"{GPU} has {{{{ $value | humanize }}}} degrees left before it slows itself down. {HIT}",
+)
+
+FAN = Alert(
+    name="GpuFanFailed",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    # Zero rpm alone is a feature of cards that stop their fans when cool.
+    expr=f"""\
+(gpu_fan_speed_rpm == 0 or on (cluster, instance, uuid, fan) gpu_fan_speed_ratio == 0)
+and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
+    wait="5m",
+    params=(Param("hot", 70, Unit.CELSIUS, "Temperature at which a fan must turn."),),
+    summary=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still",
+    description=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still while the GPU is over <hot> degrees. {HIT}",
+)
+
+
+def _xid(name: str, severity: Severity, classes: str, meaning: str) -> Alert:
+    counter = f'gpu_xid_errors_total{{class=~"{classes}"}}'
+    return Alert(
+        name=name,
+        audience=Audience.ONCALL,
+        severity=severity,
+        # A counter born at 1 has no increase; it counts while its time stamp is recent and it is younger than that.
+        expr=f"""\
+increase({counter}[<recent>s]) > 0
+or
+(
+  {counter} > 0
+  and on (cluster, instance, uuid, xid) time() - gpu_xid_last_timestamp_seconds < <recent>
+  unless on (cluster, instance, uuid, xid) {counter} offset <recent>s
+)""",
+        params=(Param("recent", 3600, Unit.SECONDS, "Time the alert stands after the last such error."),),
+        summary=f"XID {{{{ $labels.xid }}}} on {GPU}",
+        description=f"{GPU} reported XID {{{{ $labels.xid }}}}. {meaning} {HIT}",
+    )
+
+
+XID_HARDWARE = _xid(
+    "GpuXidHardware",
+    Severity.CRITICAL,
+    "reset_gpu|restart_bm|contact_support",
+    "{{ if eq $labels.class `reset_gpu` }}Drain the GPU and reset it."
+    "{{ else if eq $labels.class `restart_bm` }}Drain the node and restart it."
+    "{{ else }}Drain the node, keep the bug report and ask the vendor.{{ end }}",
+)
+XID_WORKFLOW = _xid(
+    "GpuXidWorkflow",
+    Severity.WARNING,
+    "workflow|unknown",
+    "{{ if eq $labels.class `workflow` }}NVIDIA has a procedure for it: see the runbook."
+    "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
+)
+
+
+def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], **more: str) -> Alert:
+    """An alert on a state the driver itself reports; `text` is what is so, and what to do."""
+    what, advice = text
+    return Alert(
+        name=name,
+        audience=Audience.ONCALL,
+        severity=severity,
+        expr=expr,
+        summary=f"{GPU} {what}",
+        description=f"{GPU} {what}. {advice} {HIT}",
+        **more,
+    )
+
+
+ECC = _flag(
+    "GpuEccUncorrectable",
+    Severity.CRITICAL,
+    'gpu_ecc_errors_total{type="uncorrected"} > 0',
+    (
+        "has {{ $value | humanize }} uncorrectable memory error(s) since its driver was loaded",
+        "Results of work that ran meanwhile are in doubt. Drain the GPU and reset it.",
+    ),
+)
+ECC_SRAM = _flag(
+    "GpuEccSramThreshold",
+    Severity.CRITICAL,
+    "gpu_ecc_sram_threshold_exceeded == 1",
+    ("has more SRAM errors than NVIDIA allows", "Drain the node and have the GPU replaced."),
+    wait="1m",
+)
+REMAP_PENDING = _flag(
+    "GpuRowRemapPending",
+    Severity.WARNING,
+    "gpu_row_remap_pending == 1 or gpu_retired_pages_pending == 1",
+    ("waits for a reset to replace bad memory", "Drain the GPU and reset it when its work has ended."),
+    wait="10m",
+)
+REMAP_FAILED = _flag(
+    "GpuRowRemapFailed",
+    Severity.CRITICAL,
+    "gpu_row_remap_failed == 1",
+    ("could not replace bad memory", "No spare rows are left: drain the node and have the GPU replaced."),
+    wait="1m",
+)
+RECOVERY = _flag(
+    "GpuRecoveryActionNeeded",
+    Severity.CRITICAL,
+    'gpu_recovery_action{action!="none"} == 1',
+    ("needs {{ $labels.action }}", "The driver itself asks for it: drain the GPU first."),
+    wait="1m",
+)
+FABRIC = Alert(
+    name="GpuFabricUnhealthy",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="gpu_fabric_unhealthy == 1",
+    wait="5m",
+    summary=f"The NVLink fabric of {GPU} is unhealthy",
+    description=f"{GPU} reports {{{{ $labels.check }}}} of its NVLink fabric. Look at the fabric manager's log. {HIT}",
+)
+
+_LINKS = "sum by (cluster, job, node, instance, gpu, uuid) (gpu_nvlink_link_up)"
+_LINK = "gpu_nvlink_link_up"
+
+NVLINK = Alert(
+    name="GpuNvlinkDown",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    # Links that never were up (no bridge) are no fault: fewer than before, or than the other GPUs with links here.
+    expr=f"""\
+{_LINKS} < max_over_time({_LINKS}[<before>:10m])
+or
+(({_LINKS} > 0) < on {_NODE} group_left () max by {_NODE} ({_LINKS}))""",
+    wait="10m",
+    params=(Param("before", "6h", Unit.DURATION, "Time in which the links were seen up."),),
+    summary=f"{GPU} has lost NVLink links",
+    description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than its neighbours. "
+    f"Jobs over several GPUs slow down or hang. {HIT}",
+)
+NVLINK_ERRORS = Alert(
+    name="GpuNvlinkErrors",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr='sum without (type) (rate(gpu_nvlink_errors_total{type=~"replay|recovery|link_recovery"}[<window>])) > <rate>',
+    wait="15m",
+    params=(
+        Param("rate", 0.1, Unit.PER_SECOND, "Replays and recoveries a second."),
+        Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
+    ),
+    summary=f"NVLink of {GPU} has errors",
+    description=f"{GPU} repeats NVLink transfers {{{{ $value | humanize }}}} times a second. "
+    f"Look at bridges, cables and seating. {HIT}",
+)
+PCIE = Alert(
+    name="GpuPcieDegraded",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    # An idle GPU lowers the generation to save power; the width it never gives up by itself.
+    expr=f"""\
+gpu_pcie_link_width < gpu_pcie_link_max_width
+or
+(
+  gpu_pcie_link_generation < gpu_pcie_link_max_generation
+  and on {_GPU} rate(gpu_busy_seconds_total[5m]) > <load>
+)""",
+    wait="15m",
+    params=(Param("load", 0.5, Unit.RATIO, "Utilization above which the generation must be the highest."),),
+    summary=f"{GPU} has a degraded PCIe link",
+    description=f"The PCIe link of {GPU} runs at {{{{ $value }}}} (width or generation), below what card and slot can. "
+    f"Transfers from the host are slow. Reseat the card, or replace riser and cable. {HIT}",
+)
+PCIE_REPLAYS = Alert(
+    name="GpuPcieReplays",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="rate(gpu_pcie_replays_total[<window>]) > <rate>",
+    wait="15m",
+    params=(
+        Param("rate", 0.2, Unit.PER_SECOND, "Replays a second."),
+        Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
+    ),
+    summary=f"PCIe of {GPU} has errors",
+    description=f"{GPU} repeats PCIe transfers {{{{ $value | humanize }}}} times a second. Reseat the card. {HIT}",
+)
+MEMORY_LEAKED = Alert(
+    name="GpuMemoryLeaked",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="gpu_memory_unattributed_bytes > <bytes>",
+    wait="15m",
+    params=(Param("bytes", "1073741824", Unit.BYTES, "Used memory that belongs to no process."),),
+    summary=f"{GPU} has memory in use that no process owns",
+    description=f"{{{{ $value | humanize1024 }}}}B of {GPU} is in use and belongs to no process: the next job lacks "
+    f"it. Look for processes that cannot end; reset the GPU when it is free. {HIT}",
+)
+
+LOST = Alert(
+    name="GpuLost",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    # By device where it is known; by count where it never answered, or went away altogether (a reboot).
+    expr=f"""\
+gpu_up == 0
+or on {_NODE}
+(
+  sum without (source) (gpu_devices{{source="driver"}})
+    < on {_NODE} group_left () sum by {_NODE} (gpu_devices{{source="pci"}})
+)
+or on {_NODE}
+(
+  sum without (source) (gpu_devices{{source="driver"}})
+    < sum without (source) (max_over_time(gpu_devices{{source="driver"}}[<before>]))
+)""",
+    wait="5m",
+    params=(Param("before", "6h", Unit.DURATION, "Time in which more GPUs were seen."),),
+    summary=f"{{{{ if $labels.uuid }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
+    description=f"{{{{ if $labels.uuid }}}}{GPU} does not answer the driver. {HIT}"
+    f"{{{{ else }}}}The driver of {NODE} sees {{{{ $value }}}} GPU(s), fewer than are on the bus or were before. "
+    f"{NODE_HIT}{{{{ end }}}}",
+)
+
+HARDWARE = (
+    THERMAL,
+    POWER_BRAKE,
+    TEMPERATURE,
+    FAN,
+    XID_HARDWARE,
+    XID_WORKFLOW,
+    ECC,
+    ECC_SRAM,
+    REMAP_PENDING,
+    REMAP_FAILED,
+    RECOVERY,
+    LOST,
+    NVLINK,
+    NVLINK_ERRORS,
+    FABRIC,
+    PCIE,
+    PCIE_REPLAYS,
+    MEMORY_LEAKED,
+)

@@ -1,0 +1,132 @@
+"""What a recording rule and an alert are, and what is refused when one is declared wrong.
+
+Expressions and texts hold parameters as `<name>`; everything else is PromQL or Prometheus's own template language.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+_PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
+_ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
+_RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
+_DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
+
+
+class Severity(str, enum.Enum):
+    CRITICAL = "critical"
+    """Page: hardware is lost, or work is being corrupted or stopped."""
+    WARNING = "warning"
+    """Ticket: somebody has to act in working hours."""
+    INFO = "info"
+    """Seen on dashboards; told to nobody unless a route asks for it."""
+
+
+class Audience(str, enum.Enum):
+    ONCALL = "oncall"
+    OWNER = "owner"
+    """Whoever holds the GPUs; the alert carries the owner's labels."""
+
+
+class Unit(str, enum.Enum):
+    BYTES = "bytes"
+    CELSIUS = "celsius"
+    COUNT = "count"
+    DURATION = "duration"
+    PER_SECOND = "per second"
+    RATIO = "ratio"
+    SECONDS = "seconds"
+    SELECTOR = "PromQL"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One number, duration or selector a site may want otherwise."""
+
+    name: str
+    default: float | str
+    unit: Unit
+    help: str
+
+    def __post_init__(self) -> None:
+        if self.unit is Unit.DURATION and not _DURATION.fullmatch(str(self.default)):
+            raise ValueError(f"parameter {self.name!r}: {self.default!r} is not a duration")
+        if not self.help.endswith("."):
+            raise ValueError(f"parameter {self.name!r} needs help that is a sentence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One recording rule. `help` says what its value is, with the unit."""
+
+    record: str
+    expr: str
+    help: str
+    by: tuple[str, ...]
+    """The labels of the result, without `cluster`, which every rule keeps."""
+
+    def __post_init__(self) -> None:
+        if not _RECORD.fullmatch(self.record):
+            raise ValueError(f"{self.record!r} is not level:metric:operation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One alert. `wait` is Prometheus's `for`, `keep` its `keep_firing_for`; both may be changed by a site."""
+
+    name: str
+    audience: Audience
+    severity: Severity
+    expr: str
+    summary: str
+    description: str
+    wait: str = "0s"
+    keep: str = "0s"
+    params: tuple[Param, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = [
+            (not _ALERT.fullmatch(self.name), "is not GpuCamelCase"),
+            (not _DURATION.fullmatch(self.wait), f"waits {self.wait!r}, no duration"),
+            (not _DURATION.fullmatch(self.keep), f"keeps {self.keep!r}, no duration"),
+            (self.unknown() != set(), f"uses parameters it does not declare: {self.unknown()}"),
+            (self.unused() != set(), f"declares parameters it does not use: {self.unused()}"),
+            (not self.description.endswith((".", "}}")), "needs a description that is a sentence"),
+        ]
+        for wrong, why in problems:
+            if wrong:
+                raise ValueError(f"alert {self.name!r} {why}")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.expr, self.summary, self.description)
+
+    @property
+    def used(self) -> set[str]:
+        return {name for text in self.texts for name in placeholders(text)} - SHARED
+
+    @property
+    def runbook(self) -> str:
+        """Name of the runbook's page, without its suffix."""
+        return self.name.lower()
+
+    def unknown(self) -> set[str]:
+        return self.used - {param.name for param in self.params}
+
+    def unused(self) -> set[str]:
+        return {param.name for param in self.params} - self.used
+
+
+SHARED = {"jobs", "runbooks"}
+"""Parameters that belong to all alerts: the scrape job's pattern, and where the runbooks are."""
+
+
+def placeholders(text: str) -> list[str]:
+    return _PLACEHOLDER.findall(text)
+
+
+def fill(text: str, values: dict[str, str]) -> str:
+    """`text` with its parameters filled in; KeyError names one that has no value."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)

@@ -1,0 +1,79 @@
+"""Write the rule files, the chart's copies and the tables of the README: `python -m deploy.prometheus.generate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from deploy.prometheus.declaration import Alert
+from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.render import (
+    ALERTS,
+    chart_values,
+    render,
+    render_marked,
+    render_recordings,
+    to_yaml,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = Path("deploy/prometheus/rules")
+CHART = Path("helm/gpu-exporter/files/rules")
+README = Path("deploy/prometheus/README.md")
+NOTICE = "# Written by `python -m deploy.prometheus.generate`; change the declarations there.\n"
+MARKED = NOTICE + "# `<Alert.key>` stands for a value of alert-values.yaml, which the chart fills in.\n"
+BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """Every generated file with its text, by its path in the repository."""
+    readme = (root / README).read_text()
+    for name, table in (("recordings", _recordings()), ("alerts", _alerts())):
+        readme = _replace(readme, name, table)
+    return {
+        RULES / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
+        RULES / "gpu-alerts.yaml": NOTICE + to_yaml(render()),
+        CHART / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
+        CHART / "gpu-alerts.yaml": MARKED + to_yaml(render_marked()),
+        CHART / "alert-values.yaml": NOTICE + to_yaml(chart_values()),
+        README: readme,
+    }
+
+
+def _replace(text: str, name: str, table: str) -> str:
+    begin, end = BEGIN.format(name=name), END.format(name=name)
+    head, rest = text.split(begin)
+    return head + begin + table + end + rest.split(end)[1]
+
+
+def _recordings() -> str:
+    lines = ["| series | labels | value |\n", "|---|---|---|\n"]
+    for group in GROUPS:
+        for rule in group.rules:
+            labels = "cluster + owner's" if "workload" in rule.by else ", ".join(("cluster", *rule.by))
+            if "workload" in rule.by and "state" in rule.by:
+                labels += ", state"
+            lines.append(f"| `{rule.record}` | {labels} | {rule.help} |\n")
+    return "".join(lines)
+
+
+def _alerts() -> str:
+    lines = ["| alert | severity | audience | for | parameters |\n", "|---|---|---|---|---|\n"]
+    return "".join([*lines, *(_alert(alert) for alert in ALERTS)])
+
+
+def _alert(alert: Alert) -> str:
+    params = "; ".join(f"`{param.name}` {param.default}: {param.help.rstrip('.')}" for param in alert.params)
+    page = f"[{alert.name}](../../docs/runbooks/{alert.runbook}.md)"
+    return f"| {page} | {alert.severity.value} | {alert.audience.value} | {alert.wait} | {params} |\n"
+
+
+def main() -> int:
+    for path, text in files().items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

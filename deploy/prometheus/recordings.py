@@ -1,0 +1,217 @@
+"""Recording rules: what fleet dashboards ask, reduced once a minute to one series per node, model, owner or cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deploy.prometheus.declaration import Recording
+from deploy.prometheus.states import BUSY, LOST, regex
+from exporter.attribution.owner import OWNER_LABELS
+
+INTERVAL = "1m"
+"""Of the recording groups. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
+
+NODE = ("node", "instance")
+MODEL = ("model",)
+_THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
+_DEVICE = ("node", "instance", "gpu", "uuid")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    interval: str
+    rules: tuple[Recording, ...]
+
+
+def by(labels: Iterable[str]) -> str:
+    return f"by ({', '.join(('cluster', *labels))})"
+
+
+def _sum(labels: Iterable[str], expr: str) -> str:
+    return f"sum {by(labels)} ({expr})"
+
+
+def _record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Recording:
+    return Recording(record=record, expr=expr, help=help, by=labels)
+
+
+def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str = "") -> tuple[Recording, ...]:
+    """The rules of a level made of GPUs. `join` adds labels the device series lack; `base` is a level to add up."""
+
+    def total(name: str, expr: str, *more: str) -> str:
+        return _sum((*labels, *more), f"{base}:{name}" if base else expr + join)
+
+    busy = "rate(gpu_busy_seconds_total[5m])" + join
+    thermal = f"max {by(_DEVICE)} (rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])){join}"
+    name, state = "gpu_time_seconds:rate5m", f"{level}_state:gpu_time_seconds:rate5m"
+    seconds = f"{base}_state:{name}" if base else f"rate(gpu_time_seconds_total[5m]){join}"
+    count = _sum(labels, f"{base}:gpu_up:count") if base else f"count {by(labels)} (gpu_up{join})"
+    plain = (
+        ("gpu_up:sum", "gpu_up", "GPUs that answer."),
+        (
+            "gpu_busy_seconds:rate5m",
+            "rate(gpu_busy_seconds_total[5m])",
+            "GPUs' worth of busy time: 3.5 is three and a half GPUs.",
+        ),
+        ("gpu_memory_used_bytes:sum", "gpu_memory_used_bytes", "Used GPU memory, bytes."),
+        ("gpu_memory_total_bytes:sum", "gpu_memory_total_bytes", "GPU memory, bytes."),
+        ("gpu_power_watts:sum", "gpu_power_watts", "Power drawn, watts."),
+        ("gpu_energy_joules:rate5m", "rate(gpu_energy_joules_total[5m])", "Energy, joules per second."),
+    )
+    made = (
+        ("gpu_up:count", count, "GPUs the exporters know, answering or not."),
+        *((metric, total(metric, expr), text) for metric, expr, text in plain),
+        ("gpu_utilization:ratio_rate5m", f"avg {by(labels)} ({busy})", "Mean share of time a kernel ran, 0 to 1."),
+        (
+            "gpu_thermal_throttle:ratio_rate5m",
+            f"avg {by(labels)} ({thermal})",
+            "Mean share of time the clocks were held down by heat, 0 to 1.",
+        ),
+    )
+    ledger = _record(
+        state,
+        (*labels, "state"),
+        _sum((*labels, "state"), seconds),
+        "The device ledger: GPUs' worth of time in each state. Sums to the GPUs of the level.",
+    )
+    waste = _record(
+        f"{level}:gpu_waste:rate5m",
+        labels,
+        _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}'),
+        "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+    )
+    return (*(_record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made), ledger, waste)
+
+
+def _allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
+    held = f"{level}:gpu_workload_gpus:sum"
+    source = f"{base}:gpu_workload_gpus:sum" if base else "gpu_workload_gpus"
+    return (
+        _record(
+            held,
+            labels,
+            f"{_sum(labels, source)} or 0 * {level}:gpu_up:count",
+            "GPUs held by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
+        ),
+        _record(
+            f"{level}:gpu_free:sum",
+            labels,
+            f"clamp_min({level}:gpu_up:sum - {held}, 0)",
+            "GPUs that answer and nobody holds.",
+        ),
+    )
+
+
+def _reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
+    name = "gpu_throttled_seconds:rate5m"
+    source = f"{base}_reason:{name}" if base else "rate(gpu_throttled_seconds_total[5m])"
+    return _record(
+        f"{level}_reason:{name}",
+        (*labels, "reason"),
+        _sum((*labels, "reason"), source),
+        "GPUs' worth of time the clocks were held down, by reason. A software power cap is normal at full load.",
+    )
+
+
+_INFO_JOIN = " * on (cluster, instance, uuid) group_left (model) gpu_info"
+_MODEL_SHARE = _record(
+    "model:gpu_owner_share:sum",
+    MODEL,
+    _sum(MODEL, "gpu_owner_share" + _INFO_JOIN),
+    "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
+)
+
+_WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
+
+
+def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
+    """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
+    base = level == "workload"
+    own = "" if base else f'{level}!=""'
+    state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
+    seconds = "rate(gpu_workload_gpu_seconds_total[5m])" if base else f"{_WORKLOAD_SECONDS}{{{own}}}"
+    raw = {
+        "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
+        "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
+        "gpu_workload_energy_joules:rate5m": ("rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
+    }
+    observed = _sum(labels, f'{state}{{state!="unobserved"}}')
+    rows = [
+        (f"{level}:{name}", _sum(labels, expr if base else f"workload:{name}{{{own}}}"), text)
+        for name, (expr, text) in raw.items()
+    ]
+    rows += [
+        (
+            f"{level}:gpu_workload_busy:rate5m",
+            _sum(labels, f'{state}{{state=~"{regex(BUSY)}"}}'),
+            "GPUs' worth of time a kernel ran.",
+        ),
+        (
+            f"{level}:gpu_utilization:ratio_rate5m",
+            f"{level}:gpu_workload_busy:rate5m / ({observed} > 0)",
+            "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
+        ),
+        (
+            f"{level}:gpu_waste:rate5m",
+            _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}'),
+            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+        ),
+    ]
+    ledger = _record(
+        state,
+        (*labels, "state"),
+        _sum((*labels, "state"), seconds),
+        "The owners' ledger: GPUs' worth of held time in each state. Sums to the GPUs held.",
+    )
+    return (ledger, *(_record(name, labels, expr, text) for name, expr, text in rows))
+
+
+def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
+    return _record(
+        f"{level}:gpu_waste_hours:sum1d",
+        labels,
+        f"sum_over_time({level}:gpu_waste:rate5m[1d]) / 60",
+        "GPU hours held and lost in the last 24 hours.",
+    )
+
+
+GROUPS = (
+    Group("gpu-node", INTERVAL, (*_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE))),
+    Group(
+        "gpu-cluster",
+        INTERVAL,
+        (
+            *_device_level("cluster", (), base="node"),
+            *_allocation("cluster", (), "node"),
+            _reasons("cluster", (), "node"),
+        ),
+    ),
+    Group("gpu-model", INTERVAL, (*_device_level("model", MODEL, _INFO_JOIN), _MODEL_SHARE)),
+    Group(
+        "gpu-owner",
+        INTERVAL,
+        (
+            *_owner_level("workload", OWNER_LABELS),
+            *_owner_level("namespace", ("namespace",)),
+            *_owner_level("account", ("account",)),
+            *_owner_level("user", ("user",)),
+        ),
+    ),
+    Group(
+        "gpu-waste",
+        "5m",
+        tuple(
+            _waste_hours(level, labels)
+            for level, labels in (
+                ("cluster", ()),
+                ("node", NODE),
+                ("model", MODEL),
+                ("namespace", ("namespace",)),
+                ("account", ("account",)),
+                ("user", ("user",)),
+            )
+        ),
+    ),
+)

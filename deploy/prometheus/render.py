@@ -1,0 +1,152 @@
+"""From declarations to rule files: with their defaults, with a site's values, or with marks a chart fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from deploy.prometheus.alerts_exporter import EXPORTER
+from deploy.prometheus.alerts_hardware import HARDWARE
+from deploy.prometheus.alerts_workload import WORKLOAD
+from deploy.prometheus.declaration import Alert, fill
+from deploy.prometheus.recordings import GROUPS
+
+RUNBOOKS = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/runbooks/{name}.md"
+JOBS = ".*gpu-exporter.*"
+
+ALERT_GROUPS = {
+    "gpu-workload.alerts": WORKLOAD,
+    "gpu-hardware.alerts": HARDWARE,
+    "gpu-exporter.alerts": EXPORTER,
+}
+ALERTS = tuple(alert for alerts in ALERT_GROUPS.values() for alert in alerts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a site may change. `values` maps an alert's name to `for`, `keepFiringFor`, `severity` or a parameter."""
+
+    values: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict[str, Mapping[str, float | str]])
+    disabled: Collection[str] = ()
+    jobs: str = JOBS
+    runbooks: str = RUNBOOKS
+    """URL of a runbook; `{name}` is the alert's name in lower case."""
+    interval: str = "1m"
+
+
+def defaults(alert: Alert) -> dict[str, float | str]:
+    """Everything of an alert that can be changed, as the chart's values name it."""
+    fixed: dict[str, float | str] = {
+        "severity": alert.severity.value,
+        "for": alert.wait,
+        "keepFiringFor": alert.keep,
+    }
+    return fixed | {param.name: param.default for param in alert.params}
+
+
+def render(settings: Settings | None = None) -> dict[str, Any]:
+    """The alert groups with `settings`; ValueError names what they set and nobody knows."""
+    settings = settings or Settings()
+    known = {alert.name: set(defaults(alert)) for alert in ALERTS}
+    strange = [
+        f"{name}.{key}" for name, keys in settings.values.items() for key in keys if key not in known.get(name, ())
+    ]
+    strange += [name for name in settings.disabled if name not in known]
+    if strange:
+        raise ValueError(f"unknown in the alerts' settings: {', '.join(sorted(strange))}")
+    return {
+        "groups": [
+            {
+                "name": name,
+                "interval": settings.interval,
+                "rules": [
+                    _rule(alert, _values(alert, settings), settings.runbooks.format(name=alert.runbook))
+                    for alert in alerts
+                    if alert.name not in settings.disabled
+                ],
+            }
+            for name, alerts in ALERT_GROUPS.items()
+        ]
+    }
+
+
+def render_marked() -> dict[str, Any]:
+    """The alert groups with a mark `<Alert.key>` for each value, and `<jobs>`, `<runbooks>`, `<interval>`."""
+    return {
+        "groups": [
+            {
+                "name": name,
+                "interval": "<interval>",
+                "rules": [
+                    _rule(
+                        alert,
+                        {key: f"<{alert.name}.{key}>" for key in defaults(alert)} | {"jobs": "<jobs>"},
+                        f"<runbooks>{alert.runbook}.md",
+                    )
+                    for alert in alerts
+                ],
+            }
+            for name, alerts in ALERT_GROUPS.items()
+        ]
+    }
+
+
+def render_recordings(interval: str | None = None) -> dict[str, Any]:
+    """The recording groups. An `interval` other than their own makes the waste hours wrong: for tests."""
+    return {
+        "groups": [
+            {
+                "name": group.name,
+                "interval": interval or group.interval,
+                "rules": [{"record": rule.record, "expr": rule.expr} for rule in group.rules],
+            }
+            for group in GROUPS
+        ]
+    }
+
+
+def chart_values() -> dict[str, dict[str, Any]]:
+    """Per alert what the chart's values hold: its switch, and what can be changed of it."""
+    return {alert.name: {"enabled": True, **defaults(alert)} for alert in ALERTS}
+
+
+def to_yaml(content: object) -> str:
+    return yaml.dump(content, Dumper=_Blocks, sort_keys=False, width=1_000_000, allow_unicode=True)
+
+
+class _Blocks(yaml.SafeDumper):
+    """Text of several lines is written as a block, as people write it."""
+
+
+def _text(dumper: _Blocks, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Blocks.add_representer(str, _text)
+
+
+def _values(alert: Alert, settings: Settings) -> dict[str, str]:
+    chosen = defaults(alert) | dict(settings.values.get(alert.name, {}))
+    return {key: _number(value) for key, value in chosen.items()} | {"jobs": settings.jobs}
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _rule(alert: Alert, values: dict[str, str], runbook: str) -> dict[str, Any]:
+    return {
+        "alert": alert.name,
+        "expr": fill(alert.expr, values),
+        "for": values["for"],
+        "keep_firing_for": values["keepFiringFor"],
+        "labels": {"severity": values["severity"], "audience": alert.audience.value},
+        "annotations": {
+            "summary": fill(alert.summary, values),
+            "description": fill(alert.description, values),
+            "runbook_url": runbook,
+        },
+    }

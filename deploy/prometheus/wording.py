@@ -1,0 +1,50 @@
+"""Pieces of template the texts of several alerts share. Prometheus expands them when it evaluates the alert."""
+
+from __future__ import annotations
+
+from deploy.prometheus.states import ADVICE, LOST, regex
+
+NODE = "{{ or $labels.node $labels.instance }}"
+GPU = "GPU {{ $labels.gpu }} of " + NODE
+OWNER = (
+    "{{ $labels.workload }}"
+    "{{ if $labels.user }} of {{ $labels.user }}{{ end }}"
+    "{{ if $labels.account }} (account {{ $labels.account }}){{ end }}"
+)
+
+_HOLDERS = (
+    "gpu_owner_share{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
+    " or gpu_mig_owner_share{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0"
+)
+_NODE_HOLDERS = "sum by (workload) (gpu_workload_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
+_LIST = (
+    '{{ range $i, $holder := sortByLabel "workload" . }}'
+    "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
+)
+HIT = (
+    f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
+    f"It hits {_LIST}.{{{{ else }}}}No workload holds the GPU.{{{{ end }}}}"
+)
+NODE_HIT = (
+    f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
+    f"Workloads on the node: {_LIST}.{{{{ else }}}}No workload holds a GPU of the node.{{{{ end }}}}"
+)
+
+_SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
+_TOP_STATE = (
+    f'topk(1, sum by (state) (rate({_SECONDS},state=~"{regex(LOST)}"}}[<window>]))'
+    f' / scalar(sum(rate({_SECONDS},state!="unobserved"}}[<window>]))) > 0)'
+)
+
+
+def _advice() -> str:
+    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{text}" for state, text in ADVICE.items())
+    return f"{{{{ if {branches}{{{{ end }}}}"
+
+
+TOP_STATE = (
+    f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
+    " Most of the lost time is {{ .Labels.state }} ({{ .Value | humanizePercentage }} of its GPU time): "
+    f"{_advice()}.{{{{ end }}}}{{{{ end }}}}"
+)
+"""The state that costs the workload most, and what to do about it. Needs the parameter `window`."""
