@@ -36,6 +36,14 @@ class HostUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessSignals:
+    """One GPU process with its direct children (data loader workers): shares of the pass as in `HostSignals`."""
+
+    hottest_thread: float | None = None
+    blocked: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HostSignals:
     """What one owner's host side did in one pass, as shares of the pass (0 to 1); None: cannot tell."""
 
@@ -49,3 +57,5 @@ class HostSignals:
     blocked_threads: float | None = None
     """Share of the owner's main processes that sat in D state."""
     read_bytes_per_second: float | None = None
+    processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
+    """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""

@@ -1,0 +1,102 @@
+"""What goes into the ledger and what it holds: frozen records, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostSignals
+from exporter.ledger.evidence import Signals
+from exporter.ledger.states import STATES
+
+Seconds = tuple[float, ...]
+"""One number per state, in the order of STATES."""
+
+ZERO: Seconds = (0.0,) * len(STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
+
+    owner: Owner
+    share: float = 1.0
+    pids: tuple[int, ...] = ()
+    """Its processes on the target; none is held idle."""
+    utilization: float | None = None
+    """SM utilization of its processes together, where the driver tells it apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One target in one pass. `signals` is None where it could not be read.
+
+    A GPU whose instances are among the readings of the pass is booked as their sum: its own signals and holdings are
+    not looked at. `joules` is the energy since the last pass, known for whole GPUs only.
+    """
+
+    target: Target
+    signals: Signals | None = None
+    holdings: tuple[Holding, ...] = ()
+    joules: float = 0.0
+    profile: str = ""
+    """Of a MIG instance, for its label."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One pass of the sampler. `seconds` is by a monotonic clock, since the pass before; 0 in the first."""
+
+    time: float
+    """Unix seconds at its end; only compared with start times."""
+    seconds: float
+    interval: float = 1.0
+    """Seconds a pass should cover."""
+    readings: tuple[Reading, ...] = ()
+    hosts: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
+    starts: Mapping[Owner, float] = field(default_factory=dict[Owner, float])
+    """Unix seconds each workload started, where known."""
+    host_tells: frozenset[str] = frozenset()
+    """Names of the `HostSignals` this host can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEntry:
+    """Totals of one GPU or MIG instance since it was first seen; they sum to the time it was in the passes."""
+
+    target: Target
+    profile: str = ""
+    seconds: Seconds = ZERO
+    signals: Signals | None = None
+    """The last that could be read: what this device can tell."""
+    seen: float = 0.0
+    """The ledger's clock at its last pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerEntry:
+    """Totals of one owner: they sum to its share of each target times the time it held it."""
+
+    seconds: Seconds = ZERO
+    joules: float = 0.0
+    idle_seconds: float = 0.0
+    """Since any of its targets last did something for it."""
+    start_time: float | None = None
+    first_kernel_seconds: float | None = None
+    """Absent also where the exporter began after the workload did, and may have missed it."""
+    seen: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All totals at the end of one pass. The empty ledger is where an exporter starts."""
+
+    clock: float = 0.0
+    """Seconds of all passes together: a clock that no wall clock correction moves."""
+    began: float | None = None
+    """Unix seconds of the first pass."""
+    targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
+    owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
+    host_tells: frozenset[str] = frozenset()

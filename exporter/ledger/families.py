@@ -1,0 +1,133 @@
+"""The metric families the ledger feeds; each takes the whole ledger, so their labels are all their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from exporter.attribution.owner import OWNER_LABELS
+from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
+from exporter.ledger.states import STATES, diagnosable
+from exporter.metric import DEVICE, INSTANCE, Family, Sample, Type, Unit
+
+
+def _device(entry: TargetEntry) -> tuple[str, ...]:
+    return (str(entry.target.index), entry.target.uuid)
+
+
+def _instance(entry: TargetEntry) -> tuple[str, ...]:
+    target = entry.target
+    ids = (target.gpu_instance, target.compute_instance)
+    return (*_device(entry), target.parent_uuid, entry.profile, *("" if each is None else str(each) for each in ids))
+
+
+def _time(labels: Callable[[TargetEntry], tuple[str, ...]], *, mig: bool) -> Callable[[Ledger], Iterable[Sample]]:
+    def samples(ledger: Ledger) -> Iterable[Sample]:
+        for entry in ledger.targets.values():
+            if bool(entry.target.parent_uuid) is mig:
+                own = labels(entry)
+                for state, seconds in zip(STATES, entry.seconds, strict=True):
+                    yield Sample(seconds, (*own, state))
+
+    return samples
+
+
+def _gpu_seconds(ledger: Ledger) -> Iterable[Sample]:
+    for owner, entry in ledger.owners.items():
+        own = owner.labels
+        for state, seconds in zip(STATES, entry.seconds, strict=True):
+            yield Sample(seconds, (*own, state))
+
+
+def _owners(value: Callable[[OwnerEntry], float | None]) -> Callable[[Ledger], Iterable[Sample]]:
+    def samples(ledger: Ledger) -> Iterable[Sample]:
+        for owner, entry in ledger.owners.items():
+            number = value(entry)
+            if number is not None:
+                yield Sample(number, owner.labels)
+
+    return samples
+
+
+def _diagnosable(ledger: Ledger) -> Iterable[Sample]:
+    inside = {entry.target.parent_uuid: entry.signals for entry in ledger.targets.values() if entry.signals}
+    for entry in ledger.targets.values():
+        signals = inside.get(entry.target.uuid, entry.signals)
+        if signals is not None and not entry.target.parent_uuid:
+            for state, told in diagnosable(signals, ledger.host_tells).items():
+                yield Sample(float(told), (*_device(entry), state))
+
+
+FAMILIES: tuple[Family[Ledger], ...] = (
+    Family(
+        name="gpu_time_seconds_total",
+        help="Time of the GPU by state; the states sum to wall time.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_time(_device, mig=False),
+        labels=(*DEVICE, "state"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_mig_time_seconds_total",
+        help="Time of the MIG instance by state; the states sum to wall time.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_time(_instance, mig=True),
+        labels=(*INSTANCE, "state"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_gpu_seconds_total",
+        help="GPU time the workload held on this node by state; the states sum to its shares times wall time.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_gpu_seconds,
+        labels=(*OWNER_LABELS, "state"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_energy_joules_total",
+        help="Energy of the workload's GPUs on this node, its part of each.",
+        type=Type.COUNTER,
+        unit=Unit.JOULES,
+        samples=_owners(lambda entry: entry.joules),
+        labels=OWNER_LABELS,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_idle_seconds",
+        help="Time since any of the workload's GPUs on this node last did something for it.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        samples=_owners(lambda entry: entry.idle_seconds),
+        labels=OWNER_LABELS,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_first_kernel_seconds",
+        help="Time from the workload's start to its first kernel; absent where the exporter began after it.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        samples=_owners(lambda entry: entry.first_kernel_seconds),
+        labels=OWNER_LABELS,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_start_time_seconds",
+        help="Unix time the workload started: its allocation, else its oldest GPU process.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        samples=_owners(lambda entry: entry.start_time),
+        labels=OWNER_LABELS,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_exporter_diagnosable",
+        help="Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        samples=_diagnosable,
+        labels=(*DEVICE, "state"),
+        prefix=(),
+    ),
+)

@@ -1,0 +1,40 @@
+"""The numbers the ledger's rules compare with; each is an option `--ledger.<name with dashes>`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+
+def _threshold(default: float, help: str) -> float:
+    number: float = field(default=default, metadata={"help": help})
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """All are shares from 0 to 1 but for `gap_intervals`; the metadata of each field says what it decides."""
+
+    gap_intervals: float = _threshold(3.0, "A pass longer than this many sample intervals is unobserved.")
+    active: float = _threshold(0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
+    wait_cover: float = _threshold(
+        0.5, "Part of the waiting time that pressure, or a busier peer, must cover to be its cause."
+    )
+    pressure_floor: float = _threshold(0.05, "Pressure below this share of the pass explains nothing.")
+    blocked: float = _threshold(
+        0.5, "Share of an owner's GPU processes in D state that makes waiting a wait for storage."
+    )
+    cpu_of_limit: float = _threshold(0.95, "CPU use over the owner's limit above which it waits for CPU.")
+    hot_thread: float = _threshold(0.9, "CPU of one thread above which waiting is a wait for CPU.")
+    sm_low: float = _threshold(0.5, "SM activity, of the busy time, below which the SMs are mostly empty.")
+    link_high: float = _threshold(0.2, "NVLink or PCIe traffic, of what the link can carry, that is high.")
+    dram_high: float = _threshold(0.5, "DRAM activity, of the busy time, that is high.")
+    tensor_low: float = _threshold(0.3, "Tensor activity, of the busy time, that is low.")
+    power_low: float = _threshold(0.4, "Power over its limit below which a busy GPU without GPM is hardly loaded.")
+    memory_low: float = _threshold(0.3, "Memory activity, of the busy time, that is low on a GPU without GPM.")
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            number = getattr(self, item.name)
+            top = float("inf") if item.name == "gap_intervals" else 1.0
+            if not 0 <= number <= top:
+                raise ValueError(f"ledger threshold {item.name} is {number}, not between 0 and {top:g}")

@@ -1,0 +1,172 @@
+"""The ledger balances, whatever it is told: any readings, owners, gaps, instances, in any order."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostSignals, ProcessSignals
+from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.evidence import Signals
+from exporter.ledger.ledger import advance, prune
+
+OWNERS = tuple(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(4))
+GPUS = (Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0"), Target("GPU-2", 2, "0000:03:00.0"))
+INSTANCES = (
+    Target("MIG-0", 2, "0000:03:00.0", parent_uuid="GPU-2", gpu_instance=1, compute_instance=0, share=3 / 7),
+    Target("MIG-1", 2, "0000:03:00.0", parent_uuid="GPU-2", gpu_instance=2, compute_instance=0, share=2 / 7),
+)
+NEAR = 1e-9
+
+ratio = st.one_of(st.sampled_from((0.0, 1.0)), st.floats(0, 1))
+maybe = st.one_of(st.none(), ratio)
+signals = st.one_of(
+    st.none(),
+    st.builds(
+        Signals,
+        busy=maybe,
+        sm_active=maybe,
+        tensor_active=maybe,
+        dram_active=maybe,
+        memory_activity=maybe,
+        link_activity=maybe,
+        power_of_limit=maybe,
+        throttled_thermal=maybe,
+        throttled_power_brake=maybe,
+    ),
+)
+process = st.builds(ProcessSignals, hottest_thread=maybe, blocked=st.one_of(st.none(), st.booleans()))
+host = st.builds(
+    HostSignals,
+    cpu_pressure=maybe,
+    io_pressure=maybe,
+    cpu_of_limit=maybe,
+    hottest_thread=maybe,
+    blocked_threads=maybe,
+    processes=st.dictionaries(st.integers(1, 6), process, max_size=3),
+)
+
+
+@st.composite
+def held(draw: st.DrawFn) -> tuple[Holding, ...]:
+    """Up to four owners whose shares sum to 1 at most."""
+    owners = draw(st.lists(st.sampled_from(OWNERS), unique=True, max_size=4))
+    weights = [draw(st.floats(0.01, 1)) for _ in owners]
+    total = sum(weights) * draw(st.sampled_from((1.0, 1.0, 2.0)))
+    return tuple(
+        Holding(
+            owner,
+            weight / total,
+            tuple(draw(st.lists(st.integers(1, 6), max_size=2))),
+            draw(maybe),
+        )
+        for owner, weight in zip(owners, weights, strict=True)
+    )
+
+
+@st.composite
+def passes(draw: st.DrawFn) -> Pass:
+    split = draw(st.booleans())
+    targets = (*GPUS, *INSTANCES) if split else GPUS
+    return Pass(
+        time=draw(st.floats(0, 2e9)),
+        seconds=draw(st.one_of(st.floats(0.5, 1.5), st.floats(0, 100), st.floats(-5, 0))),
+        readings=tuple(
+            Reading(
+                target,
+                draw(signals),
+                () if split and target.uuid == "GPU-2" else draw(held()),
+                0.0 if target.parent_uuid else draw(st.floats(0, 700)),
+            )
+            for target in targets
+        ),
+        hosts={owner: draw(host) for owner in draw(st.sets(st.sampled_from(OWNERS)))},
+        starts=draw(st.dictionaries(st.sampled_from(OWNERS), st.floats(0, 2e9))),
+    )
+
+
+def run(steps: list[Pass]) -> list[Ledger]:
+    ledgers = [Ledger()]
+    for step in steps:
+        ledgers.append(advance(ledgers[-1], step))
+    return ledgers
+
+
+@given(st.lists(passes(), min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_states_of_every_target_sum_to_the_time_it_was_there(steps: list[Pass]) -> None:
+    last = run(steps)[-1]
+
+    for uuid, entry in last.targets.items():
+        there = sum(max(0.0, step.seconds) for step in steps if any(each.target.uuid == uuid for each in step.readings))
+        assert math.isclose(sum(entry.seconds), there, rel_tol=NEAR, abs_tol=NEAR)
+
+
+@given(st.lists(passes(), min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_states_of_every_owner_sum_to_its_shares_times_time(steps: list[Pass]) -> None:
+    last = run(steps)[-1]
+
+    for owner, entry in last.owners.items():
+        held_time = sum(
+            max(0.0, step.seconds) * each.target.share * holding.share
+            for step in steps
+            for each in step.readings
+            for holding in each.holdings
+            if holding.owner == owner
+        )
+        assert math.isclose(sum(entry.seconds), held_time, rel_tol=NEAR, abs_tol=NEAR)
+
+
+@given(st.lists(passes(), min_size=1, max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_no_total_ever_decreases(steps: list[Pass]) -> None:
+    for before, after in pairwise(run(steps)):
+        for uuid, entry in before.targets.items():
+            assert all(new >= old for old, new in zip(entry.seconds, after.targets[uuid].seconds, strict=True))
+        for owner, entry in before.owners.items():
+            assert all(new >= old for old, new in zip(entry.seconds, after.owners[owner].seconds, strict=True))
+            assert after.owners[owner].joules >= entry.joules
+
+
+@given(st.lists(passes(), min_size=1, max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_owners_get_no_more_energy_than_the_gpus_drew(steps: list[Pass]) -> None:
+    last = run(steps)[-1]
+
+    drawn = sum(each.joules for step in steps for each in step.readings)
+    assert sum(entry.joules for entry in last.owners.values()) <= drawn * (1 + NEAR) + NEAR
+
+
+@given(passes())
+@settings(max_examples=80, deadline=None)
+def test_busy_time_of_a_target_is_what_the_driver_says(step: Pass) -> None:
+    busy_states = (7, 8, 9, 10, 11, 12)
+    entries = advance(Ledger(), step).targets
+
+    for reading in step.readings:
+        is_parent = any(each.target.parent_uuid == reading.target.uuid for each in step.readings)
+        gap = step.seconds > 3
+        if reading.signals and reading.signals.busy is not None and not is_parent and not gap:
+            booked = sum(entries[reading.target.uuid].seconds[index] for index in busy_states)
+            assert booked == pytest.approx(reading.signals.busy * max(0.0, step.seconds), abs=NEAR)
+
+
+@given(st.lists(passes(), min_size=1, max_size=4), st.floats(0, 50))
+@settings(max_examples=40, deadline=None)
+def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[Pass], retention: float) -> None:
+    last = run(steps)[-1]
+
+    kept = prune(last, retention)
+
+    assert all(last.clock - entry.seen <= retention + NEAR for entry in kept.owners.values())
+    assert all(
+        last.clock - entry.seen >= retention - NEAR for owner, entry in last.owners.items() if owner not in kept.owners
+    )
+    assert all(last.owners[owner] == entry for owner, entry in kept.owners.items())

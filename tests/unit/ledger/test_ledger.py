@@ -1,0 +1,202 @@
+"""What the ledger books in single, plain cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostSignals, ProcessSignals
+from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.evidence import Signals
+from exporter.ledger.ledger import advance, prune
+from exporter.ledger.states import STATES
+
+ALICE, BOB = Owner(workload="a/alice", kind="pod"), Owner(workload="b/bob", kind="pod")
+GPU, PEER = Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0")
+
+
+def instance(number: int, share: float) -> Target:
+    return Target(f"MIG-{number}", 0, "0000:01:00.0", None, "GPU-0", number, 0, share)
+
+
+def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None, **rest: object) -> Ledger:
+    return advance(ledger or Ledger(), Pass(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
+
+
+def states(seconds: tuple[float, ...]) -> dict[str, float]:
+    """What is not zero, rounded."""
+    return {state: round(number, 9) for state, number in zip(STATES, seconds, strict=True) if round(number, 9)}
+
+
+def test_first_pass_shows_every_counter_at_zero() -> None:
+    ledger = book(Reading(GPU, Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)), seconds=0.0)
+
+    assert ledger.targets["GPU-0"].seconds == (0.0,) * 13
+    assert ledger.owners[ALICE].seconds == (0.0,) * 13
+
+
+def test_nobody_holds_it() -> None:
+    assert states(book(Reading(GPU, Signals(busy=0.0))).targets["GPU-0"].seconds) == {"free": 1.0}
+
+
+def test_held_with_no_process_on_it() -> None:
+    ledger = book(Reading(GPU, Signals(busy=0.0), (Holding(ALICE),)))
+
+    assert states(ledger.owners[ALICE].seconds) == {"held_idle": 1.0}
+
+
+def test_unreadable_is_unobserved_for_gpu_and_owner() -> None:
+    ledger = book(Reading(GPU, None, (Holding(ALICE, 1.0, (1,)),)))
+
+    assert states(ledger.targets["GPU-0"].seconds) == {"unobserved": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"unobserved": 1.0}
+
+
+def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
+    reading = Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),))
+    ledger = book(reading, seconds=60.0, ledger=book(reading))
+
+    assert states(ledger.targets["GPU-0"].seconds) == {"unobserved": 60.0, "wait_other": 1.0}
+    assert ledger.owners[ALICE].idle_seconds == 1.0
+
+
+def test_partly_busy_pass_is_split() -> None:
+    ledger = book(Reading(GPU, Signals(busy=0.6), (Holding(ALICE, 1.0, (1,)),)))
+
+    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.6, "wait_other": 0.4}
+
+
+def test_busy_before_any_owner_is_known_is_busy() -> None:
+    assert states(book(Reading(GPU, Signals(busy=0.3))).targets["GPU-0"].seconds) == {"busy": 0.3, "free": 0.7}
+
+
+def test_utilization_unknown_but_held_by_a_running_process_is_unobserved() -> None:
+    reading = Reading(GPU, Signals(), (Holding(ALICE, 0.5, (1,)), Holding(BOB, 0.25)))
+
+    assert states(book(reading).targets["GPU-0"].seconds) == {"unobserved": 0.5, "held_idle": 0.25, "free": 0.25}
+
+
+def test_shared_gpu_is_split_by_the_processes_own_utilization() -> None:
+    reading = Reading(GPU, Signals(busy=0.8), (Holding(ALICE, 0.5, (1,), 0.6), Holding(BOB, 0.5, (2,), 0.2)))
+    ledger = book(reading)
+
+    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.5}
+    assert states(ledger.owners[BOB].seconds) == {"busy": 0.2, "wait_other": 0.3}
+    assert states(ledger.targets["GPU-0"].seconds) == {"busy": 0.8, "wait_other": 0.2}
+
+
+def test_shared_gpu_is_split_evenly_where_the_driver_does_not_tell() -> None:
+    reading = Reading(GPU, Signals(busy=0.8), (Holding(ALICE, 0.5, (1,)), Holding(BOB, 0.5, (2,))))
+    ledger = book(reading)
+
+    assert (
+        states(ledger.owners[ALICE].seconds)
+        == states(ledger.owners[BOB].seconds)
+        == {
+            "busy": 0.4,
+            "wait_other": 0.1,
+        }
+    )
+
+
+def test_shared_gpu_charges_nothing_busy_to_who_has_no_process() -> None:
+    ledger = book(Reading(GPU, Signals(busy=0.4), (Holding(ALICE, 0.5, (1,)), Holding(BOB, 0.5))))
+
+    assert states(ledger.owners[ALICE].seconds) == {"busy": 0.4, "wait_other": 0.1}
+    assert states(ledger.owners[BOB].seconds) == {"held_idle": 0.5}
+
+
+def test_instances_make_up_their_gpu() -> None:
+    ledger = book(
+        Reading(GPU, Signals()),
+        Reading(instance(1, 3 / 7), Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)),
+        Reading(instance(2, 2 / 7), Signals(busy=0.0), (Holding(BOB),)),
+    )
+
+    assert states(ledger.targets["MIG-1"].seconds) == {"busy": 1.0}
+    assert states(ledger.owners[ALICE].seconds) == {"busy": round(3 / 7, 9)}
+    assert states(ledger.targets["GPU-0"].seconds) == {
+        "free": round(2 / 7, 9),
+        "held_idle": round(2 / 7, 9),
+        "busy": round(3 / 7, 9),
+    }
+
+
+def test_energy_of_a_gpu_goes_to_its_holder() -> None:
+    reading = Reading(GPU, Signals(busy=0.5), (Holding(ALICE, 1.0, (1,)),), joules=300.0)
+
+    assert book(reading).owners[ALICE].joules == pytest.approx(300.0)
+
+
+def test_energy_of_instances_follows_what_runs() -> None:
+    ledger = book(
+        Reading(GPU, Signals(), joules=700.0),
+        Reading(instance(1, 0.5), Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)),
+        Reading(instance(2, 0.5), Signals(busy=0.0), (Holding(BOB),)),
+    )
+
+    assert ledger.owners[ALICE].joules == pytest.approx(525.0)
+    assert ledger.owners[BOB].joules == pytest.approx(175.0)
+
+
+def test_idle_clock_runs_while_all_gpus_are_idle_and_stops_with_one() -> None:
+    holding = (Holding(ALICE, 1.0, (1,)),)
+    idle = (Reading(GPU, Signals(busy=0.0), holding), Reading(PEER, Signals(busy=0.0), holding))
+    ledger = book(*idle, ledger=book(*idle))
+    active = book(idle[0], Reading(PEER, Signals(busy=0.5), holding), ledger=ledger)
+
+    assert ledger.owners[ALICE].idle_seconds == 2.0
+    assert active.owners[ALICE].idle_seconds == 0.0
+
+
+def first_kernel(start: float, passes: tuple[tuple[float, float], ...]) -> float | None:
+    ledger = Ledger()
+    for time, busy in passes:
+        reading = Reading(GPU, Signals(busy=busy), (Holding(ALICE, 1.0, (1,)),))
+        ledger = advance(ledger, Pass(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
+    return ledger.owners[ALICE].first_kernel_seconds
+
+
+def test_first_kernel_is_counted_from_the_start_of_the_workload() -> None:
+    assert first_kernel(1001.0, ((1000.0, 0.0), (1031.0, 0.0), (1041.0, 0.2), (1051.0, 1.0))) == 40.0
+
+
+def test_first_kernel_is_unknown_where_the_workload_is_older_than_the_exporter() -> None:
+    assert first_kernel(900.0, ((1000.0, 0.0), (1001.0, 1.0))) is None
+
+
+def test_start_of_a_workload_stays_when_its_oldest_process_ends() -> None:
+    reading = Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),))
+    ledger = book(reading, ledger=book(reading, starts={ALICE: 500.0}), starts={ALICE: 800.0})
+
+    assert ledger.owners[ALICE].start_time == 500.0
+
+
+def test_owner_that_left_is_kept_for_the_retention_and_then_dropped() -> None:
+    ledger = book(Reading(GPU, Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)))
+    for _ in range(10):
+        ledger = book(Reading(GPU, Signals(busy=0.0)), ledger=ledger)
+
+    assert states(prune(ledger, 10.0).owners[ALICE].seconds) == {"busy": 1.0}
+    assert ALICE not in prune(ledger, 9.5).owners
+
+
+def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
+    """The sibling's launching thread is full; that says nothing of why this one waits."""
+    host = HostSignals(hottest_thread=1.0, processes={1: ProcessSignals(0.02, False), 2: ProcessSignals(1.0, False)})  # noqa: FBT003
+    ledger = book(
+        Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),)),
+        Reading(PEER, Signals(busy=1.0), (Holding(ALICE, 1.0, (2,)),)),
+        hosts={ALICE: host},
+    )
+
+    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
+
+
+def test_gpus_that_wait_together_do_not_wait_for_each_other() -> None:
+    readings = [
+        Reading(target, Signals(busy=0.6), (Holding(ALICE, 1.0, (pid,)),)) for pid, target in enumerate((GPU, PEER))
+    ]
+
+    assert states(book(*readings).owners[ALICE].seconds) == {"busy": 1.2, "wait_other": 0.8}
