@@ -1,7 +1,48 @@
-"""Every collector, in exposition order: adding one here is what plugs it in."""
+"""Every device collector, in exposition order: adding one here is what plugs it in.
+
+XIDs come as events (`xid`) and processes are joined with their owners (`process_families`); both are published by
+the sampler beside these.
+"""
 
 from __future__ import annotations
 
 from exporter.collector import AnyCollector
+from exporter.collectors.clocks import CLOCKS
+from exporter.collectors.ecc import ECC
+from exporter.collectors.engines import ENGINES
+from exporter.collectors.fabric import FABRIC
+from exporter.collectors.gpm import GPM
+from exporter.collectors.health import HEALTH
+from exporter.collectors.info import INFO
+from exporter.collectors.memory import MEMORY
+from exporter.collectors.mig import MIG
+from exporter.collectors.nvlink import NVLINK
+from exporter.collectors.pcie import PCIE
+from exporter.collectors.power import POWER
+from exporter.collectors.processes import PROCESSES
+from exporter.collectors.remapped_rows import REMAPPED_ROWS
+from exporter.collectors.retired_pages import RETIRED_PAGES
+from exporter.collectors.temperature import TEMPERATURE
+from exporter.collectors.throttle import THROTTLE
+from exporter.collectors.utilization import UTILIZATION
 
-COLLECTORS: tuple[AnyCollector, ...] = ()
+COLLECTORS: tuple[AnyCollector, ...] = (
+    INFO,
+    MEMORY,
+    UTILIZATION,
+    ENGINES,
+    GPM,
+    POWER,
+    CLOCKS,
+    TEMPERATURE,
+    THROTTLE,
+    PCIE,
+    NVLINK,
+    ECC,
+    RETIRED_PAGES,
+    REMAPPED_ROWS,
+    HEALTH,
+    FABRIC,
+    PROCESSES,
+    MIG,
+)

@@ -1,0 +1,46 @@
+"""What GPM says of the GPU's units, for a whole GPU and for a MIG instance alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+UNITS: tuple[tuple[str, int, str], ...] = (
+    # unit           GPM id  what it does
+    ("graphics",          1, "the graphics or compute engine was active"),
+    ("sm",                2, "an SM had a warp, averaged over all SMs"),
+    ("sm_occupancy",      3, "warp slots were filled, averaged over all SMs"),
+    ("tensor",            5, "a tensor pipe was active"),
+    ("dram",             10, "device memory moved data, as a share of its peak rate"),
+    ("fp64",             11, "the FP64 pipe was active"),
+    ("fp32",             12, "the FP32 pipe was active"),
+    ("fp16",             13, "the FP16 pipe was active"),
+    ("integer",           4, "the integer pipe was active"),
+)  # fmt: skip
+UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """By unit: `ratios` are shares of the last pass (0 to 1), `seconds` totals since the first answer."""
+
+    ratios: Mapping[str, float] = field(default_factory=dict[str, float])
+    seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
+    """Add what GPM says of the last `seconds`. A unit starts at 0 with its first answer."""
+    percents = {unit: finite(values.get(id_)) for unit, id_, _ in UNITS}
+    ratios = {unit: min(max(percent / 100, 0.0), 1.0) for unit, percent in percents.items() if percent is not None}
+    grown = {
+        unit: before.seconds[unit] + ratio * seconds if unit in before.seconds else 0.0
+        for unit, ratio in ratios.items()
+    }
+    return Activity(ratios, {**before.seconds, **grown})
+
+
+def finite(value: Any) -> float | None:
+    """GPM answers NaN where nothing ran in the window that it could divide by."""
+    return float(value) if value is not None and math.isfinite(value) else None

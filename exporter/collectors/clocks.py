@@ -1,0 +1,82 @@
+"""Clock frequencies, their maxima, and the performance state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by, gauge
+
+_DOMAINS = {"graphics": 0, "sm": 1, "memory": 2, "video": 3}
+_STATE_UNKNOWN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Hertz by domain; `state` is 0 (P0, fastest) to 15."""
+
+    now: Mapping[str, float]
+    maximum: Paced[Mapping[str, float]]
+    state: int | None
+
+
+def read(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
+    def maximum() -> Mapping[str, float]:
+        return _clocks(device, "nvmlDeviceGetMaxClockInfo")
+
+    state = device.get("nvmlDeviceGetPerformanceState")
+    clocks = Clocks(
+        now=_clocks(device, "nvmlDeviceGetClockInfo"),
+        maximum=refreshed(previous.maximum if previous else None, Pace.SLOW, tick, maximum),
+        state=None if state == _STATE_UNKNOWN else state,
+    )
+    if not clocks.now and not clocks.maximum.value and clocks.state is None:
+        raise UnsupportedError("no clocks")
+    return clocks
+
+
+def _clocks(device: Device, function: str) -> Mapping[str, float]:
+    answers = {domain: device.get(function, code) for domain, code in _DOMAINS.items()}
+    return {domain: megahertz * 1e6 for domain, megahertz in answers.items() if megahertz is not None}
+
+
+def _now(clocks: Clocks) -> Iterable[tuple[str, float]]:
+    return clocks.now.items()
+
+
+def _maximum(clocks: Clocks) -> Iterable[tuple[str, float]]:
+    return clocks.maximum.value.items()
+
+
+def _state(clocks: Clocks) -> int | None:
+    return clocks.state
+
+
+CLOCKS = Collector(
+    name="clocks",
+    help="Clocks and performance state; 5 driver calls every 5 s, 4 more every 30 s.",
+    pace=Pace.FAST,
+    read=read,
+    families=(
+        Family(
+            name="gpu_clock_hertz",
+            help="Clock frequency now.",
+            type=Type.GAUGE,
+            unit=Unit.HERTZ,
+            labels=("domain",),
+            samples=by(_now),
+        ),
+        Family(
+            name="gpu_clock_max_hertz",
+            help="Highest clock frequency of the domain.",
+            type=Type.GAUGE,
+            unit=Unit.HERTZ,
+            labels=("domain",),
+            samples=by(_maximum),
+        ),
+        gauge("gpu_performance_state", "Performance state: 0 (P0) is the fastest.", Unit.NONE, _state),
+    ),
+)

@@ -1,0 +1,143 @@
+"""Activity of the GPU's units (GPM, Hopper and newer) and the bytes over its PCIe and NVLink.
+
+Bytes come from the driver's field counters; where it has none, from GPM's rates, which the same call brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite
+from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Sample, Type, Unit
+
+_MIB = 1024 * 1024
+_ASK_AGAIN = 300.0
+"""Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Where one direction of one bus is counted: fields by preference (id, scope, bytes per unit), else GPM (MiB/s)."""
+
+    bus: str
+    direction: str
+    fields: tuple[tuple[Field, int], ...]
+    gpm: int
+
+
+PATHS = (
+    Path("pcie",   "transmit", (((197, 0), 1),),                                         20),
+    Path("pcie",   "receive",  (((198, 0), 1),),                                         21),
+    Path("nvlink", "transmit", (((138, ALL_LINKS), 1024), ((202, ALL_LINKS), 1)),        61),
+    Path("nvlink", "receive",  (((139, ALL_LINKS), 1024), ((204, ALL_LINKS), 1)),        60),
+)  # fmt: skip
+_PCIE_FIELDS = tuple(field for path in PATHS if path.bus == "pcie" for field, _ in path.fields)
+_NVLINK_FIELDS = tuple(field for path in PATHS if path.bus == "nvlink" for field, _ in path.fields)
+_GPM_IDS = (*UNIT_IDS, *(path.gpm for path in PATHS))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpm:
+    """`activity` is None on a GPU without GPM. Bytes are totals by (bus, direction)."""
+
+    activity: Activity | None
+    bytes: Mapping[tuple[str, str], float]
+    rates: Mapping[tuple[str, str], float]
+    """Bytes per second in the last pass."""
+    pcie_fields: Fields
+    nvlink_fields: Fields
+    asked: float
+    """When GPM was last asked, Unix seconds."""
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """Activity in the last pass by unit (`sm`, `tensor`, `dram`, …), 0 to 1; a unit that is not known is not in."""
+        return self.activity.ratios if self.activity else {}
+
+    @property
+    def pcie_bytes_per_second(self) -> float | None:
+        return self._both_ways("pcie")
+
+    @property
+    def nvlink_bytes_per_second(self) -> float | None:
+        return self._both_ways("nvlink")
+
+    def _both_ways(self, bus: str) -> float | None:
+        found = [rate for (on, _), rate in self.rates.items() if on == bus]
+        return sum(found) if found else None
+
+
+def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
+    values, asked = _ask(device, previous, tick)
+    before = (previous.activity if previous else None) or Activity()
+    pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None)
+    nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None)
+    counted = {**pcie.values, **nvlink.values}
+    totals: dict[tuple[str, str], float] = dict(previous.bytes) if previous else {}
+    rates: dict[tuple[str, str], float] = {}
+    for path in PATHS:
+        key = (path.bus, path.direction)
+        total, rate = _moved(path, counted, values or {}, totals.get(key), tick.seconds)
+        totals.update({key: total} if total is not None else {})
+        rates.update({key: rate} if rate is not None else {})
+    if values is None and not totals:
+        raise UnsupportedError("neither GPM nor byte counters")
+    units = None if values is None else activity(before, values, tick.seconds)
+    return Gpm(units, totals, rates, pcie, nvlink, asked)
+
+
+def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, float]:
+    """GPM's answer and when it was asked; None where the GPU has no GPM."""
+    if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
+        return None, previous.asked
+    return device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
+
+
+def _moved(
+    path: Path, counted: Mapping[Field, float], values: Mapping[int, float], before: float | None, seconds: float
+) -> tuple[float | None, float | None]:
+    """Total bytes and bytes per second of one path."""
+    for field, scale in path.fields:
+        if field in counted:
+            total = counted[field] * scale
+            known = before is not None and seconds > 0 and total >= before
+            return total, (total - before) / seconds if known and before is not None else None
+    mebibytes = finite(values.get(path.gpm))
+    if mebibytes is None:
+        return before, None
+    rate = max(mebibytes, 0.0) * _MIB
+    return (0.0 if before is None else before + rate * seconds), rate
+
+
+def _seconds_of(unit: str, what: str) -> Family[Gpm]:
+    def samples(reading: Gpm) -> Iterable[Sample]:
+        total = reading.activity.seconds.get(unit) if reading.activity else None
+        return () if total is None else (Sample(total),)
+
+    name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
+    text = f"Seconds, weighted by the share in which {what}."
+    return Family(name=name, help=text, type=Type.COUNTER, unit=Unit.SECONDS, samples=samples)
+
+
+def _bytes_of(bus: str, name: str, text: str) -> Family[Gpm]:
+    def samples(reading: Gpm) -> Iterable[Sample]:
+        return (Sample(total, (direction,)) for (on, direction), total in reading.bytes.items() if on == bus)
+
+    return Family(name=name, help=text, type=Type.COUNTER, unit=Unit.BYTES, labels=("direction",), samples=samples)
+
+
+GPM = Collector(
+    name="gpm",
+    help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a pass.",
+    pace=Pace.PASS,
+    read=read,
+    families=(
+        *(_seconds_of(unit, what) for unit, _, what in UNITS),
+        _bytes_of("pcie", "gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU."),
+        _bytes_of("nvlink", "gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU."),
+    ),
+)

@@ -1,0 +1,59 @@
+"""What the driver advises to do with the GPU (R570 and newer)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by
+
+_FIELD = 230
+_ACTIONS = (
+    "none",
+    "gpu_reset",
+    "node_reboot",
+    "drain_p2p",
+    "drain_and_reset",
+    "recover_imex",
+    "bus_reset",
+    "system_reboot",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    action: str
+    fields: Fields
+
+
+def read(device: Device, previous: Health | None, _tick: Tick) -> Health:
+    fields = read_fields(device, ((_FIELD, 0),), previous.fields if previous else None)
+    code = fields.get(_FIELD)
+    if code is None:
+        raise UnsupportedError("no recovery action")
+    return Health(_ACTIONS[int(code)] if 0 <= code < len(_ACTIONS) else "unknown", fields)
+
+
+def _action(health: Health) -> Iterable[tuple[str, float]]:
+    return ((health.action, 1.0),)
+
+
+HEALTH = Collector(
+    name="health",
+    help="The driver's advice on recovery; 1 driver call every 5 s.",
+    pace=Pace.FAST,
+    read=read,
+    families=(
+        Family(
+            name="gpu_recovery_action",
+            help="What the driver advises to do with the GPU: 1 for the action in the label.",
+            type=Type.GAUGE,
+            unit=Unit.NONE,
+            labels=("action",),
+            samples=by(_action),
+        ),
+    ),
+)

@@ -1,0 +1,145 @@
+"""What the GPU is, and the modes it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.driver import Device
+from exporter.metric import Family, Sample, Type, Unit, gauge
+
+_ARCHITECTURES = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
+_NODE_SCOPE = 0
+_NODE_WORDS = 4
+"""Words of the NUMA mask asked for: 256 nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Texts are empty where the device does not say; modes are None."""
+
+    model: str
+    pci_bus_id: str
+    serial: str
+    vbios: str
+    architecture: str
+    compute_capability: str
+    numa_node: str
+    minor_number: str
+    persistence: int | None
+    mig: int | None
+    ecc: int | None
+    ecc_pending: int | None
+
+
+def read(device: Device, _previous: Info | None, _tick: Tick) -> Info:
+    capability = device.get("nvmlDeviceGetCudaComputeCapability")
+    mig = device.get("nvmlDeviceGetMigMode")
+    ecc = device.get("nvmlDeviceGetEccMode")
+    return Info(
+        model=_text(device.get("nvmlDeviceGetName")),
+        pci_bus_id=device.pci_bus_id,
+        serial=_text(device.get("nvmlDeviceGetSerial")),
+        vbios=_text(device.get("nvmlDeviceGetVbiosVersion")),
+        architecture=_ARCHITECTURES.get(device.get("nvmlDeviceGetArchitecture"), ""),
+        compute_capability=".".join(map(str, capability or ())),
+        numa_node=numa_node(device.get("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _NODE_SCOPE)),
+        minor_number=_text(device.minor),
+        persistence=device.get("nvmlDeviceGetPersistenceMode"),
+        mig=None if mig is None else mig[0],
+        ecc=None if ecc is None else ecc[0],
+        ecc_pending=None if ecc is None else ecc[1],
+    )
+
+
+def numa_node(mask: Sequence[int] | None) -> str:
+    """The lowest NUMA node in a driver's mask of 64-bit words; empty where none is set.
+
+    nvmlDeviceGetNumaNodeId is another thing: the node of a GPU's own memory on coherent machines.
+    """
+    for word, bits in enumerate(mask or ()):
+        if bits:
+            return str(word * 64 + (bits & -bits).bit_length() - 1)
+    return ""
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _description(info: Info) -> Iterable[Sample]:
+    labels = (
+        info.model,
+        info.pci_bus_id,
+        info.serial,
+        info.vbios,
+        info.architecture,
+        info.compute_capability,
+        info.numa_node,
+        info.minor_number,
+    )
+    return (Sample(1, labels),)
+
+
+def _persistence(info: Info) -> int | None:
+    return info.persistence
+
+
+def _mig(info: Info) -> int | None:
+    return info.mig
+
+
+def _ecc(info: Info) -> int | None:
+    return info.ecc
+
+
+def _ecc_pending(info: Info) -> int | None:
+    return info.ecc_pending
+
+
+INFO = Collector(
+    name="info",
+    help="Model, bus id, serial, firmware and modes; 8 driver calls every 30 s.",
+    pace=Pace.SLOW,
+    read=read,
+    families=(
+        Family(
+            name="gpu_info",
+            help="What the GPU is; always 1.",
+            type=Type.INFO,
+            unit=Unit.NONE,
+            labels=(
+                "model",
+                "pci_bus_id",
+                "serial",
+                "vbios",
+                "architecture",
+                "compute_capability",
+                "numa_node",
+                "minor_number",
+            ),
+            samples=_description,
+        ),
+        gauge(
+            "gpu_persistence_mode_enabled",
+            "Whether the driver keeps the GPU initialised while nothing uses it.",
+            Unit.NONE,
+            _persistence,
+        ),
+        gauge("gpu_mig_mode_enabled", "Whether the GPU is split into MIG instances.", Unit.NONE, _mig),
+        gauge("gpu_ecc_mode_enabled", "Whether memory errors are corrected and counted.", Unit.NONE, _ecc),
+        gauge("gpu_ecc_mode_pending", "Whether ECC will be on after the next reset.", Unit.NONE, _ecc_pending),
+    ),
+)

@@ -1,0 +1,82 @@
+"""Device memory, and the window of it that the CPU can address (BAR1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Unit, gauge
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver says so."""
+
+    total: int | None
+    used: int | None
+    free: int | None
+    reserved: int | None
+    bar1_total: int | None = None
+    bar1_used: int | None = None
+
+
+def read(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
+    """The second version of the struct counts reserved memory apart from used (R515); the first has it in used."""
+    info = device.get("nvmlDeviceGetMemoryInfo")
+    bar1 = device.get("nvmlDeviceGetBAR1MemoryInfo")
+    if info is None and bar1 is None:
+        raise UnsupportedError("no memory of its own")
+    return Memory(
+        total=getattr(info, "total", None),
+        used=getattr(info, "used", None),
+        free=getattr(info, "free", None),
+        reserved=getattr(info, "reserved", None),
+        bar1_total=getattr(bar1, "bar1Total", None),
+        bar1_used=getattr(bar1, "bar1Used", None),
+    )
+
+
+def _total(memory: Memory) -> int | None:
+    return memory.total
+
+
+def _used(memory: Memory) -> int | None:
+    return memory.used
+
+
+def _reserved(memory: Memory) -> int | None:
+    return memory.reserved
+
+
+def _free(memory: Memory) -> int | None:
+    return memory.free
+
+
+def _bar1_total(memory: Memory) -> int | None:
+    return memory.bar1_total
+
+
+def _bar1_used(memory: Memory) -> int | None:
+    return memory.bar1_used
+
+
+MEMORY = Collector(
+    name="memory",
+    help="Device memory and BAR1; 2 driver calls every 5 s.",
+    pace=Pace.FAST,
+    read=read,
+    families=(
+        gauge("gpu_memory_total_bytes", "Device memory there is.", Unit.BYTES, _total),
+        gauge("gpu_memory_used_bytes", "Device memory in use.", Unit.BYTES, _used),
+        gauge("gpu_memory_reserved_bytes", "Device memory the driver keeps for itself.", Unit.BYTES, _reserved),
+        gauge("gpu_memory_free_bytes", "Device memory not in use.", Unit.BYTES, _free),
+        gauge(
+            "gpu_bar1_memory_total_bytes",
+            "Window through which CPU and peers address device memory.",
+            Unit.BYTES,
+            _bar1_total,
+        ),
+        gauge("gpu_bar1_memory_used_bytes", "Part of the BAR1 window in use.", Unit.BYTES, _bar1_used),
+    ),
+)

@@ -1,0 +1,119 @@
+"""MIG instances: what they are, their memory, and their activity (GPM, Hopper and newer)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Scope, Tick
+from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device
+from exporter.metric import INSTANCE, Family, Sample, Type, Unit, gauge
+
+_ASK_AGAIN = 300.0
+"""Seconds until an instance without GPM (A100) is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigMemory:
+    """Bytes of the instance."""
+
+    total: int | None
+    used: int | None
+    free: int | None
+    reserved: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """`activity` is None without GPM; `asked` is when it was last asked for, Unix seconds."""
+
+    model: Paced[str]
+    memory: Paced[MigMemory]
+    activity: Activity | None
+    asked: float
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """Activity in the last pass by unit (`graphics`, `sm`, `tensor`, …), 0 to 1."""
+        return self.activity.ratios if self.activity else {}
+
+
+def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstance:
+    units, asked = _activity(device, previous, tick)
+    return MigInstance(
+        model=refreshed(
+            previous.model if previous else None,
+            Pace.SLOW,
+            tick,
+            lambda: str(device.get("nvmlDeviceGetName") or ""),
+        ),
+        memory=refreshed(previous.memory if previous else None, Pace.FAST, tick, lambda: _memory(device)),
+        activity=units,
+        asked=asked,
+    )
+
+
+def _memory(device: Device) -> MigMemory:
+    info = device.get("nvmlDeviceGetMemoryInfo")
+    return MigMemory(*(getattr(info, name, None) for name in ("total", "used", "free", "reserved")))
+
+
+def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, float]:
+    if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
+        return None, previous.asked
+    values = device.get("nvmlGpmMetricsGet", UNIT_IDS)
+    before = (previous.activity if previous else None) or Activity()
+    return (None if values is None else activity(before, values, tick.seconds)), tick.time
+
+
+def _info(instance: MigInstance) -> Iterable[Sample]:
+    return (Sample(1, (instance.model.value,)),)
+
+
+def _seconds_of(unit: str, what: str) -> Family[MigInstance]:
+    def samples(instance: MigInstance) -> Iterable[Sample]:
+        total = instance.activity.seconds.get(unit) if instance.activity else None
+        return () if total is None else (Sample(total),)
+
+    return Family(
+        name="gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total",
+        help=f"Seconds, weighted by the share in which {what}, within the instance.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=samples,
+        prefix=INSTANCE,
+    )
+
+
+def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) -> Family[MigInstance]:
+    def number(instance: MigInstance) -> float | None:
+        return value(instance.memory.value)
+
+    return gauge(f"gpu_mig_memory_{kind}_bytes", text, Unit.BYTES, number, INSTANCE)
+
+
+MIG = Collector(
+    name="mig",
+    help="MIG instances; per instance 1 driver call a pass (with GPM), 1 every 5 s and 1 every 30 s.",
+    pace=Pace.PASS,
+    scope=Scope.INSTANCE,
+    read=read,
+    families=(
+        Family(
+            name="gpu_mig_info",
+            help="What the MIG instance is; always 1.",
+            type=Type.INFO,
+            unit=Unit.NONE,
+            labels=("model",),
+            samples=_info,
+            prefix=INSTANCE,
+        ),
+        _bytes_of("total", "Device memory of the instance.", lambda memory: memory.total),
+        _bytes_of("used", "Device memory of the instance in use.", lambda memory: memory.used),
+        _bytes_of("free", "Device memory of the instance not in use.", lambda memory: memory.free),
+        _bytes_of("reserved", "Device memory of the instance kept by the driver.", lambda memory: memory.reserved),
+        *(_seconds_of(unit, what) for unit, _, what in UNITS),
+    ),
+)

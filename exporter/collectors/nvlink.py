@@ -1,0 +1,153 @@
+"""NVLink: which links are up, how fast, and their errors. The bytes are read with GPM, every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by, gauge
+
+_COMMON_SPEED, _LINK_COUNT, _SPEED, _STATE = 90, 91, 164, 165
+_UP = frozenset({1, 2})
+"""Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled."""
+
+_TOTALS = {
+    "crc_flit": 38,
+    "crc_data": 45,
+    "replay": 52,
+    "recovery": 59,
+    "ecc_data": 160,
+}
+"""One count over the first 12 links; on GPUs with more, the counts per link below replace it."""
+
+_PER_LINK = {
+    # up to Hopper
+    "replay": 161,
+    "recovery": 162,
+    "crc": 163,
+    # NVLink 5, Blackwell and newer
+    "malformed_packet": 206,
+    "buffer_overrun": 207,
+    "receive": 208,
+    "receive_remote": 209,
+    "receive_general": 210,
+    "local_link_integrity": 211,
+    "transmit_discard": 212,
+    "link_recovery_successful": 213,
+    "link_recovery_failed": 214,
+    "link_recovery": 215,
+    "effective": 219,
+    "symbol": 221,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Nvlink:
+    """`up` by link number; errors summed over the links, by type; `speed` of one link in bytes per second."""
+
+    up: Mapping[int, bool]
+    errors: Mapping[str, float]
+    speed: float | None
+    links: int
+    whole: Fields
+    by_link: Fields
+    per_link: tuple[int, ...]
+    """Error fields this GPU counts per link."""
+
+
+def read(device: Device, previous: Nvlink | None, _tick: Tick) -> Nvlink:
+    """The link count is field 91, not NVLINK_MAX_LINKS: links past the end are errors."""
+    wanted = [(field, 0) for field in (_LINK_COUNT, _COMMON_SPEED, *_TOTALS.values())]
+    whole = read_fields(device, wanted, previous.whole if previous else None)
+    links = int(whole.get(_LINK_COUNT) or 0)
+    if not links:
+        raise UnsupportedError("no NVLink")
+    same = previous if previous and previous.links == links else None
+    per_link = same.per_link if same else _counted_per_link(device)
+    fields = [(field, link) for field in (_STATE, *per_link) for link in range(links)]
+    by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None)
+    return Nvlink(
+        up=_up(device, by_link, links),
+        errors=_errors(whole, by_link, links),
+        speed=_speed(whole, by_link),
+        links=links,
+        whole=whole,
+        by_link=by_link,
+        per_link=per_link,
+    )
+
+
+def _counted_per_link(device: Device) -> tuple[int, ...]:
+    """Ask about one link first: a GPU counts either the old errors or the new ones."""
+    found = read_fields(device, [(field, 0) for field in _PER_LINK.values()], None)
+    return tuple(field for field, _ in found.supported)
+
+
+def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
+    """The state field came with R525; before it each link is a call."""
+    states = {link: by_link.get(_STATE, link) for link in range(links)}
+    if any(state is not None for state in states.values()):
+        return {link: int(state) in _UP for link, state in states.items() if state is not None}
+    asked = {link: device.get("nvmlDeviceGetNvLinkState", link) for link in range(links)}
+    return {link: bool(state) for link, state in asked.items() if state is not None}
+
+
+def _errors(whole: Fields, by_link: Fields, links: int) -> Mapping[str, float]:
+    totals = {name: count for name, field in _TOTALS.items() if (count := whole.get(field)) is not None}
+    summed = {
+        name: count for name, field in _PER_LINK.items() if (count := by_link.total(field, range(links))) is not None
+    }
+    return {**totals, **summed}
+
+
+def _speed(whole: Fields, by_link: Fields) -> float | None:
+    common = whole.get(_COMMON_SPEED)
+    megabytes = common if common is not None else by_link.get(_SPEED)
+    return None if megabytes is None else megabytes * 1e6
+
+
+def _links_up(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
+    return ((str(link), float(up)) for link, up in nvlink.up.items())
+
+
+def _error_counts(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
+    return nvlink.errors.items()
+
+
+def _link_speed(nvlink: Nvlink) -> float | None:
+    return nvlink.speed
+
+
+NVLINK = Collector(
+    name="nvlink",
+    help="NVLink states, speed and errors; 2 driver calls every 30 s, and 1 per link on drivers before R525.",
+    pace=Pace.SLOW,
+    read=read,
+    families=(
+        Family(
+            name="gpu_nvlink_link_up",
+            help="Whether the link is up (asleep to save power counts as up).",
+            type=Type.GAUGE,
+            unit=Unit.NONE,
+            labels=("link",),
+            samples=by(_links_up),
+        ),
+        Family(
+            name="gpu_nvlink_errors_total",
+            help="NVLink errors summed over the GPU's links, by type.",
+            type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("type",),
+            samples=by(_error_counts),
+        ),
+        gauge(
+            "gpu_nvlink_link_speed_bytes_per_second",
+            "Speed of one link in one direction.",
+            Unit.BYTES_PER_SECOND,
+            _link_speed,
+        ),
+    ),
+)

@@ -1,0 +1,130 @@
+"""State and errors of the PCIe link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by, counter, gauge
+
+_REPLAYS = 94
+_ERRORS = {
+    "correctable": 173,
+    "naks_received": 174,
+    "receiver": 175,
+    "bad_tlp": 176,
+    "naks_sent": 177,
+    "bad_dllp": 178,
+    "non_fatal": 179,
+    "fatal": 180,
+    "unsupported_request": 181,
+    "lcrc": 182,
+    "lane": 183,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """What need not be read so often: the best link the slot and GPU allow, and error counts."""
+
+    max_generation: int | None
+    max_width: int | None
+    replays: float | None
+    errors: Mapping[str, float]
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Pcie:
+    """The generation falls while the GPU idles, to save power; the width does not."""
+
+    generation: int | None
+    width: int | None
+    slower: Paced[Slower]
+
+
+def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
+    before = previous.slower if previous else None
+    pcie = Pcie(
+        generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration"),
+        width=device.get("nvmlDeviceGetCurrPcieLinkWidth"),
+        slower=refreshed(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None)),
+    )
+    slower = pcie.slower.value
+    if (pcie.generation, pcie.width, slower.max_generation, slower.replays) == (None,) * 4 and not slower.errors:
+        raise UnsupportedError("no PCIe link")
+    return pcie
+
+
+def _slower(device: Device, before: Slower | None) -> Slower:
+    wanted = [(field, 0) for field in (_REPLAYS, *_ERRORS.values())]
+    fields = read_fields(device, wanted, before.fields if before else None)
+    replays = fields.get(_REPLAYS)
+    return Slower(
+        max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration"),
+        max_width=device.get("nvmlDeviceGetMaxPcieLinkWidth"),
+        replays=device.get("nvmlDeviceGetPcieReplayCounter") if replays is None else replays,
+        errors={name: count for name, field in _ERRORS.items() if (count := fields.get(field)) is not None},
+        fields=fields,
+    )
+
+
+def _generation(pcie: Pcie) -> int | None:
+    return pcie.generation
+
+
+def _max_generation(pcie: Pcie) -> int | None:
+    return pcie.slower.value.max_generation
+
+
+def _width(pcie: Pcie) -> int | None:
+    return pcie.width
+
+
+def _max_width(pcie: Pcie) -> int | None:
+    return pcie.slower.value.max_width
+
+
+def _replays(pcie: Pcie) -> float | None:
+    return pcie.slower.value.replays
+
+
+def _errors(pcie: Pcie) -> Iterable[tuple[str, float]]:
+    return pcie.slower.value.errors.items()
+
+
+PCIE = Collector(
+    name="pcie",
+    help="PCIe generation, width and errors; 2 driver calls every 5 s, 3 more every 30 s.",
+    pace=Pace.FAST,
+    read=read,
+    families=(
+        gauge(
+            "gpu_pcie_link_generation",
+            "PCIe generation now; it falls while the GPU idles.",
+            Unit.NONE,
+            _generation,
+        ),
+        gauge(
+            "gpu_pcie_link_max_generation",
+            "Highest PCIe generation of GPU and slot together.",
+            Unit.NONE,
+            _max_generation,
+        ),
+        gauge("gpu_pcie_link_width", "PCIe lanes in use.", Unit.NONE, _width),
+        gauge("gpu_pcie_link_max_width", "Most PCIe lanes of GPU and slot together.", Unit.NONE, _max_width),
+        counter("gpu_pcie_replays_total", "PCIe packets sent again.", Unit.NONE, _replays),
+        Family(
+            name="gpu_pcie_errors_total",
+            help="PCIe errors by type.",
+            type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("type",),
+            samples=by(_errors),
+        ),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Power drawn, its limits, and the energy used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Unit, counter, gauge
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Watts. `enforced` is the lowest of all limiters, in force now."""
+
+    enforced: float | None
+    default: float | None
+    minimum: float | None
+    maximum: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """`watts` is a 1-s mean on Ampere (but GA100) and newer, instantaneous before; `joules` since driver load."""
+
+    watts: float | None
+    joules: float | None
+    limits: Paced[Limits]
+
+    @property
+    def limit_watts(self) -> float | None:
+        return self.limits.value.enforced
+
+    @property
+    def of_limit(self) -> float | None:
+        """Power over the enforced limit, about 0 to 1."""
+        return self.watts / self.limit_watts if self.watts is not None and self.limit_watts else None
+
+
+def read(device: Device, previous: Power | None, tick: Tick) -> Power:
+    def limits() -> Limits:
+        lowest, highest = device.get("nvmlDeviceGetPowerManagementLimitConstraints") or (None, None)
+        return Limits(
+            enforced=_thousandth(device.get("nvmlDeviceGetEnforcedPowerLimit")),
+            default=_thousandth(device.get("nvmlDeviceGetPowerManagementDefaultLimit")),
+            minimum=_thousandth(lowest),
+            maximum=_thousandth(highest),
+        )
+
+    watts = _thousandth(device.get("nvmlDeviceGetPowerUsage"))
+    joules = _thousandth(device.get("nvmlDeviceGetTotalEnergyConsumption"))
+    power = Power(watts, joules, refreshed(previous.limits if previous else None, Pace.SLOW, tick, limits))
+    if watts is None and joules is None and power.limits.value == Limits(None, None, None, None):
+        raise UnsupportedError("no power readings")
+    return power
+
+
+def _thousandth(milli: int | None) -> float | None:
+    return None if milli is None else milli / 1000
+
+
+def _watts(power: Power) -> float | None:
+    return power.watts
+
+
+def _joules(power: Power) -> float | None:
+    return power.joules
+
+
+def _enforced(power: Power) -> float | None:
+    return power.limits.value.enforced
+
+
+def _default(power: Power) -> float | None:
+    return power.limits.value.default
+
+
+def _minimum(power: Power) -> float | None:
+    return power.limits.value.minimum
+
+
+def _maximum(power: Power) -> float | None:
+    return power.limits.value.maximum
+
+
+POWER = Collector(
+    name="power",
+    help="Power, energy and power limits; 2 driver calls a pass, 3 more every 30 s.",
+    pace=Pace.PASS,
+    read=read,
+    families=(
+        gauge(
+            "gpu_power_watts",
+            "Power drawn: a 1-second mean on Ampere (but A100) and newer, instantaneous before.",
+            Unit.WATTS,
+            _watts,
+        ),
+        gauge("gpu_power_limit_watts", "Power limit in force: the lowest of all limiters.", Unit.WATTS, _enforced),
+        gauge("gpu_power_default_limit_watts", "Power limit the GPU starts with.", Unit.WATTS, _default),
+        gauge("gpu_power_min_limit_watts", "Lowest power limit that can be set.", Unit.WATTS, _minimum),
+        gauge("gpu_power_max_limit_watts", "Highest power limit that can be set.", Unit.WATTS, _maximum),
+        counter(
+            "gpu_energy_joules_total",
+            "Energy used since the driver was loaded; its rate is the mean power.",
+            Unit.JOULES,
+            _joules,
+        ),
+    ),
+)

@@ -1,0 +1,144 @@
+"""The processes on a GPU or on its MIG instances: memory held and engines used.
+
+Owners, names and the host's side are joined later: the families are in `process_families`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device, Record, UnsupportedError
+
+_LISTS = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+_ENGINES = {
+    "sm": "smUtil",
+    "memory": "memUtil",
+    "encoder": "encUtil",
+    "decoder": "decUtil",
+    "jpeg": "jpgUtil",
+    "ofa": "ofaUtil",
+}
+_FULL = 100
+"""Percent; more is garbage, which the driver does answer at times."""
+_RECENT = 2_000_000
+"""µs before the newest sample within which others are believed: the driver may repeat those of dead processes."""
+_HOLD = 2.0
+"""Seconds a process keeps its last utilization. The driver samples only those that used an engine, about every
+second; one that is silent for longer used none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """`target` is the uuid of the GPU, or of the MIG instance, the process runs on; `memory_bytes` None: not known.
+
+    `utilization` is by engine, 0 to 1; empty where the driver does not say (under MIG).
+    """
+
+    pid: int
+    target: str
+    memory_bytes: int | None
+    utilization: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a process used of each engine, and when it was told (Unix seconds)."""
+
+    engines: Mapping[str, float]
+    told: float
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    running: tuple[GpuProcess, ...]
+    lists: Paced[tuple[GpuProcess, ...]]
+    used: Mapping[int, Used] | None
+    """None where the driver does not say."""
+    cursor: int
+
+
+def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
+    lists = refreshed(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
+    asks = previous is None or previous.used is not None or lists.time == tick.time
+    used, cursor = _used(device, previous, tick) if asks else (None, 0)
+    running = tuple(
+        GpuProcess(process.pid, process.target, process.memory_bytes, _engines(used, process.pid))
+        for process in lists.value
+    )
+    return Processes(running, lists, used, cursor)
+
+
+def _listed(device: Device) -> tuple[GpuProcess, ...]:
+    """Under MIG the instances are asked: the GPU's own list needs privileges and repeats them."""
+    found = [process for target in device.instances or (device,) for process in _on(target)]
+    return tuple(sorted(found, key=lambda process: (process.target, process.pid)))
+
+
+def _on(target: Device) -> Iterable[GpuProcess]:
+    """A process may be in more than one list, with the same memory: it counts once."""
+    answers = [target.get(function) for function in _LISTS]
+    if all(answer is None for answer in answers):
+        raise UnsupportedError("no process lists")
+    memory: dict[int, int | None] = {}
+    for answer in answers:
+        for process in answer or ():
+            known = (value for value in (memory.get(process.pid), process.usedGpuMemory) if value is not None)
+            memory[process.pid] = max(known, default=None)
+    return (GpuProcess(pid, target.uuid, used, {}) for pid, used in memory.items())
+
+
+def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mapping[int, Used] | None, int]:
+    """Utilization by pid, and the timestamp to ask from next."""
+    if device.instances:
+        return None, 0
+    cursor = previous.cursor if previous and previous.lists.time <= tick.time else 0  # 0: the clock was set back
+    samples = device.get("nvmlDeviceGetProcessUtilization", cursor)
+    if samples is None:
+        return None, 0
+    before = {
+        pid: used
+        for pid, used in ((previous.used if previous else None) or {}).items()
+        if 0 <= tick.time - used.told <= _HOLD
+    }
+    fresh = {pid: Used(engines, tick.time) for pid, engines in by_process(samples, cursor).items()}
+    return {**before, **fresh}, max((cursor, *(sample.timeStamp for sample in samples)))
+
+
+def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[str, float]]:
+    """Mean utilization of each process over its samples newer than `cursor` (µs), garbage left out."""
+    newest = max((sample.timeStamp for sample in samples), default=0)
+    after = max(cursor, newest - _RECENT)
+    sums: dict[int, dict[str, list[float]]] = {}
+    for sample in samples:
+        percents = {engine: getattr(sample, name, None) for engine, name in _ENGINES.items()}
+        told = {engine: percent for engine, percent in percents.items() if percent is not None}
+        if sample.timeStamp <= after or any(not 0 <= percent <= _FULL for percent in told.values()):
+            continue
+        for engine, percent in told.items():
+            sums.setdefault(sample.pid, {}).setdefault(engine, []).append(percent / 100)
+    return {
+        pid: {engine: sum(shares) / len(shares) for engine, shares in engines.items()} for pid, engines in sums.items()
+    }
+
+
+def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:
+    """The driver has no sample of a process that used nothing: that is its way to say 0."""
+    if used is None:
+        return {}
+    return used[pid].engines if pid in used else {"sm": 0.0, "memory": 0.0, "encoder": 0.0, "decoder": 0.0}
+
+
+PROCESSES = Collector(
+    name="processes",
+    help="Processes with their memory and utilization; 1 driver call a pass, 3 more every 5 s.",
+    pace=Pace.PASS,
+    read=read,
+    families=(),
+)

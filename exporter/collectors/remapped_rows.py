@@ -1,0 +1,79 @@
+"""Rows of device memory replaced by spare ones after ECC errors (Ampere and newer)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.driver import Device
+from exporter.metric import Family, Type, Unit, by, gauge
+
+_AVAILABILITY = ("max", "high", "partial", "low", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class RemappedRows:
+    """`banks` counts memory banks by how many spare rows they have left."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+    banks: Mapping[str, int]
+
+
+def read(device: Device, _previous: RemappedRows | None, _tick: Tick) -> RemappedRows:
+    correctable, uncorrectable, pending, failed = device.call("nvmlDeviceGetRemappedRows")
+    histogram = device.get("nvmlDeviceGetRowRemapperHistogram")
+    banks = {} if histogram is None else {name: getattr(histogram, name) for name in _AVAILABILITY}
+    return RemappedRows(correctable, uncorrectable, bool(pending), bool(failed), banks)
+
+
+def _rows(reading: RemappedRows) -> Iterable[tuple[str, float]]:
+    return (("correctable", reading.correctable), ("uncorrectable", reading.uncorrectable))
+
+
+def _pending(reading: RemappedRows) -> float:
+    return float(reading.pending)
+
+
+def _failed(reading: RemappedRows) -> float:
+    return float(reading.failed)
+
+
+def _banks(reading: RemappedRows) -> Iterable[tuple[str, float]]:
+    return reading.banks.items()
+
+
+REMAPPED_ROWS = Collector(
+    name="remapped_rows",
+    help="Remapped memory rows (Ampere and newer); 2 driver calls every 30 s.",
+    pace=Pace.SLOW,
+    read=read,
+    families=(
+        Family(
+            name="gpu_remapped_rows_total",
+            help="Memory rows replaced by spare ones in the life of the board, by cause.",
+            type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("cause",),
+            samples=by(_rows),
+        ),
+        gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, _pending),
+        gauge(
+            "gpu_row_remap_failed",
+            "Whether a row could not be replaced: the board is to be exchanged.",
+            Unit.NONE,
+            _failed,
+        ),
+        Family(
+            name="gpu_row_remap_banks",
+            help="Memory banks by how many spare rows they have left.",
+            type=Type.GAUGE,
+            unit=Unit.NONE,
+            labels=("availability",),
+            samples=by(_banks),
+        ),
+    ),
+)

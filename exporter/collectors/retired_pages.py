@@ -1,0 +1,63 @@
+"""Pages of device memory taken out of use after ECC errors (Kepler to Turing; newer GPUs remap rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by, gauge
+
+_SINGLE_BIT, _DOUBLE_BIT, _PENDING = 29, 30, 31
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredPages:
+    """`pending` is 1 while a page waits for the next reset."""
+
+    single_bit: float | None
+    double_bit: float | None
+    pending: float | None
+    fields: Fields
+
+
+def read(device: Device, previous: RetiredPages | None, _tick: Tick) -> RetiredPages:
+    wanted = [(field, 0) for field in (_SINGLE_BIT, _DOUBLE_BIT, _PENDING)]
+    fields = read_fields(device, wanted, previous.fields if previous else None)
+    if not fields.values:
+        raise UnsupportedError("retires no pages")
+    return RetiredPages(fields.get(_SINGLE_BIT), fields.get(_DOUBLE_BIT), fields.get(_PENDING), fields)
+
+
+def _pages(reading: RetiredPages) -> Iterable[tuple[str, float | None]]:
+    return (("single_bit", reading.single_bit), ("double_bit", reading.double_bit))
+
+
+def _pending(reading: RetiredPages) -> float | None:
+    return reading.pending
+
+
+RETIRED_PAGES = Collector(
+    name="retired_pages",
+    help="Retired memory pages (before Ampere); 1 driver call every 30 s.",
+    pace=Pace.SLOW,
+    read=read,
+    families=(
+        Family(
+            name="gpu_retired_pages_total",
+            help="Memory pages retired in the life of the board, by cause.",
+            type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("cause",),
+            samples=by(_pages),
+        ),
+        gauge(
+            "gpu_retired_pages_pending",
+            "Whether a page waits to be retired at the next reset.",
+            Unit.NONE,
+            _pending,
+        ),
+    ),
+)

@@ -1,0 +1,100 @@
+"""Busy seconds from the driver's buffer of utilization samples.
+
+The driver samples utilization by itself, every 1/6 s to 1 s by product, and keeps the last samples. Each sample
+covers the time since the one before it, so summing value x span counts every moment once, however seldom the
+buffer is read, and a load that alternates faster than any scrape is counted exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+_FULL = 100
+"""Percent."""
+_LONGEST = 5.0
+"""Seconds one sample may stand for; over a longer hole nothing is known and nothing is counted."""
+_TAIL = 1.25
+"""Seconds the last sample is held for until the next is there: the longest sampling period and some lateness."""
+_SLACK = 2.0
+"""Seconds by which the first samples may reach back before the first read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integral:
+    """`total` is busy seconds since the first read; it never goes down and never outruns elapsed time by _SLACK.
+
+    It holds the last sample's level from the last sample until now, so that it does not lag by a varying part of
+    a sample; `exact` is what the samples alone say.
+    """
+
+    total: float = 0.0
+    share: float | None = None
+    """Mean utilization over the newest samples, 0 to 1; None before there was one."""
+    sampled: bool = True
+    """Whether the driver has a sample buffer; if not, `total` adds up readings."""
+    exact: float = 0.0
+    cursor: int = 0
+    """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
+    level: float = 0.0
+    pending: float = 0.0
+    """Seconds elapsed since the cursor, by our own clock: the driver's may be set at any time."""
+    slack: float = _SLACK
+
+
+def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: float) -> Integral:
+    """Count the samples newer than the cursor, `seconds` after the read before.
+
+    Samples out of order, seen before, or outside 0 to 100 % are dropped; the next good one covers their time.
+    """
+    good = sorted({time: value for time, value in samples if time > before.cursor and 0 <= value <= _FULL}.items())
+    if not good:
+        return _quiet(before, before.pending + seconds)
+    newest, level = good[-1][0], good[-1][1] / _FULL
+    if not before.cursor:
+        return replace(before, cursor=newest, level=level, share=level, pending=0.0)
+    budget = before.pending + seconds + before.slack
+    busy, covered, whole = _sum(before.cursor, good, budget)
+    lag = before.pending + seconds - covered if whole else 0.0
+    after = replace(
+        before,
+        exact=before.exact + busy,
+        share=busy / covered if covered else level,
+        cursor=newest,
+        level=level,
+        pending=min(max(lag, 0.0), _LONGEST),
+        slack=max(0.0, before.slack + min(lag, 0.0)),
+    )
+    return _published(after)
+
+
+def assume(before: Integral, level: float, seconds: float) -> Integral:
+    """Count a reading for the time since the one before: for devices without a sample buffer."""
+    exact = before.exact + level * min(seconds, _LONGEST)
+    return replace(before, sampled=False, exact=exact, total=max(before.total, exact), level=level, share=level)
+
+
+def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tuple[float, float, bool]:
+    """Busy and covered seconds, newest first so that `budget` cuts off the oldest; whether all of it counted."""
+    starts = [cursor, *(time for time, _ in samples[:-1])]
+    busy = covered = 0.0
+    whole = True
+    for start, (end, value) in reversed(list(zip(starts, samples, strict=True))):
+        span = (end - start) / 1e6
+        counted = max(0.0, min(span, _LONGEST, budget - covered))
+        whole = whole and counted >= span
+        busy += counted * value / _FULL
+        covered += counted
+    return busy, covered, whole
+
+
+def _quiet(before: Integral, pending: float) -> Integral:
+    """No new sample. After a while start over: the driver's clock may have been set back behind the cursor."""
+    if pending <= _LONGEST:
+        return _published(replace(before, pending=pending))
+    return replace(before, exact=before.total, cursor=0, pending=0.0, slack=_SLACK, share=None)
+
+
+def _published(integral: Integral) -> Integral:
+    tail = integral.level * min(integral.pending, _TAIL)
+    return replace(integral, total=max(integral.total, integral.exact + tail))

@@ -1,0 +1,182 @@
+"""Temperatures, the thresholds at which the GPU slows down or stops, and fans.
+
+Up to Ampere thresholds are temperatures. From Ada on the driver states them as T.Limit: the margin (in °C, often
+negative) left when the threshold is reached, on the scale of nvmlDeviceGetMarginTemperature. One scale cannot be
+turned into the other, so they are two families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.paced import Paced, refreshed
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Sample, Type, Unit, by, gauge
+
+_GPU_SENSOR = 0
+_MEMORY_FIELD = 82
+_THRESHOLDS = (
+    # threshold    code  T.Limit field
+    ("shutdown",      0, 193),
+    ("slowdown",      1, 194),
+    ("memory_max",    2, 195),
+    ("gpu_max",       3, 196),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """`celsius` are temperatures, `margins` the margin left at the threshold (T.Limit), both by threshold."""
+
+    celsius: Mapping[str, float]
+    margins: Mapping[str, float]
+    fields: Fields
+    fans: int
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """°C; `margin` is the distance to the nearest slowdown threshold. Fan speeds are ratios of the maximum, by fan."""
+
+    gpu: float | None
+    memory: float | None
+    margin: float | None
+    thresholds: Paced[Thresholds]
+    fans: Mapping[str, float]
+    fans_rpm: Mapping[str, float]
+    memory_field: Fields
+
+
+def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperature:
+    before = previous.thresholds if previous else None
+    thresholds = refreshed(before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None))
+    memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None)
+    fans = thresholds.value.fans
+    temperature = Temperature(
+        gpu=_gpu(device),
+        memory=memory.get(_MEMORY_FIELD),
+        margin=_plain(device.get("nvmlDeviceGetMarginTemperature"), "marginTemperature"),
+        thresholds=thresholds,
+        fans={
+            str(fan): percent / 100
+            for fan in range(fans)
+            if (percent := device.get("nvmlDeviceGetFanSpeed_v2", fan)) is not None
+        },
+        fans_rpm=_rpm(device) if fans else {},
+        memory_field=memory,
+    )
+    if temperature.gpu is None and temperature.memory is None and temperature.margin is None and not temperature.fans:
+        raise UnsupportedError("no temperatures")
+    return temperature
+
+
+def _gpu(device: Device) -> float | None:
+    """The newer call came with R570; the older is announced to go."""
+    answer = device.get("nvmlDeviceGetTemperatureV", _GPU_SENSOR)
+    return _plain(answer if answer is not None else device.get("nvmlDeviceGetTemperature", _GPU_SENSOR), "temperature")
+
+
+def _plain(answer: object, name: str) -> float | None:
+    """The number in an answer that is either the number or the struct around it."""
+    value = getattr(answer, name, answer)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _rpm(device: Device) -> Mapping[str, float]:
+    """The binding asks for the first fan only."""
+    speed = _plain(device.get("nvmlDeviceGetFanSpeedRPM"), "speed")
+    return {} if speed is None else {"0": speed}
+
+
+def _thresholds(device: Device, before: Thresholds | None) -> Thresholds:
+    fields = read_fields(device, [(field, 0) for _, _, field in _THRESHOLDS], before.fields if before else None)
+    celsius = {name: device.get("nvmlDeviceGetTemperatureThreshold", code) for name, code, _ in _THRESHOLDS}
+    return Thresholds(
+        celsius={name: value for name, value in celsius.items() if value},  # 0 °C is no threshold: not set
+        margins={name: margin for name, _, field in _THRESHOLDS if (margin := fields.get(field)) is not None},
+        fields=fields,
+        fans=device.get("nvmlDeviceGetNumFans") or 0,
+    )
+
+
+def _sensors(temperature: Temperature) -> Iterable[tuple[str, float | None]]:
+    return (("gpu", temperature.gpu), ("memory", temperature.memory))
+
+
+def _celsius(temperature: Temperature) -> Iterable[tuple[str, float]]:
+    return temperature.thresholds.value.celsius.items()
+
+
+def _margins(temperature: Temperature) -> Iterable[tuple[str, float]]:
+    return temperature.thresholds.value.margins.items()
+
+
+def _margin(temperature: Temperature) -> float | None:
+    return temperature.margin
+
+
+def _fan_ratio(temperature: Temperature) -> Iterable[Sample]:
+    return (Sample(ratio, (fan,)) for fan, ratio in temperature.fans.items())
+
+
+def _fan_rpm(temperature: Temperature) -> Iterable[Sample]:
+    return (Sample(rpm, (fan,)) for fan, rpm in temperature.fans_rpm.items())
+
+
+TEMPERATURE = Collector(
+    name="temperature",
+    help="Temperatures, thresholds and fans; 3 driver calls every 5 s and 1 per fan, 6 more every 30 s.",
+    pace=Pace.FAST,
+    read=read,
+    families=(
+        Family(
+            name="gpu_temperature_celsius",
+            help="Temperature of the GPU and of its memory.",
+            type=Type.GAUGE,
+            unit=Unit.CELSIUS,
+            labels=("sensor",),
+            samples=by(_sensors),
+        ),
+        Family(
+            name="gpu_temperature_threshold_celsius",
+            help="Temperature at which the GPU slows down or stops.",
+            type=Type.GAUGE,
+            unit=Unit.CELSIUS,
+            labels=("threshold",),
+            samples=by(_celsius),
+        ),
+        gauge(
+            "gpu_temperature_margin_celsius",
+            "Degrees left to the nearest slowdown threshold.",
+            Unit.CELSIUS,
+            _margin,
+        ),
+        Family(
+            name="gpu_temperature_threshold_margin_celsius",
+            help="The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.",
+            type=Type.GAUGE,
+            unit=Unit.CELSIUS,
+            labels=("threshold",),
+            samples=by(_margins),
+        ),
+        Family(
+            name="gpu_fan_speed_ratio",
+            help="Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.",
+            type=Type.GAUGE,
+            unit=Unit.RATIO,
+            labels=("fan",),
+            samples=_fan_ratio,
+        ),
+        Family(
+            name="gpu_fan_speed_rpm",
+            help="Fan speed in revolutions per minute.",
+            type=Type.GAUGE,
+            unit=Unit.NONE,
+            labels=("fan",),
+            samples=_fan_rpm,
+        ),
+    ),
+)

@@ -1,0 +1,141 @@
+"""Why the clocks are held down, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Family, Type, Unit, by
+from exporter.nvml_fields import throttle_field_ids
+
+_FLAGS = (
+    # reason             bit
+    ("app_clocks",     0x002),
+    ("sw_power_cap",   0x004),
+    ("hw_slowdown",    0x008),
+    ("sync_boost",     0x010),
+    ("sw_thermal",     0x020),
+    ("hw_thermal",     0x040),
+    ("hw_power_brake", 0x080),
+    ("display_clock",  0x100),
+    ("board_limit",    0x200),
+    ("reliability",    0x400),
+)  # fmt: skip
+_KNOWN = 0x1FF
+"""The bits every driver may set; the last two came with nvml.h 13.5 and are shown only where supported."""
+
+_POLICIES = (
+    # reason             field  policy of nvmlDeviceGetViolationStatus
+    ("sw_power_cap",        74, 0),
+    ("sync_boost",          76, 2),
+    ("board_limit",         77, 3),
+    ("low_utilization",     78, 4),
+    ("reliability",         79, 5),
+)  # fmt: skip
+_THERMAL_POLICY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What this device answers, found out once: flags, fields by reason, and policies where a field is missing."""
+
+    supported_flags: int
+    fields: Mapping[str, int]
+    policies: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """By reason: whether it holds now, and seconds since driver load that it has held."""
+
+    active: Mapping[str, bool]
+    seconds: Mapping[str, float]
+    plan: Plan
+    batch: Fields
+
+
+def read(device: Device, previous: Throttle | None, _tick: Tick) -> Throttle:
+    flags = _first(device, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    fields = previous.plan.fields if previous else _field_ids(device)
+    batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None)
+    plan = previous.plan if previous else _plan(device, fields, batch)
+    seconds = {reason: value / 1e9 for reason, id_ in plan.fields.items() if (value := batch.get(id_)) is not None}
+    for reason, policy in plan.policies.items():
+        violation = device.get("nvmlDeviceGetViolationStatus", policy)
+        seconds.update({} if violation is None else {reason: violation.violationTime / 1e9})
+    if flags is None and not seconds:
+        raise UnsupportedError("no clock event reasons")
+    shown = 0 if flags is None else plan.supported_flags
+    active = {reason: bool((flags or 0) & bit) for reason, bit in _FLAGS if shown & bit}
+    return Throttle(active, seconds, plan, batch)
+
+
+def _first(device: Device, *functions: str) -> int | None:
+    """The first answer: the calls were renamed from ThrottleReasons to EventReasons in R535."""
+    for function in functions:
+        answer = device.get(function)
+        if answer is not None:
+            return int(answer)
+    return None
+
+
+def _field_ids(device: Device) -> Mapping[str, int]:
+    version = device.get("nvmlSystemGetDriverVersion")
+    return {
+        **{reason: field for reason, field, _ in _POLICIES},
+        **throttle_field_ids(str(version or "")),
+    }
+
+
+def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
+    """Violation counters stand in for missing fields; their one thermal policy covers both thermal reasons."""
+    supported = _first(
+        device, "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"
+    )
+    answered = {reason for reason, field in fields.items() if batch.get(field) is not None}
+    wanted = {reason: policy for reason, _, policy in _POLICIES if reason not in answered}
+    if not answered & {"sw_thermal", "hw_thermal"}:
+        wanted["thermal"] = _THERMAL_POLICY
+    policies = {
+        reason: policy
+        for reason, policy in wanted.items()
+        if device.get("nvmlDeviceGetViolationStatus", policy) is not None
+    }
+    return Plan(_KNOWN if supported is None else supported, fields, policies)
+
+
+def _active(throttle: Throttle) -> Iterable[tuple[str, float]]:
+    return ((reason, float(holds)) for reason, holds in throttle.active.items())
+
+
+def _seconds(throttle: Throttle) -> Iterable[tuple[str, float]]:
+    return throttle.seconds.items()
+
+
+THROTTLE = Collector(
+    name="throttle",
+    help="Reasons for lowered clocks; 2 driver calls a pass, and up to 6 more on drivers without time fields.",
+    pace=Pace.PASS,
+    read=read,
+    families=(
+        Family(
+            name="gpu_throttled_seconds_total",
+            help="Seconds since driver load that the clocks were held down, by reason; counted by the driver.",
+            type=Type.COUNTER,
+            unit=Unit.SECONDS,
+            labels=("reason",),
+            samples=by(_seconds),
+        ),
+        Family(
+            name="gpu_throttle_active",
+            help="Whether the clocks are held down right now, by reason; short events are missed.",
+            type=Type.GAUGE,
+            unit=Unit.NONE,
+            labels=("reason",),
+            samples=by(_active),
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Share of time the GPU and its memory were in use: as read, and integrated exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.sample_integral import Integral, advance, assume
+from exporter.driver import Device, UnsupportedError
+from exporter.metric import Unit, counter, gauge
+
+_GPU_SAMPLES, _MEMORY_SAMPLES = 1, 2
+"""NVML_GPU_UTILIZATION_SAMPLES, NVML_MEMORY_UTILIZATION_SAMPLES."""
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """`gpu` and `memory` are the driver's current window (1/6 s to 1 s by product), 0 to 1."""
+
+    gpu: float | None
+    memory: float | None
+    busy: Integral | None
+    memory_busy: Integral | None
+
+    @property
+    def share(self) -> float | None:
+        """Share of the last pass in which a kernel ran, 0 to 1: the mean of its samples."""
+        return self.gpu if self.busy is None or self.busy.share is None else self.busy.share
+
+    @property
+    def memory_share(self) -> float | None:
+        """Share of the last pass in which device memory was read or written, 0 to 1."""
+        return self.memory if self.memory_busy is None or self.memory_busy.share is None else self.memory_busy.share
+
+
+def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
+    rates = device.get("nvmlDeviceGetUtilizationRates")
+    gpu = None if rates is None else min(rates.gpu, 100) / 100
+    memory = None if rates is None else min(rates.memory, 100) / 100
+    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
+    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
+    if gpu is None and busy is None:
+        raise UnsupportedError("no utilization (MIG mode?)")
+    return Utilization(gpu, memory, busy, memory_busy)
+
+
+def _integrated(
+    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
+) -> Integral | None:
+    if before is None or before.sampled:
+        answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
+        if answer is not None:
+            return advance(before or Integral(), answer, tick.seconds)
+    if level is None:
+        return None
+    return assume(before or Integral(), level, tick.seconds)
+
+
+def _total(integral: Integral | None) -> float | None:
+    return None if integral is None else integral.total
+
+
+def _gpu(reading: Utilization) -> float | None:
+    return reading.gpu
+
+
+def _memory(reading: Utilization) -> float | None:
+    return reading.memory
+
+
+def _busy(reading: Utilization) -> float | None:
+    return _total(reading.busy)
+
+
+def _memory_busy(reading: Utilization) -> float | None:
+    return _total(reading.memory_busy)
+
+
+UTILIZATION = Collector(
+    name="utilization",
+    help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass.",
+    pace=Pace.PASS,
+    read=read,
+    families=(
+        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran.", Unit.RATIO, _gpu),
+        gauge(
+            "gpu_memory_activity_ratio",
+            "Share of the driver's last window in which device memory was read or written.",
+            Unit.RATIO,
+            _memory,
+        ),
+        counter(
+            "gpu_busy_seconds_total",
+            "Seconds in which a kernel ran, integrated from the driver's own samples.",
+            Unit.SECONDS,
+            _busy,
+        ),
+        counter(
+            "gpu_memory_busy_seconds_total",
+            "Seconds in which device memory was read or written, integrated from the driver's own samples.",
+            Unit.SECONDS,
+            _memory_busy,
+        ),
+    ),
+)

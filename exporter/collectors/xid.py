@@ -1,0 +1,106 @@
+"""XIDs: the errors the driver reports of a GPU, counted by code, with what NVIDIA says is to be done.
+
+They come as events, not as readings: the thread that waits for them advances one `XidCounts` per GPU.
+Classes follow the column "immediate action" of NVIDIA's Xid catalogue
+(docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html); codes without one are `unknown`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.driver import XidEvent
+from exporter.metric import Family, Sample, Type, Unit
+
+_CLASSES: Mapping[str, tuple[int | range, ...]] = {
+    "reset_gpu": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
+    "restart_bm": (79,),
+    # a procedure of its own: preemptive removal, double-bit ECC, power cable, NVLink, vGPU start, NVLink 5, …
+    "workflow": (45, 48, 54, 74, 78, range(144, 152), 154, 159),
+    "restart_app": (
+        *(8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80),
+        *(82, 83, 84, 85, 86, 88, 89, 94, range(96, 106), range(126, 136), 139),
+    ),
+    "ignore": (14, 37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 108, 121, 137, 141, 152, 153, 157, 160, 161),
+    # not used since Ampere; older GPUs do report some of them
+    "contact_support": (
+        *(range(1, 8), 9, 10, 12, range(15, 25), range(26, 31), range(33, 37), 42, 47, range(49, 54)),
+        *(range(55, 60), 61, 65, 73, 81, 87, 90, 91, range(111, 119), range(122, 126), 138, 142),
+    ),
+}
+
+
+def _codes(entries: Iterable[int | range]) -> Iterable[int]:
+    for entry in entries:
+        yield from entry if isinstance(entry, range) else (entry,)
+
+
+CATALOGUE: Mapping[int, str] = {code: class_ for class_, entries in _CLASSES.items() for code in _codes(entries)}
+"""Class by XID."""
+
+HARDWARE = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151), 155, 156, 158)
+"""Codes of a GPU that needs someone's hands, counted from 0 so that `increase()` sees the first one."""
+COMMON = (13, 31, 43, 45, 63, 94)
+"""What programs bring about every day, counted from 0 too."""
+
+
+def class_of(xid: int) -> str:
+    return CATALOGUE.get(xid, "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class XidCounts:
+    """The XIDs of one GPU since the exporter started.
+
+    The driver's events and the kernel log tell of the same XIDs, and each misses some: sources are counted apart,
+    and a code's count is the highest of them.
+    """
+
+    by_source: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
+    last: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Unix seconds of the latest, by XID."""
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        counts = dict.fromkeys((*HARDWARE, *COMMON), 0)
+        for (xid, _), count in self.by_source.items():
+            counts[xid] = max(counts.get(xid, 0), count)
+        return dict(sorted(counts.items()))
+
+
+def counted(before: XidCounts, event: XidEvent, source: str) -> XidCounts:
+    """`before` and one event more; `source` is who told of it (`nvml`, `kmsg`)."""
+    key = (event.xid, source)
+    return XidCounts(
+        {**before.by_source, key: before.by_source.get(key, 0) + 1},
+        {**before.last, event.xid: max(event.timestamp, before.last.get(event.xid, 0.0))},
+    )
+
+
+def _errors(xids: XidCounts) -> Iterable[Sample]:
+    return (Sample(count, (str(xid), class_of(xid))) for xid, count in xids.counts.items())
+
+
+def _last(xids: XidCounts) -> Iterable[Sample]:
+    return (Sample(time, (str(xid),)) for xid, time in sorted(xids.last.items()))
+
+
+XID_FAMILIES: tuple[Family[XidCounts], ...] = (
+    Family(
+        name="gpu_xid_errors_total",
+        help="XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.",
+        type=Type.COUNTER,
+        unit=Unit.NONE,
+        labels=("xid", "class"),
+        samples=_errors,
+    ),
+    Family(
+        name="gpu_xid_last_timestamp_seconds",
+        help="When the XID was last reported, Unix time.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        labels=("xid",),
+        samples=_last,
+    ),
+)
