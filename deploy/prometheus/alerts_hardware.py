@@ -203,7 +203,7 @@ NVLINK_ERRORS = Alert(
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
     ),
     summary=f"NVLink of {GPU} has errors",
-    description=f"{GPU} repeats NVLink transfers {{{{ $value | humanize }}}} times a second. "
+    description=f"{GPU} repeats NVLink transfers {{{{ printf `%.2f` $value }}}} times a second. "
     f"Look at bridges, cables and seating. {HIT}",
 )
 PCIE = Alert(
@@ -235,7 +235,7 @@ PCIE_REPLAYS = Alert(
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
     ),
     summary=f"PCIe of {GPU} has errors",
-    description=f"{GPU} repeats PCIe transfers {{{{ $value | humanize }}}} times a second. Reseat the card. {HIT}",
+    description=f"{GPU} repeats PCIe transfers {{{{ printf `%.2f` $value }}}} times a second. Reseat the card. {HIT}",
 )
 MEMORY_LEAKED = Alert(
     name="GpuMemoryLeaked",

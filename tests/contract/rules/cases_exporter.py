@@ -1,0 +1,159 @@
+"""Cases of the alerts about the driver and the exporter."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, NODE, OTHER, OWNER, Case, fires, silent
+
+SECOND_NODE = NODE.replace("n1", "n2")
+
+
+def node(name: str, values: str, more: str = "", where: str = NODE) -> dict[str, str]:
+    return {f"{name}{{{where}{more}}}": values}
+
+
+_SLURM = ',source="slurm"'
+CASES: tuple[Case, ...] = (
+    fires("GpuExporterDown", "no answer", "20m", node("up", "1x10 0x20") | node("up", "1x30", where=SECOND_NODE)),
+    silent("GpuExporterDown", "a missed scrape or two", "11m 13m 20m", node("up", "1x10 0x2 1x20")),
+    silent(
+        "GpuExporterDown", "another exporter's target", "20m", {'up{job="node-exporter",instance="n1:9100"}': "0x30"}
+    ),
+    silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
+    fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
+    silent(
+        "GpuExporterAbsent",
+        "one target is left",
+        "30m",
+        node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
+    ),
+    silent("GpuExporterAbsent", "targets that are down", "30m", node("up", "0x40")),
+    fires(
+        "GpuSampleStale",
+        "one GPU hangs",
+        "20m",
+        {
+            f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "1x10 60+60x20",
+            f"gpu_exporter_device_sample_age_seconds{{{OTHER}}}": "1x30",
+            f"gpu_up{{{DEV}}}": "1x30",
+            f"gpu_workload_gpus{{{NODE},{OWNER}}}": "8x30",
+        },
+    ),
+    fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_passes_total", "0+60x10 600x20")),
+    silent(
+        "GpuSampleStale",
+        "slow, but it answers",
+        "20m",
+        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "12x30"} | node("gpu_exporter_passes_total", "0+5x30"),
+    ),
+    silent(
+        "GpuSampleStale",
+        "a lost GPU has an alert of its own",
+        "20m",
+        {f"gpu_exporter_device_sample_age_seconds{{{DEV}}}": "1x10 60+60x20", f"gpu_up{{{DEV}}}": "1x10 0x20"},
+    ),
+    silent(
+        "GpuSampleStale",
+        "the exporter has just restarted",
+        "12m 20m",
+        node("gpu_exporter_passes_total", "9000x1 9000+60x9 0+60x20"),
+    ),
+    fires(
+        "GpuDriverMismatch",
+        "an upgrade without a restart",
+        "20m",
+        node("gpu_exporter_driver_error", "_x10 1x20", ',error="LIB_RM_VERSION_MISMATCH"'),
+    ),
+    silent(
+        "GpuDriverMismatch",
+        "not loaded",
+        "20m",
+        node("gpu_exporter_driver_error", "1x30", ',error="DRIVER_NOT_LOADED"'),
+    ),
+    silent(
+        "GpuDriverMismatch",
+        "an upgrade that ends in time",
+        "13m 20m",
+        node("gpu_exporter_driver_error", "_x10 1x4 _x20", ',error="LIB_RM_VERSION_MISMATCH"'),
+    ),
+    fires(
+        "GpuDriverUnavailable",
+        "not loaded",
+        "30m",
+        node("gpu_exporter_driver_error", "_x10 1x30", ',error="DRIVER_NOT_LOADED"'),
+    ),
+    silent(
+        "GpuDriverUnavailable",
+        "versions differ",
+        "30m",
+        node("gpu_exporter_driver_error", "1x40", ',error="LIB_RM_VERSION_MISMATCH"'),
+    ),
+    silent(
+        "GpuDriverUnavailable",
+        "the node is starting",
+        "16m 30m",
+        node("gpu_exporter_driver_error", "1x8 _x30", ',error="DRIVER_NOT_LOADED"'),
+    ),
+    fires(
+        "GpuDriverSkew",
+        "two versions for two days",
+        "2000m",
+        node("gpu_driver_info", "1x2100", ',driver="570.1"')
+        | node("gpu_driver_info", "1x2100", ',driver="575.2"', SECOND_NODE),
+    ),
+    silent(
+        "GpuDriverSkew",
+        "a rolling upgrade",
+        "600m 2000m",
+        node("gpu_driver_info", "1x2100", ',driver="575.2"')
+        | node("gpu_driver_info", "1x700 _x1400", ',driver="570.1"', SECOND_NODE)
+        | node("gpu_driver_info", "_x700 1x1400", ',driver="575.2"', SECOND_NODE),
+    ),
+    silent(
+        "GpuDriverSkew",
+        "two clusters",
+        "2000m",
+        node("gpu_driver_info", "1x2100", ',driver="570.1"')
+        | node("gpu_driver_info", "1x2100", ',driver="575.2"', SECOND_NODE.replace("c1", "c2")),
+    ),
+    fires(
+        "GpuAttributionFailing",
+        "the mapping cannot be read",
+        "30m",
+        node("gpu_exporter_attribution_success", "1x10 0x30", _SLURM),
+    ),
+    silent(
+        "GpuAttributionFailing",
+        "the kubelet restarts",
+        "14m 30m",
+        node("gpu_exporter_attribution_success", "1x10 0x5 1x30", ',source="kubernetes"'),
+    ),
+    fires(
+        "GpuCollectorFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')
+    ),
+    silent(
+        "GpuCollectorFailing",
+        "now and then",
+        "25m 40m",
+        node("gpu_scrape_collector_success", "1x10 0x9 1 0x9 1x40", ',collector="ecc"'),
+    ),
+    fires("GpuExporterSimulated", "left on", "20m", node("gpu_exporter_simulated", "1x30")),
+    silent("GpuExporterSimulated", "real", "20m", node("gpu_exporter_simulated", "0x30")),
+    fires(
+        "GpuNodeMaintenance",
+        "cordoned",
+        "20m",
+        node("up", "1x30") | {'kube_node_spec_unschedulable{cluster="c1",node="n1"}': "0x10 1x20"},
+    ),
+    silent(
+        "GpuNodeMaintenance",
+        "another node is cordoned",
+        "20m",
+        node("up", "1x30") | {'kube_node_spec_unschedulable{cluster="c1",node="n2"}': "1x30"},
+    ),
+    silent(
+        "GpuNodeMaintenance",
+        "uncordoned",
+        "20m",
+        node("up", "1x30") | {'kube_node_spec_unschedulable{cluster="c1",node="n1"}': "0x30"},
+    ),
+)

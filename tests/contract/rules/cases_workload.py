@@ -1,0 +1,199 @@
+"""Cases of the alerts to owners."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
+
+SECONDS = "gpu_workload_gpu_seconds_total"
+INSTANCE = f'{NODE},gpu="3",uuid="MIG-1",parent_uuid="GPU-3",profile="1g.10gb",gi="7",ci="0"'
+
+
+def ledger(owner: str, node: str = NODE, **states: str) -> dict[str, str]:
+    return {f'{SECONDS}{{{node},{owner},state="{state}"}}': values for state, values in states.items()}
+
+
+def held(owner: str, values: str, node: str = NODE) -> dict[str, str]:
+    return {f"gpu_workload_gpus{{{node},{owner}}}": values}
+
+
+SECOND_NODE = NODE.replace("n1", "n2")
+
+UNDERUTILIZED = (
+    fires(
+        "GpuUnderutilized",
+        "waits for storage",
+        "50m",
+        held(OWNER, "2x60") | ledger(OWNER, busy="0+24x60", wait_storage="0+84x60", wait_cpu="0+12x60"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "a Slurm job over two nodes, one of them idle",
+        "50m",
+        held(JOB, "8x60")
+        | held(JOB, "8x60", SECOND_NODE)
+        | ledger(JOB, busy="0+240x60", wait_peer="0+240x60")
+        | ledger(JOB, SECOND_NODE, held_idle="0+480x60"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "counter resets when the exporter restarts",
+        "80m",
+        held(OWNER, "1x90") | ledger(OWNER, busy="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
+    ),
+    silent(
+        "GpuUnderutilized",
+        "half busy",
+        "50m 90m",
+        held(OWNER, "2x90") | ledger(OWNER, busy="0+60x90", wait_cpu="0+60x90"),
+    ),
+    silent(
+        "GpuUnderutilized",
+        "at full load under a power cap",
+        "50m",
+        held(OWNER, "2x60")
+        | ledger(OWNER, busy="0+120x60")
+        | {f'gpu_throttled_seconds_total{{{DEV},reason="sw_power_cap"}}': "0+60x60"},
+    ),
+    silent(
+        "GpuUnderutilized",
+        "a starting job that loads its data",
+        "45m 65m",
+        held(OWNER, "_x30 1x60") | ledger(OWNER, busy="_x30 0x60", wait_storage="_x30 0+60x60"),
+    ),
+    silent(
+        "GpuUnderutilized",
+        "a job that has ended",
+        "46m 60m",
+        held(OWNER, "1x40 0x20") | ledger(OWNER, busy="0x60", wait_cpu="0+60x40 2400x20"),
+    ),
+    silent(
+        "GpuUnderutilized",
+        "a pause of ten minutes to write a checkpoint",
+        "45m 52m 60m",
+        held(OWNER, "1x90") | ledger(OWNER, busy="0+54x40 2160x10 2160+54x40", wait_other="0+6x40 240+60x10 840+6x40"),
+    ),
+    silent("GpuUnderutilized", "free GPUs", "90m", {f'gpu_time_seconds_total{{{DEV},state="free"}}': "0+60x90"}),
+    silent(
+        "GpuUnderutilized",
+        "readings are missing, so nothing is known",
+        "60m",
+        held(OWNER, "1x60")
+        | ledger(OWNER, busy="0+45x20 900x40", wait_cpu="0+15x20 300x40", unobserved="0x20 0+60x40"),
+    ),
+)
+
+
+def device(state: str, values: str, dev: str = DEV) -> dict[str, str]:
+    return {f'gpu_time_seconds_total{{{dev},state="{state}"}}': values}
+
+
+def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
+    return {f"gpu_owner_share{{{dev},{owner}}}": values}
+
+
+HELD_IDLE = (
+    fires(
+        "GpuHeldIdle",
+        "one GPU of two, a crashed rank",
+        "90m",
+        device("held_idle", "0+60x100")
+        | device("busy", "0+60x100", OTHER)
+        | device("held_idle", "0x100", OTHER)
+        | share(JOB, "1x100")
+        | share(JOB, "1x100", OTHER),
+    ),
+    fires(
+        "GpuHeldIdle",
+        "a MIG instance",
+        "90m",
+        {
+            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
+        },
+    ),
+    silent("GpuHeldIdle", "a free GPU", "90m", device("free", "0+60x100") | device("held_idle", "0x100")),
+    silent(
+        "GpuHeldIdle",
+        "the owner took the GPU over from an idle one half an hour ago",
+        "70m 90m",
+        device("held_idle", "0+60x100") | share(OWNER, "1x60 _x40") | share(JOB, "_x60 1x40"),
+    ),
+    silent(
+        "GpuHeldIdle",
+        "processes come and go every ten minutes",
+        "90m",
+        device("held_idle", " ".join(f"{n * 300}x5 {n * 300}+60x5" for n in range(10))) | share(OWNER, "1x110"),
+    ),
+    silent(
+        "GpuHeldIdle", "the owner has let go", "91m", device("held_idle", "0+60x88 5280x12") | share(OWNER, "1x88 _x12")
+    ),
+)
+
+
+def steps(values: str) -> dict[str, str]:
+    return {f"gpu_workload_steps_total{{{NODE},{OWNER}}}": values}
+
+
+STALLED = (
+    fires("GpuWorkloadStalled", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
+    silent("GpuWorkloadStalled", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
+    silent("GpuWorkloadStalled", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
+    silent("GpuWorkloadStalled", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
+    silent(
+        "GpuWorkloadStalled",
+        "it is done and holds on for evaluation",
+        "95m",
+        steps("0+9x50 450x60")
+        | held(OWNER, "1x110")
+        | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.02x50 1x60"},
+    ),
+)
+
+
+def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
+    return {
+        f'gpu_xid_errors_total{{{DEV},xid="{number}",class="{kind}"}}': values,
+        f'gpu_xid_last_timestamp_seconds{{{DEV},xid="{number}"}}': last,
+    }
+
+
+XID_APPLICATION = (
+    fires(
+        "GpuXidApplication",
+        "born at four",
+        "32m",
+        xid(31, "restart_app", "_x30 4x60", "_x30 1800x60") | share(OWNER, "1x100"),
+    ),
+    fires(
+        "GpuXidApplication",
+        "comes again and again",
+        "80m",
+        xid(13, "restart_app", "1x20 1+1x70", "60x20 1200+60x70") | share(JOB, "1x100"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "a single one",
+        "32m 60m",
+        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60") | share(OWNER, "1x100"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "nobody holds the GPU",
+        "32m",
+        xid(31, "restart_app", "_x30 4x60", "_x30 1800x60"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "long ago",
+        "99m",
+        xid(31, "restart_app", "_x30 4x80", "_x30 1800x80") | share(OWNER, "1x110"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "counter restarts at zero",
+        "75m",
+        xid(31, "restart_app", "5x70 0x20", "0x70 _x20") | share(OWNER, "1x100"),
+    ),
+)
+
+CASES = (*UNDERUTILIZED, *HELD_IDLE, *STALLED, *XID_APPLICATION)

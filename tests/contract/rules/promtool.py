@@ -1,0 +1,97 @@
+"""Runs cases through promtool, and reads what it says fired instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.contract.rules.case import Case
+
+ROOT = Path(__file__).resolve().parents[3]
+BIN = ROOT / ".cache/prometheus/bin"
+RULES = ROOT / "deploy/prometheus/rules"
+EXPECTED = Path(__file__).with_name("expected.yaml")
+
+Alerts = list[dict[str, dict[str, str]]]
+
+
+def program(name: str) -> str:
+    """Path of one of Prometheus's programs; `make setup-rules` puts them there."""
+    path = BIN / name
+    assert path.exists(), f"{path} is missing: run make setup-rules"
+    return str(path)
+
+
+def key(case: Case) -> str:
+    return f"{case.alert}: {case.name}"
+
+
+def only(names: Collection[str]) -> dict[str, Any]:
+    """The committed alerts, less those not in `names`: promtool evaluates every rule it is given, every minute."""
+    groups = yaml.safe_load((RULES / "gpu-alerts.yaml").read_text())["groups"]
+    kept = [group | {"rules": [rule for rule in group["rules"] if rule["alert"] in names]} for group in groups]
+    return {"groups": [group for group in kept if group["rules"]]}
+
+
+def document(cases: Sequence[Case], expected: Mapping[str, Alerts], rules: Path) -> dict[str, Any]:
+    """Promtool's test file for `cases`; only a case that fires has expected alerts."""
+    return {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [_test(case, expected.get(key(case), [])) for case in cases],
+    }
+
+
+def _test(case: Case, alerts: Alerts) -> dict[str, Any]:
+    return {
+        "name": key(case),
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values} for series, values in case.series.items()],
+        "alert_rule_test": [
+            {"eval_time": at, "alertname": case.alert, "exp_alerts": alerts if case.fires else []} for at in case.at
+        ],
+    }
+
+
+def run(cases: Sequence[Case], expected: Mapping[str, Alerts], folder: Path) -> str:
+    """Promtool's complaint about `cases`; empty when it has none."""
+    rules, path = folder / "rules.yaml", folder / "test.yaml"
+    rules.write_text(yaml.safe_dump(only({case.alert for case in cases})))
+    path.write_text(yaml.safe_dump(document(cases, expected, rules), sort_keys=False))
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=dict(os.environ, GOMAXPROCS="1"),
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def load() -> dict[str, Alerts]:
+    return yaml.safe_load(EXPECTED.read_text()) or {}
+
+
+_GOT = re.compile(r"got:(.*)", re.DOTALL)
+_PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*")')
+
+
+def fired(complaint: str) -> Alerts:
+    """The alerts promtool says it got, in the form it wants them expected."""
+    found = _GOT.search(complaint)
+    alerts: Alerts = []
+    for line in found[1].splitlines() if found else ():
+        pairs = {name: json.loads(text) for name, text in _PAIR.findall(line)}
+        if "Labels:" in line:
+            pairs.pop("alertname", None)
+            alerts.append({"exp_labels": pairs})
+        elif "Annotations:" in line:
+            alerts[-1]["exp_annotations"] = pairs
+    return alerts

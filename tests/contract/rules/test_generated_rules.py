@@ -1,0 +1,120 @@
+"""The committed rule files are what the declarations say, in every form they are shipped in."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from promql_parser import parse
+
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.generate import CHART, ROOT, files
+from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, chart_values, render
+from tests.contract.rules.promtool import RULES, program
+
+MARK = re.compile(r"<(?:(Gpu\w+)\.)?(\w+)>")
+
+
+@pytest.mark.parametrize("path", sorted(files()), ids=str)
+def test_committed_file_is_what_the_declarations_say(path: Path) -> None:
+    assert (ROOT / path).read_text() == files()[path], "run python -m deploy.prometheus.generate"
+
+
+@pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=lambda path: path.name)
+def test_promtool_accepts_the_rules(path: Path) -> None:
+    done = subprocess.run([program("promtool"), "check", "rules", path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "SUCCESS" in done.stdout
+
+
+def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
+    values = yaml.safe_load((ROOT / CHART / "alert-values.yaml").read_text())
+    shared = {"jobs": ".*gpu-exporter.*", "runbooks": RUNBOOKS.split("{name}")[0], "interval": "1m"}
+
+    def value(mark: re.Match[str]) -> str:
+        return str(values[mark[1]][mark[2]] if mark[1] else shared[mark[2]])
+
+    text = MARK.sub(value, (ROOT / CHART / "gpu-alerts.yaml").read_text())
+
+    assert yaml.safe_load(text) == yaml.safe_load((RULES / "gpu-alerts.yaml").read_text())
+
+
+def test_settings_change_threshold_duration_severity_and_switch() -> None:
+    values: dict[str, dict[str, float | str]] = {
+        "GpuThermalThrottling": {"share": 0.5, "for": "1h", "severity": "critical", "keepFiringFor": "2h"}
+    }
+
+    rules = {
+        rule["alert"]: rule
+        for group in render(Settings(values=values, disabled={"GpuLost"}))["groups"]
+        for rule in group["rules"]
+    }
+
+    changed = rules["GpuThermalThrottling"]
+    assert changed["expr"].endswith("> 0.5")
+    assert (changed["for"], changed["keep_firing_for"], changed["labels"]["severity"]) == ("1h", "2h", "critical")
+    assert "`0.5` | humanizePercentage" in changed["annotations"]["description"]
+    assert set(rules) == {alert.name for alert in ALERTS} - {"GpuLost"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(values={"GpuLost": {"treshold": 1}}), Settings(values={"Gpu": {"for": "1m"}}), Settings(disabled={"X"})],
+)
+def test_setting_nobody_knows_is_refused(settings: Settings) -> None:
+    with pytest.raises(ValueError, match="unknown"):
+        render(settings)
+
+
+def test_every_alert_has_a_switch_and_its_durations_in_the_charts_values() -> None:
+    values = chart_values()
+
+    assert set(values) == {alert.name for alert in ALERTS}
+    assert all({"enabled", "severity", "for", "keepFiringFor"} <= set(value) for value in values.values())
+
+
+def test_names_are_given_once() -> None:
+    alerts = [alert.name for alert in ALERTS]
+    records = [rule.record for group in GROUPS for rule in group.rules]
+
+    assert len(set(alerts)) == len(alerts)
+    assert len(set(records)) == len(records)
+
+
+@pytest.mark.parametrize("rule", [rule for group in GROUPS for rule in group.rules], ids=lambda rule: rule.record)
+def test_recording_rule_is_promql(rule: object) -> None:
+    parse(rule.expr)
+
+
+def alert(**changed: object) -> Alert:
+    fields = {
+        "name": "GpuTest",
+        "audience": Audience.ONCALL,
+        "severity": Severity.INFO,
+        "expr": "gpu_up == <limit>",
+        "summary": "s",
+        "description": "A sentence.",
+        "params": (Param("limit", 0, Unit.COUNT, "Limit."),),
+    }
+    return Alert(**(fields | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"name": "gpu_test"}, "GpuCamelCase"),
+        ({"wait": "soon"}, "no duration"),
+        ({"keep": "5"}, "no duration"),
+        ({"expr": "gpu_up == <limits>"}, "does not declare"),
+        ({"expr": "gpu_up == 0"}, "does not use"),
+        ({"description": "no sentence"}, "sentence"),
+    ],
+)
+def test_alert_declared_wrong_is_refused(changed: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        alert(**changed)
