@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.states import BUSY, regex
+from deploy.prometheus.states import ADVICE, BUSY, regex
 from deploy.prometheus.wording import OWNER, TOP_STATE
 from exporter.attribution.owner import OWNER_LABELS
 
@@ -68,7 +68,7 @@ count by {_OWNER} (
     ),
     summary=f"{OWNER} holds GPUs without using them",
     description=f"{OWNER} held {{{{ $value }}}} GPU(s) or MIG instance(s) for the last <window> with no process on "
-    "them. Release them, or find the rank that crashed.",
+    f"them. {ADVICE['held_idle']}",
 )
 
 STALLED = Alert(

@@ -1,31 +1,24 @@
-"""The ledger's states as rules see them."""
+"""The ledger's states as rules see them, from the ledger's own table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-BUSY = ("busy", "throttled_thermal", "throttled_power_brake", "communication", "memory_bound", "small_kernels")
-"""A kernel ran."""
-LOST = (
-    "held_idle",
-    "wait_storage",
-    "wait_cpu",
-    "wait_peer",
-    "wait_other",
-    "throttled_thermal",
-    "throttled_power_brake",
-)
-"""Held, and nothing (or less than could be) came of it."""
+from exporter.ledger.states import RULES, Group
 
-ADVICE = {
-    "held_idle": "release the GPUs, or find the rank that crashed",
-    "wait_storage": "cache the data on local disks, read ahead further, and read fewer, larger files",
-    "wait_cpu": "use more loader workers, preprocess offline or on the GPU, and pin the host memory",
-    "wait_peer": "balance the pipeline stages, overlap communication with computation, and look for a straggler",
-    "wait_other": "look for an interactive session, a lock, the network or a checkpoint that everybody waits for",
-    "throttled_thermal": "ask on-call to look at the cooling",
-    "throttled_power_brake": "ask on-call to look at the power supply",
-}
+BUSY = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
+"""A kernel ran."""
+
+LOST = tuple(
+    rule.state
+    for rule in RULES
+    if rule.group is Group.WAITING
+    or rule.state == "held_idle"
+    or (rule.group is Group.BUSY and rule.audience == "oncall")
+)
+"""Held, and nothing (or less than could be) came of it: idle, waiting, or slowed down by heat or power."""
+
+ADVICE = {rule.state: rule.advice for rule in RULES if rule.state in LOST}
 
 
 def regex(states: Iterable[str]) -> str:

@@ -44,7 +44,7 @@ def _advice() -> str:
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    " Most of the lost time is {{ .Labels.state }} ({{ .Value | humanizePercentage }} of its GPU time): "
-    f"{_advice()}.{{{{ end }}}}{{{{ end }}}}"
+    " Most of the lost time is {{ .Labels.state }} ({{ .Value | humanizePercentage }} of its GPU time). "
+    f"{_advice()}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""
