@@ -1,0 +1,118 @@
+"""Recording rules, on a small cluster: what they say of nodes, models, owners and the whole."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.contract.rules.case import JOB, OWNER
+from tests.contract.rules.promtool import RULES, program
+
+A = 'cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"'
+B = 'cluster="c1",job="gpu-exporter",node="n2",instance="n2:9836"'
+A0, A1 = f'{A},gpu="0",uuid="GPU-a0"', f'{A},gpu="1",uuid="GPU-a1"'
+B0 = f'{B},gpu="0",uuid="GPU-b0"'
+
+SERIES = {
+    # a0 is busy for ml/train-0, a1 waits for it, b0 is free; b0 is of another model; slurm:77 holds nothing any more.
+    f"gpu_up{{{A0}}}": "1x30",
+    f"gpu_up{{{A1}}}": "1x30",
+    f"gpu_up{{{B0}}}": "1x30",
+    f'gpu_info{{{A0},model="H100"}}': "1x30",
+    f'gpu_info{{{A1},model="H100"}}': "1x30",
+    f'gpu_info{{{B0},model="A100"}}': "1x30",
+    f"gpu_busy_seconds_total{{{A0}}}": "0+60x30",
+    f"gpu_busy_seconds_total{{{A1}}}": "0+15x30",
+    f"gpu_busy_seconds_total{{{B0}}}": "0x30",
+    f'gpu_time_seconds_total{{{A0},state="busy"}}': "0+60x30",
+    f'gpu_time_seconds_total{{{A1},state="busy"}}': "0+15x30",
+    f'gpu_time_seconds_total{{{A1},state="wait_cpu"}}': "0+45x30",
+    f'gpu_time_seconds_total{{{B0},state="free"}}': "0+60x30",
+    f"gpu_memory_used_bytes{{{A0}}}": "60x30",
+    f"gpu_memory_used_bytes{{{A1}}}": "30x30",
+    f"gpu_memory_used_bytes{{{B0}}}": "0x30",
+    f"gpu_power_watts{{{A0}}}": "600x30",
+    f"gpu_power_watts{{{A1}}}": "200x30",
+    f"gpu_power_watts{{{B0}}}": "50x30",
+    f"gpu_energy_joules_total{{{A0}}}": "0+36000x30",
+    f'gpu_throttled_seconds_total{{{A0},reason="sw_thermal"}}': "0+30x30",
+    f'gpu_throttled_seconds_total{{{A0},reason="hw_thermal"}}': "0+12x30",
+    f'gpu_throttled_seconds_total{{{A1},reason="sw_thermal"}}': "0x30",
+    f"gpu_owner_share{{{A0},{OWNER}}}": "1x30",
+    f"gpu_owner_share{{{A1},{OWNER}}}": "1x30",
+    f"gpu_workload_gpus{{{A},{OWNER}}}": "2x30",
+    f"gpu_workload_gpus{{{B},{JOB}}}": "0x30",
+    f'gpu_workload_gpu_seconds_total{{{A},{OWNER},state="busy"}}': "0+75x30",
+    f'gpu_workload_gpu_seconds_total{{{A},{OWNER},state="wait_cpu"}}': "0+45x30",
+    f'gpu_workload_gpu_seconds_total{{{B},{JOB},state="held_idle"}}': "900x30",
+    f"gpu_workload_memory_bytes{{{A},{OWNER}}}": "90x30",
+    f"gpu_workload_energy_joules_total{{{A},{OWNER}}}": "0+48000x30",
+}
+
+N1, N2 = 'cluster="c1", instance="n1:9836", node="n1"', 'cluster="c1", instance="n2:9836", node="n2"'
+
+EXPECTED: dict[str, dict[str, float]] = {
+    "node:gpu_up:count": {N1: 2, N2: 1},
+    "node:gpu_workload_gpus:sum": {N1: 2, N2: 0},
+    "node:gpu_free:sum": {N1: 0, N2: 1},
+    "node:gpu_utilization:ratio_rate5m": {N1: 0.625, N2: 0},
+    "node:gpu_thermal_throttle:ratio_rate5m": {N1: 0.25},
+    "node:gpu_waste:rate5m": {N1: 0.75},
+    "cluster:gpu_up:count": {'cluster="c1"': 3},
+    "cluster:gpu_workload_gpus:sum": {'cluster="c1"': 2},
+    "cluster:gpu_free:sum": {'cluster="c1"': 1},
+    "cluster:gpu_busy_seconds:rate5m": {'cluster="c1"': 1.25},
+    "cluster:gpu_power_watts:sum": {'cluster="c1"': 850},
+    "cluster_state:gpu_time_seconds:rate5m": {
+        'cluster="c1", state="busy"': 1.25,
+        'cluster="c1", state="wait_cpu"': 0.75,
+        'cluster="c1", state="free"': 1,
+    },
+    "cluster_reason:gpu_throttled_seconds:rate5m": {
+        'cluster="c1", reason="sw_thermal"': 0.5,
+        'cluster="c1", reason="hw_thermal"': 0.2,
+    },
+    "model:gpu_up:count": {'cluster="c1", model="H100"': 2, 'cluster="c1", model="A100"': 1},
+    "model:gpu_owner_share:sum": {'cluster="c1", model="H100"': 2},
+    "model:gpu_memory_used_bytes:sum": {'cluster="c1", model="H100"': 90, 'cluster="c1", model="A100"': 0},
+    "model:gpu_waste:rate5m": {'cluster="c1", model="H100"': 0.75},
+    "namespace:gpu_workload_gpus:sum": {'cluster="c1", namespace="ml"': 2},
+    "namespace:gpu_utilization:ratio_rate5m": {'cluster="c1", namespace="ml"': 0.625},
+    "namespace:gpu_waste:rate5m": {'cluster="c1", namespace="ml"': 0.75},
+    "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},
+    "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75, 'cluster="c1", account="physics"': 0},
+    "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
+    "user:gpu_utilization:ratio_rate5m": {'cluster="c1", user="ada"': 0.625},
+    # 16 minutes at 0.75 GPUs, and four in which the five minutes of the rate were not full yet.
+    "user:gpu_waste_hours:sum1d": {'cluster="c1", user="ada"': 0.225, 'cluster="c1", user="bob"': 0},
+}
+
+
+def _samples(record: str, wanted: dict[str, float]) -> list[dict[str, Any]]:
+    return [{"labels": f"{record}{{{labels}}}", "value": value} for labels, value in wanted.items()]
+
+
+def test_recording_rules_say_what_the_small_cluster_does(tmp_path: Path) -> None:
+    document = {
+        "rule_files": [str(RULES / "gpu-recording.yaml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in SERIES.items()],
+                "promql_expr_test": [
+                    {"expr": record, "eval_time": "20m", "exp_samples": _samples(record, wanted)}
+                    for record, wanted in EXPECTED.items()
+                ],
+            }
+        ],
+    }
+    path = tmp_path / "test.yaml"
+    path.write_text(yaml.safe_dump(document))
+
+    done = subprocess.run([program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
