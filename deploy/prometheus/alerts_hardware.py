@@ -75,8 +75,8 @@ and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
 )
 
 
-def _xid(name: str, severity: Severity, classes: str, meaning: str) -> Alert:
-    counter = f'gpu_xid_errors_total{{class=~"{classes}"}}'
+def _xid(name: str, severity: Severity, selector: str, meaning: str) -> Alert:
+    counter = f"gpu_xid_errors_total{{{selector}}}"
     return Alert(
         name=name,
         audience=Audience.ONCALL,
@@ -99,16 +99,16 @@ or
 XID_HARDWARE = _xid(
     "GpuXidHardware",
     Severity.CRITICAL,
-    "reset_gpu|restart_bm|contact_support",
-    "{{ if eq $labels.class `reset_gpu` }}Drain the GPU and reset it."
-    "{{ else if eq $labels.class `restart_bm` }}Drain the node and restart it."
-    "{{ else }}Drain the node, keep the bug report and ask the vendor.{{ end }}",
+    'class=~"reset_gpu|restart_bm"',
+    "{{ if eq $labels.class `reset_gpu` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
 )
 XID_WORKFLOW = _xid(
     "GpuXidWorkflow",
     Severity.WARNING,
-    "workflow|unknown",
+    # 45 is the driver clearing up after a program that was killed: it comes with every cancelled job.
+    'class=~"workflow|contact_support|unknown",xid!="45"',
     "{{ if eq $labels.class `workflow` }}NVIDIA has a procedure for it: see the runbook."
+    "{{ else if eq $labels.class `contact_support` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
     "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
 )
 
