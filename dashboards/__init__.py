@@ -1,0 +1,1 @@
+"""Grafana dashboards: one module per dashboard, and the JSON made from them under json/."""

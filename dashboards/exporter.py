@@ -1,0 +1,338 @@
+"""Exporter: whether the numbers on the other dashboards can be trusted, and what it costs to have them."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import link, look, panel, states, uid, variable
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import NODE, now, over_time, rate
+from dashboards.parts.table import Key, Table, Text, Value
+
+JOB = 'job=~".*gpu-exporter.*"'
+"""As the alert GpuExporterDown."""
+UP = f"up{{{JOB}, {NODE}}}"
+BUILD = f"gpu_exporter_build_info{{{NODE}}}"
+OF_EXPORTERS = f"and on (job, instance) {BUILD}"
+"""Keeps the exporter's own process_… and scrape_… series among everybody's."""
+
+
+def exporter() -> build.Dashboard:
+    made = dashboard(
+        "Exporter",
+        uid.EXPORTER,
+        "Whether the numbers can be trusted, and what it costs to have them.",
+        (variable.nodes(),),
+        scope=NODE,
+    )
+    made.with_row(build.Row("Now"))
+    _numbers(made)
+    made.with_panel(_exporters())
+    made.with_row(build.Row("Collectors and sources"))
+    _sources(made)
+    made.with_row(build.Row("What it costs"))
+    _cost(made)
+    return made
+
+
+def _numbers(made: build.Dashboard) -> None:
+    size = (3, 4)
+    made.with_panel(
+        panel.number(
+            "Exporters up",
+            "Exporters that Prometheus reaches.",
+            now(f"sum({UP})"),
+            "short",
+            size=size,
+            empty="no target's job matches .*gpu-exporter.*",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Down",
+            "Exporters that Prometheus does not reach: their nodes are in the dark.",
+            now(f"count({UP} == 0) or vector(0)"),
+            "short",
+            steps=look.SOME_IS_BAD,
+            size=size,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Driver not open",
+            "Nodes whose driver the exporter cannot open. The table says why.",
+            now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1) or vector(0)"),
+            "short",
+            steps=look.SOME_IS_BAD,
+            size=size,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Oldest sample",
+            "Of all exporters: seconds since it last looked at its GPUs.",
+            now(f"max(time() - gpu_exporter_last_sample_timestamp_seconds{{{NODE}}})"),
+            units.Seconds,
+            steps=look.STALENESS,
+            size=size,
+            decimals=0,
+            empty="no exporter",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Failing collectors",
+            "Collectors whose last read failed on some GPU.",
+            now(f"count(gpu_scrape_collector_success{{{NODE}}} == 0) or vector(0)"),
+            "short",
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=size,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Failing sources",
+            "Attribution sources that did not answer when last asked: owners may be missing.",
+            now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0) or vector(0)"),
+            "short",
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=size,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Unattributed processes",
+            "GPU processes whose owner is not known.",
+            now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
+            "short",
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=size,
+            empty="no exporter",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Simulated",
+            "Nodes whose GPUs are simulated. Other than 0 in a real cluster is a mistake.",
+            now(f"sum(gpu_exporter_simulated{{{NODE}}})"),
+            "short",
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=size,
+            empty="no exporter",
+        )
+    )
+
+
+def _exporters() -> table.Panel:
+    by = "job, instance"
+    return Table(
+        title="Exporters",
+        description="One row per exporter: version, age of its last sample, and its cost. Click the node to see its GPUs.",
+        keys=(Key("instance", "Node", (link.to_node(link.cell("Node")),), width=170),),
+        columns=(
+            Value("Reached", UP, "none", mappings=tuple(look.YES_IS_GOOD), width=85, reduce="min"),
+            Text("Version", BUILD, "version", width=90),
+            Text("Driver", f"gpu_driver_info{{{NODE}}}", "driver", width=110),
+            Text(
+                "Driver error",
+                f'gpu_exporter_driver_error{{{NODE}}} == 1 or on ({by}) label_replace(0 * {BUILD}, "error", "none", "", "")',
+                "error",
+            ),
+            Value(
+                "Last sample",
+                f"time() - gpu_exporter_last_sample_timestamp_seconds{{{NODE}}}",
+                units.Seconds,
+                look.STALENESS,
+                decimals=0,
+                width=105,
+            ),
+            Value("Pass", f"gpu_exporter_pass_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85),
+            Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=0, width=80),
+            Value(
+                "Driver calls/min",
+                f"{rate(f'gpu_exporter_driver_calls_total{{{NODE}}}')} * 60",
+                "short",
+                decimals=0,
+                width=125,
+            ),
+            Value(
+                "CPU", f"{rate('process_cpu_seconds_total')} {OF_EXPORTERS}", units.PercentUnit, decimals=2, width=80
+            ),
+            Value("Memory", f"process_resident_memory_bytes {OF_EXPORTERS}", units.BytesIEC, decimals=0, width=95),
+            Value("Series", f"scrape_samples_scraped {OF_EXPORTERS}", "short", decimals=0, width=80),
+            Value("Scrape", f"scrape_duration_seconds {OF_EXPORTERS}", units.Seconds, decimals=1, width=85),
+        ),
+        sort="Last sample",
+        size=(24, 11),
+        empty="No exporter is scraped",
+    ).build()
+
+
+def _sources(made: build.Dashboard) -> None:
+    made.with_panel(
+        Table(
+            title="Collectors",
+            description="Per collector: on how many nodes its last read failed, and its slowest read.",
+            keys=(Key("collector", "Collector"),),
+            columns=(
+                Value("Nodes", f"gpu_scrape_collector_success{{{NODE}}}", "short", width=80, reduce="count"),
+                Value(
+                    "Failing",
+                    f"gpu_scrape_collector_success{{{NODE}}} < bool 1",
+                    "short",
+                    look.SOME_IS_BAD,
+                    width=85,
+                    reduce="sum",
+                ),
+                Value(
+                    "Slowest read",
+                    f"gpu_scrape_collector_duration_seconds{{{NODE}}}",
+                    units.Seconds,
+                    decimals=1,
+                    width=120,
+                ),
+            ),
+            sort="Failing",
+            size=(8, 11),
+            empty="No exporter is scraped",
+        ).build()
+    )
+    made.with_panel(
+        Table(
+            title="Attribution sources",
+            description="Who says who holds the GPUs: whether the source answers, the age of its oldest answer, and what it contradicts.",
+            keys=(Key("source", "Source"),),
+            columns=(
+                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", "short", width=80, reduce="count"),
+                Value(
+                    "Failing",
+                    f"gpu_exporter_attribution_success{{{NODE}}} < bool 1",
+                    "short",
+                    look.SOME_IS_BAD,
+                    width=85,
+                    reduce="sum",
+                ),
+                Value(
+                    "Oldest answer",
+                    f"gpu_exporter_attribution_age_seconds{{{NODE}}}",
+                    units.Seconds,
+                    decimals=0,
+                    width=120,
+                ),
+                Value(
+                    "Conflicts",
+                    f"gpu_exporter_attribution_conflicts{{{NODE}}}",
+                    "short",
+                    look.SOME_IS_WORTH_A_LOOK,
+                    width=95,
+                    reduce="sum",
+                ),
+            ),
+            sort="Failing",
+            size=(8, 11),
+            empty="No attribution source is on: no owners are known",
+        ).build()
+    )
+    made.with_panel(
+        Table(
+            title="What can be told apart",
+            description="States of the ledger that need a signal of the GPU or the host, and on what share of the GPUs it is there. "
+            "Where it is not, the time is booked as busy or as waiting for an unknown cause.",
+            keys=(Key("state", "State", mappings=tuple(states.by_name())),),
+            columns=(
+                Value(
+                    "GPUs that can",
+                    f"gpu_exporter_diagnosable{{{NODE}}}",
+                    units.PercentUnit,
+                    ((None, look.ORANGE), (0.5, look.YELLOW), (1, look.GREEN)),
+                    gauge=True,
+                    ceiling=1,
+                    decimals=0,
+                    reduce="avg",
+                ),
+            ),
+            sort="GPUs that can",
+            ascending=True,
+            size=(8, 11),
+            empty="The exporters do not say",
+        ).build()
+    )
+
+
+def _cost(made: build.Dashboard) -> None:
+    node = "{{instance}}"
+    onward = (link.to_node(link.label("instance")),)
+    made.with_panel(
+        panel.lines(
+            "CPU of the exporters",
+            "Share of one core: the mean exporter and the dearest.",
+            [
+                over_time(f"avg({rate('process_cpu_seconds_total')} {OF_EXPORTERS})", "mean"),
+                over_time(f"max({rate('process_cpu_seconds_total')} {OF_EXPORTERS})", "dearest"),
+            ],
+            units.PercentUnit,
+            size=(8, 8),
+            empty="Prometheus has no process metrics of the exporters",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Memory of the exporters",
+            "Resident: the mean exporter and the largest.",
+            [
+                over_time(f"avg(process_resident_memory_bytes {OF_EXPORTERS})", "mean"),
+                over_time(f"max(process_resident_memory_bytes {OF_EXPORTERS})", "largest"),
+            ],
+            units.BytesIEC,
+            size=(8, 8),
+            empty="Prometheus has no process metrics of the exporters",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Time of a pass",
+            "The five slowest exporters. A pass reads the driver of all GPUs of the node.",
+            over_time(f"topk(5, gpu_exporter_pass_duration_seconds{{{NODE}}})", node),
+            units.Seconds,
+            size=(8, 8),
+            links=onward,
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Time of a scrape",
+            "Mean and slowest, as Prometheus sees it.",
+            [
+                over_time(f"avg(scrape_duration_seconds {OF_EXPORTERS})", "mean"),
+                over_time(f"max(scrape_duration_seconds {OF_EXPORTERS})", "slowest"),
+            ],
+            units.Seconds,
+            size=(8, 8),
+            empty="Prometheus has no scrapes of the exporters",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Series",
+            "Samples per scrape, summed over the exporters, and of the largest.",
+            [
+                over_time(f"sum(scrape_samples_scraped {OF_EXPORTERS})", "all"),
+                over_time(f"max(scrape_samples_scraped {OF_EXPORTERS})", "largest"),
+            ],
+            "short",
+            size=(8, 8),
+            empty="Prometheus has no scrapes of the exporters",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Series left out",
+            "Process rows folded into pid 'other', or otherwise left out, per second.",
+            over_time(f"sum by (reason) ({rate(f'gpu_exporter_series_dropped_total{{{NODE}}}')})", "{{reason}}"),
+            units.CountsPerSecond,
+            size=(8, 8),
+            empty="Nothing was left out",
+        )
+    )

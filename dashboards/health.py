@@ -1,0 +1,371 @@
+"""Health: hardware that is broken or about to be, one table per kind of fault, empty ones saying so."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import stat, table
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import block, link, look, panel, uid, variable
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
+from dashboards.parts.table import Column, Key, Table, Text, Value, gauge
+
+BY_GPU = "{{instance}} GPU {{gpu}}"
+HARDWARE = 'class=~"reset_gpu|restart_bm|workflow|contact_support"'
+"""NVIDIA's classes of XID that are not the program's fault."""
+
+# fmt: off
+XID_ADVICE = look.words({
+    "reset_gpu":       ("Drain the node, reset the GPU",          look.RED),
+    "restart_bm":      ("Drain and restart the node",             look.RED),
+    "workflow":        ("Follow NVIDIA's workflow for this XID",  look.RED),
+    "contact_support": ("Drain; contact the vendor",              look.RED),
+    "restart_app":     ("Owner: restart or mend the program",     look.ORANGE),
+    "ignore":          ("Nothing by itself; look at those near it", look.GREY),
+    "unknown":         ("Not in NVIDIA's catalogue",              look.ORANGE),
+})
+# fmt: on
+
+
+def health() -> build.Dashboard:
+    made = dashboard(
+        "Health",
+        uid.HEALTH,
+        "What is broken or about to be, GPU by GPU.",
+        (variable.nodes(),),
+        scope=NODE,
+        span="now-24h",
+    )
+    made.with_row(build.Row("Now"))
+    _numbers(made)
+    made.with_panel(block.firing(NODE, size=(24, 9)))
+    made.with_row(build.Row("Errors"))
+    made.with_panel(_xids())
+    made.with_panel(_memory())
+    made.with_row(build.Row("Heat, power and clocks"))
+    _throttling(made)
+    made.with_row(build.Row("Links"))
+    made.with_panel(_nvlink())
+    made.with_panel(_pcie())
+    made.with_row(build.Row("What the driver says, and what is missing"))
+    made.with_panel(_advised())
+    made.with_panel(_lost())
+    made.with_panel(
+        panel.timeline(
+            "Alerts over time",
+            "When each GPU alert fired, and on how many things.",
+            over_time(
+                f'count by (alertname) (ALERTS{{alertname=~"Gpu.*", alertstate="firing", {NODE}}}) > bool 0',
+                "{{alertname}}",
+            ),
+            look.words({"1": ("fires", look.RED)}),
+            size=(24, 8),
+            empty="No GPU alert fired in the time range",
+        )
+    )
+    return made
+
+
+def _count(
+    title: str, description: str, expr: str, *, steps: look.Steps = look.SOME_IS_BAD, width: int = 3
+) -> stat.Panel:
+    return panel.number(
+        title, description, now(f"{expr} or vector(0)"), "short", steps=steps, size=(width, 4), decimals=0
+    )
+
+
+def _numbers(made: build.Dashboard) -> None:
+    made.with_panel(_count("Lost GPUs", "The driver no longer answers for them.", f"count(gpu_up{{{NODE}}} == 0)"))
+    made.with_panel(
+        _count(
+            "GPUs with hardware XIDs",
+            "GPUs that logged an XID in the time range that is not the program's fault.",
+            f"count(sum by (instance, gpu) (increase(gpu_xid_errors_total{{{NODE}, {HARDWARE}}}[$__range])) > 0)",
+        )
+    )
+    made.with_panel(
+        _count(
+            "Uncorrected ECC",
+            "GPUs with memory errors since the driver was loaded that ECC could not correct.",
+            f'count(gpu_ecc_errors_total{{{NODE}, type="uncorrected"}} > 0)',
+        )
+    )
+    made.with_panel(
+        _count(
+            "Remap failed",
+            "GPUs whose memory could not be mended: replace them.",
+            f"count(gpu_row_remap_failed{{{NODE}}} == 1)",
+        )
+    )
+    made.with_panel(
+        _count(
+            "Reset pending",
+            "GPUs that mend their memory at the next reset: row remaps or retired pages are pending.",
+            f"count(gpu_row_remap_pending{{{NODE}}} == 1 or gpu_retired_pages_pending{{{NODE}}} == 1)",
+            steps=look.SOME_IS_WORTH_A_LOOK,
+        )
+    )
+    made.with_panel(
+        _count(
+            "Held down by heat",
+            "GPUs whose clocks heat holds down now.",
+            f"count(max by (instance, gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}}) == 1)",
+        )
+    )
+    made.with_panel(
+        _count(
+            "NVLinks down",
+            "Links that are down on GPUs where others are up.",
+            f"sum(count by (instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and on (instance, gpu) count by (instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))",
+        )
+    )
+    made.with_panel(
+        _count(
+            "Narrow PCIe",
+            "GPUs whose PCIe link is narrower than it could be.",
+            f"count(gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}})",
+        )
+    )
+
+
+def _keys() -> tuple[Key, ...]:
+    node, gpu = link.cell("Node"), link.cell("GPU")
+    return (
+        Key("instance", "Node", (link.to_node(node),), width=160),
+        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=65),
+    )
+
+
+def _xids() -> table.Panel:
+    seen = f"increase(gpu_xid_errors_total{{{NODE}}}[$__range]) > 0"
+    return Table(
+        title="XIDs in the time range",
+        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
+        keys=(*_keys(), Key("xid", "XID", width=70), Key("class", "What to do", mappings=tuple(XID_ADVICE))),
+        columns=(
+            Value("Times", seen, "short", decimals=0, width=75),
+            Value(
+                "Last seen",
+                f"gpu_xid_last_timestamp_seconds{{{NODE}}} * on (cluster, instance, gpu, xid) group_left (class) (0 * ({seen}) + 1000)",
+                units.DatetimeISO,
+                width=165,
+            ),
+        ),
+        sort="Times",
+        size=(12, 9),
+        empty="No XID in the time range",
+    ).build()
+
+
+def _memory() -> table.Panel:
+    def where(expr: str) -> str:
+        return f"{expr} > 0"
+
+    columns: tuple[Column, ...] = (
+        Value(
+            "Uncorrected",
+            where(f'gpu_ecc_errors_total{{{NODE}, type="uncorrected"}}'),
+            "short",
+            look.SOME_IS_BAD,
+            decimals=0,
+            width=105,
+        ),
+        Value("Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), "short", decimals=0, width=95),
+        Value(
+            "Remapped rows",
+            where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
+            "short",
+            decimals=0,
+            width=115,
+        ),
+        Value(
+            "Remap pending",
+            where(f"gpu_row_remap_pending{{{NODE}}}"),
+            "none",
+            mappings=tuple(look.YES_IS_BAD),
+            width=120,
+        ),
+        Value(
+            "Remap failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=110
+        ),
+        Value(
+            "Retired pages",
+            where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
+            "short",
+            decimals=0,
+            width=110,
+        ),
+    )
+    return Table(
+        title="GPU memory errors",
+        description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; pending wants a reset; failed wants a new GPU.",
+        keys=_keys(),
+        columns=columns,
+        sort="Uncorrected",
+        size=(12, 9),
+        empty="No GPU has memory errors",
+    ).build()
+
+
+def _throttling(made: build.Dashboard) -> None:
+    heat = rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}")
+    brake = rate(f'gpu_throttled_seconds_total{{{NODE}, reason="hw_power_brake"}}')
+    onward = (link.to_gpu(link.label("instance"), link.label("gpu")),)
+    made.with_panel(
+        Table(
+            title="Hottest GPUs",
+            description="The 20 GPUs with the least margin to their own threshold, and the share of time heat or the power brake held their clocks down.",
+            keys=_keys(),
+            columns=(
+                Value(
+                    "Margin",
+                    f"gpu_temperature_margin_celsius{{{NODE}}}",
+                    units.Celsius,
+                    look.MARGIN,
+                    width=80,
+                    reduce="min",
+                    wrap="bottomk(20, {})",
+                ),
+                Value(
+                    "Temperature",
+                    f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}',
+                    units.Celsius,
+                    look.HEAT,
+                    width=105,
+                ),
+                gauge("Held down by heat", heat, look.SHARE_OF_TIME),
+                gauge("By the power brake", brake, look.SHARE_OF_TIME),
+            ),
+            sort="Margin",
+            ascending=True,
+            size=(12, 9),
+            empty="No GPU reports its margin",
+        ).build()
+    )
+    made.with_panel(
+        panel.lines(
+            "Held down by heat",
+            "The ten GPUs whose clocks heat held down for the largest share of time.",
+            over_time(f"topk(10, max by (instance, gpu) ({heat}) > 0)", BY_GPU),
+            units.PercentUnit,
+            size=(12, 9),
+            ceiling=1,
+            links=onward,
+            empty="Heat held no GPU down in the time range",
+            points=True,
+        )
+    )
+    temperature = f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}'
+    names = ("median GPU", "hottest twentieth", "hottest GPU")
+    made.with_panel(
+        panel.band(
+            "Temperature over GPUs",
+            "The median GPU, the one that a twentieth are hotter than, and the hottest of all.",
+            (
+                over_time(f"quantile(0.5, {temperature})", names[0]),
+                over_time(f"quantile(0.95, {temperature})", names[1]),
+                over_time(f"max({temperature})", names[2]),
+            ),
+            units.Celsius,
+            names,
+            steps=look.HEAT,
+            size=(12, 8),
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Clocks held down, by reason",
+            "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
+            over_time(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{NODE}}}')})", "{{reason}}"),
+            "short",
+            size=(12, 8),
+            fill=10,
+            empty="No GPU counts throttling",
+        )
+    )
+
+
+def _nvlink() -> table.Panel:
+    some_up = f"(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))"
+    errors = f"sum by (cluster, instance, gpu) (increase(gpu_nvlink_errors_total{{{NODE}}}[$__range])) > 0"
+    return Table(
+        title="NVLink",
+        description="GPUs with links that are down while others are up, or with link errors in the time range.",
+        keys=_keys(),
+        columns=(
+            Value(
+                "Links down",
+                f"count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and {some_up}",
+                "short",
+                look.SOME_IS_BAD,
+                decimals=0,
+                width=110,
+            ),
+            Value("Errors in range", errors, "short", decimals=0, width=130),
+            Value(
+                "Fabric",
+                f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
+                "short",
+                look.SOME_IS_BAD,
+                decimals=0,
+                width=90,
+            ),
+        ),
+        sort="Links down",
+        size=(12, 8),
+        empty="All NVLinks are up and without errors, or there are none",
+    ).build()
+
+
+def _pcie() -> table.Panel:
+    narrow = f"gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}}"
+    replays = f"increase(gpu_pcie_replays_total{{{NODE}}}[$__range]) > 0"
+    return Table(
+        title="PCIe",
+        description="GPUs whose link is narrower than it could be, or that replayed packets in the time range. The generation drops by itself on an idle link, so it is not judged here.",
+        keys=_keys(),
+        columns=(
+            Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
+            Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
+            Value("Replays in range", replays, "short", decimals=0, width=130),
+        ),
+        sort="Replays in range",
+        size=(12, 8),
+        empty="All PCIe links are as wide as they can be, and none replayed",
+    ).build()
+
+
+def _advised() -> table.Panel:
+    return Table(
+        title="Recovery the driver asks for",
+        description="GPUs for which the driver itself says that something must be done.",
+        keys=_keys(),
+        columns=(Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action"),),
+        sort="Node",
+        ascending=True,
+        size=(12, 7),
+        empty="The driver asks for nothing",
+    ).build()
+
+
+def _lost() -> table.Panel:
+    return Table(
+        title="GPUs that do not answer",
+        description="GPUs the exporters knew once and the driver no longer shows, and how old their last sample is.",
+        keys=(*_keys(), Key("uuid", "UUID")),
+        columns=(
+            Value("Answers", f"gpu_up{{{NODE}}} == 0", "none", mappings=tuple(look.ANSWERS), width=90),
+            Value(
+                "Last answer",
+                f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) (gpu_up == 0)",
+                units.Seconds,
+                decimals=0,
+                width=110,
+            ),
+        ),
+        sort="Node",
+        ascending=True,
+        size=(12, 7),
+        empty="All GPUs answer",
+    ).build()

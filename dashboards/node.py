@@ -1,0 +1,218 @@
+"""Node: the GPUs of one machine side by side, who holds them, and what they do."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import block, link, look, panel, uid, variable
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
+
+BY_GPU = "GPU {{gpu}}"
+
+
+def node() -> build.Dashboard:
+    made = dashboard(
+        "Node",
+        uid.NODE,
+        "The GPUs of one node: who holds them, what they do, how they fare.",
+        (variable.node(),),
+        scope=NODE,
+        span="now-3h",
+    )
+    made.with_row(build.Row("Now"))
+    _numbers(made)
+    made.with_panel(block.gpus(NODE, size=(24, 9)))
+    made.with_panel(block.firing(NODE, size=(24, 6), all_links=False))
+    made.with_row(build.Row("What the GPUs did"))
+    _ledger(made)
+    made.with_row(build.Row("Load"))
+    _load(made)
+    made.with_row(build.Row("Heat and power"))
+    _heat(made)
+    made.with_row(build.Row("Processes"))
+    made.with_panel(block.processes(NODE))
+    return made
+
+
+def _numbers(made: build.Dashboard) -> None:
+    onward = (link.to_health(),)
+    made.with_panel(panel.number("GPUs", "GPUs that answer the driver.", now(f"sum(gpu_up{{{NODE}}})"), size=(3, 4)))
+    made.with_panel(
+        panel.number(
+            "Lost GPUs",
+            "GPUs the PCI bus shows or the exporter knew once, and the driver does not answer for.",
+            now(f"count(gpu_up{{{NODE}}}) - sum(gpu_up{{{NODE}}})"),
+            steps=look.SOME_IS_BAD,
+            size=(3, 4),
+            links=onward,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Held",
+            "GPUs that workloads hold; a part of a GPU counts as a part.",
+            now(f"sum(gpu_workload_gpus{{{NODE}}}) or vector(0)"),
+            size=(3, 4),
+            decimals=1,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Utilization",
+            "Share of time a kernel ran, over all GPUs of the node.",
+            over_time(f"avg({rate(f'gpu_busy_seconds_total{{{NODE}}}')})"),
+            units.PercentUnit,
+            size=(4, 4),
+            spark=True,
+            decimals=0,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Power",
+            "Drawn by the node's GPUs.",
+            over_time(f"sum(gpu_power_watts{{{NODE}}})"),
+            units.Watt,
+            size=(3, 4),
+            spark=True,
+            empty="not reported by these GPUs",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Last sample",
+            "Age of the exporter's last look at the GPUs. More than some seconds: the numbers here are old.",
+            now(f"time() - max(gpu_exporter_last_sample_timestamp_seconds{{{NODE}}})"),
+            units.Seconds,
+            steps=look.STALENESS,
+            size=(3, 4),
+            decimals=0,
+            links=(link.to_exporter(),),
+        )
+    )
+    made.with_panel(
+        panel.facts(
+            "Driver",
+            "Version of the NVIDIA driver.",
+            now(f"max by (driver) (gpu_driver_info{{{NODE}}})"),
+            "driver",
+            size=(5, 4),
+        )
+    )
+
+
+def _ledger(made: build.Dashboard) -> None:
+    seconds = f"gpu_time_seconds_total{{{NODE}}}"
+    made.with_panel(
+        block.mostly(
+            "What each GPU mostly did",
+            "The state in which each GPU spent most of each step.",
+            seconds,
+            "gpu",
+            BY_GPU,
+            size=(12, 9),
+        )
+    )
+    made.with_panel(
+        panel.ledger(
+            "GPUs by state",
+            "GPUs' worth of time in each state; the stack is as high as the node has GPUs.",
+            over_time(f"sum by (state) ({rate(seconds)})"),
+            size=(12, 9),
+        )
+    )
+    made.with_panel(
+        panel.timeline(
+            "Held down by heat",
+            "GPUs whose clocks were lowered because of heat at that moment.",
+            over_time(f"max by (gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}})", BY_GPU),
+            look.THROTTLE,
+            size=(12, 7),
+            empty="These GPUs do not report throttling",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Owners",
+            "GPUs held by each workload.",
+            over_time(f"sum by (workload) (gpu_workload_gpus{{{NODE}}})", "{{workload}}"),
+            units.Short,
+            size=(12, 7),
+            empty="Nobody holds a GPU of this node",
+        )
+    )
+
+
+def _load(made: build.Dashboard) -> None:
+    made.with_panel(
+        panel.lines(
+            "Utilization",
+            "Share of time a kernel ran, per GPU, integrated on the node.",
+            over_time(rate(f"gpu_busy_seconds_total{{{NODE}}}"), BY_GPU),
+            units.PercentUnit,
+            ceiling=1,
+            links=_onward(),
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Memory used",
+            "Used memory per GPU.",
+            over_time(f"gpu_memory_used_bytes{{{NODE}}}", BY_GPU),
+            units.BytesIEC,
+            links=_onward(),
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "SM activity",
+            "Share of the multiprocessors that had work: a truer utilization than the driver's. Hopper and newer.",
+            over_time(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), BY_GPU),
+            units.PercentUnit,
+            ceiling=1,
+            empty="These GPUs are older than Hopper and do not report SM activity",
+            links=_onward(),
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "NVLink and PCIe traffic",
+            "Bytes per second over all links of the node's GPUs.",
+            [
+                over_time(f"sum by (direction) ({rate(f'gpu_nvlink_bytes_total{{{NODE}}}')})", "NVLink {{direction}}"),
+                over_time(f"sum by (direction) ({rate(f'gpu_pcie_bytes_total{{{NODE}}}')})", "PCIe {{direction}}"),
+            ],
+            units.BytesPerSecondSI,
+            empty="These GPUs do not report link traffic",
+        )
+    )
+
+
+def _heat(made: build.Dashboard) -> None:
+    made.with_panel(
+        panel.lines(
+            "Temperature",
+            "Per GPU. The dashed lines are rules of thumb; the margin to the GPU's own threshold is in the table above.",
+            over_time(f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}', BY_GPU),
+            units.Celsius,
+            floor=20,
+            steps=look.HEAT,
+            links=_onward(),
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Power",
+            "Per GPU. At its limit is normal under full load.",
+            over_time(f"gpu_power_watts{{{NODE}}}", BY_GPU),
+            units.Watt,
+            links=_onward(),
+            empty="These GPUs do not report power",
+        )
+    )
+
+
+def _onward() -> tuple[link.Link, ...]:
+    return (link.to_gpu(link.label("instance"), link.label("gpu")),)

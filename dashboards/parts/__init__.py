@@ -1,0 +1,1 @@
+"""What the dashboards share: queries, panels, tables, variables, links, states, prices."""

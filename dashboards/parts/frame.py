@@ -1,0 +1,91 @@
+"""The frame around every dashboard, and the small things the SDK leaves to its user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as model
+
+from dashboards.parts import uid, variable
+from dashboards.parts.look import ORANGE, RED
+from dashboards.parts.query import ALERTS, SOURCE
+
+SCHEMA = 39
+"""Of Grafana 10 and newer. Nothing here needs more, and newer ones convert it when they load it."""
+
+
+def dashboard(
+    title: str,
+    identity: str,
+    description: str,
+    variables: Sequence[Any],
+    *,
+    scope: str,
+    span: str = "now-6h",
+) -> build.Dashboard:
+    """An empty dashboard. `scope` are the label matchers of the alerts that are marked on its graphs."""
+    frame = (
+        build.Dashboard(f"GPU / {title}")
+        .uid(identity)
+        .description(description)
+        .tags([uid.TAG])
+        .readonly()
+        .refresh("1m")
+        .time(span, "now")
+        .timezone("browser")
+        .tooltip(model.DashboardCursorSync.CROSSHAIR)
+        .link(
+            build.DashboardLink("GPU dashboards")
+            .type(model.DashboardLinkType.DASHBOARDS)
+            .tags([uid.TAG])
+            .as_dropdown(True)
+            .include_vars(True)
+            .keep_time(True)
+        )
+        .annotation(_firing("Critical alerts", "critical", RED, scope))
+        .annotation(_firing("Warnings", "warning", ORANGE, scope))
+        .with_variable(variable.datasource())
+        .with_variable(variable.cluster())
+    )
+    for each in variables:
+        frame.with_variable(each)
+    return frame
+
+
+def _firing(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:
+    expr = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
+    return (
+        build.AnnotationQuery()
+        .name(name)
+        .datasource(SOURCE)
+        .enable(True)
+        .icon_color(colour)
+        .expr(expr)
+        .step("60s")
+        .title_format("{{alertname}}")
+        .text_format("{{instance}} GPU {{gpu}} {{workload}}")
+    )
+
+
+def to_json(made: build.Dashboard) -> str:
+    """The text that is committed."""
+    data = json.loads(json.dumps(made.build(), cls=JSONEncoder))
+    data["schemaVersion"] = SCHEMA
+    for link in data["links"]:
+        link.pop("placement", None)  # hides the link in a menu
+    _number(data["panels"], 1)
+    return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _number(panels: list[dict[str, Any]], first: int) -> int:
+    """Panel ids in order of appearance: links to a panel, and Grafana's own bookkeeping, need them."""
+    for panel in panels:
+        panel["id"] = first
+        first = _number(panel.get("panels") or [], first + 1)
+        for link in panel.get("links") or []:
+            link.pop("placement", None)
+    return first

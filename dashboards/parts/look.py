@@ -1,0 +1,61 @@
+"""Thresholds, mappings and colours, each with the meaning it has on every dashboard."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard as model
+
+GREEN, YELLOW, ORANGE, RED, BLUE, GREY = "#37872D", "#F2CC0C", "#FF9830", "#C4162A", "#5794F2", "#7B8794"
+
+Steps = tuple[tuple[float | None, str], ...]
+
+PLAIN: Steps = ((None, BLUE),)
+GOOD_IS_HIGH: Steps = ((None, RED), (0.3, ORANGE), (0.6, GREEN))
+"""Utilization of held GPUs; 30 % is where the alert stands."""
+FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
+"""Memory, power: much is normal, all is worth a look."""
+LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
+"""Share of held time that was lost."""
+SOME_IS_BAD: Steps = ((None, GREEN), (1, RED))
+SOME_IS_WORTH_A_LOOK: Steps = ((None, GREEN), (1, ORANGE))
+HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))
+MARGIN: Steps = ((None, RED), (3, ORANGE), (10, GREEN))
+"""Degrees left before the GPU slows itself down."""
+SHARE_OF_TIME: Steps = ((None, GREEN), (0.01, YELLOW), (0.1, ORANGE), (0.3, RED))
+"""Of time throttled."""
+STALENESS: Steps = ((None, GREEN), (10, ORANGE), (60, RED))
+
+SEVERITY = {"critical": RED, "warning": ORANGE, "info": BLUE}
+
+
+def thresholds(steps: Steps) -> build.ThresholdsConfig:
+    return (
+        build.ThresholdsConfig()
+        .mode(model.ThresholdsMode.ABSOLUTE)
+        .steps([model.Threshold(value=value, color=colour) for value, colour in steps])
+    )
+
+
+def thresholds_value(steps: Steps) -> dict[str, object]:
+    """The same as the value of an override."""
+    return {"mode": "absolute", "steps": [{"color": colour, "value": value} for value, colour in steps]}
+
+
+def words(table: dict[str, tuple[str, str]]) -> list[model.ValueMapping]:
+    """Show values as coloured words: {value: (word, colour)}."""
+    return [
+        model.ValueMap(
+            options={
+                value: model.ValueMappingResult(text=word, color=colour, index=index)
+                for index, (value, (word, colour)) in enumerate(table.items())
+            }
+        )
+    ]
+
+
+YES_IS_BAD = words({"0": ("no", GREEN), "1": ("yes", RED)})
+YES_IS_GOOD = words({"0": ("no", RED), "1": ("yes", GREEN)})
+ANSWERS = words({"0": ("LOST", RED), "1": ("answers", GREEN)})
+LINK = words({"0": ("down", RED), "1": ("up", GREEN)})
+THROTTLE = words({"0": ("full clocks", GREEN), "1": ("held down", RED)})
+SEVERITIES = words({name: (name, colour) for name, colour in SEVERITY.items()})

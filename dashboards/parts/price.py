@@ -1,0 +1,63 @@
+"""What GPU hours cost: a price per family of models, which the reader sets at the top of the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.parts import variable
+from dashboards.parts.query import hours
+
+
+class Price(NamedTuple):
+    variable: str
+    label: str
+    models: str
+    """Pattern of gpu_info's model; empty for all that no row above names."""
+    default: str
+
+
+# fmt: off
+PRICES = (
+    Price("price_b200",  "B200, GB200",       ".*B[123]00.*",             "5.00"),
+    Price("price_h100",  "H100, H200, GH200", ".*(H100|H200|H800|H20).*", "3.00"),
+    Price("price_a100",  "A100",              ".*(A100|A800).*",          "1.80"),
+    Price("price_l40s",  "L40S, L40, L4",     ".*L4.*",                   "1.00"),
+    Price("price_other", "Other models",      "",                         "0.60"),
+)
+# fmt: on
+"""The defaults are round numbers, nobody's price list: set your own."""
+
+
+def variables() -> list[build.TextBoxVariable]:
+    return [variable.text(row.variable, f"$/h {row.label}", row.default, _description(row)) for row in PRICES]
+
+
+def _description(row: Price) -> str:
+    which = f"models that match {row.models}" if row.models else "all other models"
+    return f"Price of one GPU hour, for {which}"
+
+
+def priced(gpu_hours: Callable[[str], str]) -> str:
+    """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
+    arms = [f"{gpu_hours(_matcher(row))} * ${row.variable}" for row in PRICES]
+    return "(" + " or ".join(arms) + ")"
+
+
+def _matcher(row: Price) -> str:
+    return f', model=~"{row.models}"' if row.models else ""
+
+
+def held(owner: str) -> str:
+    """Price of what each owner held in the range, one series per owner and model. MIG instances are not in it."""
+    return priced(lambda model: hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}"))
+
+
+def lost(owner: str) -> str:
+    """Price of what each owner held and lost in the range."""
+    by = "cluster, workload"
+    waste = f"sum by ({by}) (sum_over_time(workload:gpu_waste:rate5m{{{owner}}}[$__range]))"
+    all_of_it = f"sum by ({by}) (sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m{{{owner}}}[$__range]))"
+    return f"{held(owner)} * on ({by}) group_left () ({waste} / ({all_of_it} > 0))"

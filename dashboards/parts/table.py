@@ -1,0 +1,195 @@
+"""Tables with one row per thing: its name with a link onward, gauge cells for shares, words for states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grafana_foundation_sdk.builders import common, table
+from grafana_foundation_sdk.models import common as shared
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import look, states
+from dashboards.parts.link import Link
+from dashboards.parts.query import SOURCE, rows
+
+Config = model.DynamicConfigValue
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A label that names the row. A hidden one is there for links."""
+
+    label: str
+    title: str
+    links: tuple[Link, ...] = ()
+    width: int | None = None
+    hidden: bool = False
+    mappings: tuple[model.ValueMapping, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A column of numbers: `expr` is reduced to one number per row by `by`."""
+
+    title: str
+    expr: str
+    unit: str = units.Short
+    steps: look.Steps | None = None
+    """Colours the text; with `gauge`, the bar."""
+    gauge: bool = False
+    ceiling: float | None = None
+    decimals: int | None = None
+    mappings: tuple[model.ValueMapping, ...] = ()
+    empty: str = "-"
+    width: int | None = None
+    reduce: str = "max"
+    links: tuple[Link, ...] = ()
+    wrap: str = ""
+    """A function around the reduced number, as `topk(20, {})`; the rows that the first column drops are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column whose cells are the label `label` of the row's largest series of `expr`."""
+
+    title: str
+    expr: str
+    label: str
+    mappings: tuple[model.ValueMapping, ...] = ()
+    width: int | None = None
+    links: tuple[Link, ...] = ()
+    coloured: bool = False
+    alias: str = ""
+    """Another name for the label, where two columns show the same one."""
+
+
+Column = Value | Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    title: str
+    description: str
+    keys: tuple[Key, ...]
+    columns: tuple[Column, ...]
+    sort: str
+    ascending: bool = False
+    size: tuple[int, int] = (24, 10)
+    empty: str = ""
+    order: tuple[str, ...] = field(default=())
+    """Titles of columns that come first, behind the keys."""
+
+    def build(self) -> table.Panel:
+        width, height = self.size
+        panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
+        panel.span(width).height(height).cell_height(shared.TableCellHeight.SM).show_header(True)
+        panel.sort_by([common.TableSortByFieldState().display_name(self.sort).desc(not self.ascending)])
+        if self.empty:
+            panel.no_value(self.empty)
+        for ref, column in self._refs():
+            panel.with_target(rows(self._expr(column)).ref_id(ref))
+        panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+        panel.with_transformation(model.DataTransformerConfig(id_val="organize", options=self._organize()))
+        for key in self.keys:
+            _override(panel, key.title, _key_config(key))
+        for column in self.columns:
+            _override(panel, column.title, _value_config(column) if isinstance(column, Value) else _text_config(column))
+        return panel
+
+    def _refs(self) -> list[tuple[str, Column]]:
+        return [(chr(ord("A") + index), column) for index, column in enumerate(self.columns)]
+
+    def _expr(self, column: Column) -> str:
+        by = ", ".join(key.label for key in self.keys)
+        if isinstance(column, Value):
+            reduced = f"{column.reduce} by ({by}) ({column.expr})"
+            return column.wrap.format(reduced) if column.wrap else reduced
+        label, expr = column.label, column.expr
+        if column.alias:
+            expr = f'label_replace({expr}, "{column.alias}", "$1", "{label}", "(.*)")'
+            label = column.alias
+        return f"topk by ({by}) (1, max by ({by}, {label}) ({expr}))"
+
+    def _names(self) -> list[tuple[str, str]]:
+        """(field of the merged table, title) of every column, in order of appearance."""
+        names = [(key.label, key.title) for key in self.keys]
+        found = []
+        for ref, column in self._refs():
+            name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
+            found.append((name, column.title))
+        first = [pair for title in self.order for pair in found if pair[1] == title]
+        return names + first + [pair for pair in found if pair not in first]
+
+    def _organize(self) -> dict[str, object]:
+        single = len(self.columns) == 1
+        hidden = ["Time", *(f"Value #{ref}" for ref, column in self._refs() if isinstance(column, Text))]
+        hidden += [key.label for key in self.keys if key.hidden and not key.links]
+        names = [("Value" if single and name == "Value #A" else name, title) for name, title in self._names()]
+        return {
+            "excludeByName": dict.fromkeys(hidden, True),
+            "indexByName": {name: index for index, (name, _) in enumerate(names)},
+            "renameByName": dict(names),
+        }
+
+
+def gauge(title: str, expr: str, steps: look.Steps, **more: object) -> Value:
+    """A share of 1, as a bar in the cell."""
+    return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, **more)  # type: ignore[arg-type]
+
+
+def lost_state(title: str, expr: str, width: int | None = 170) -> Text:
+    """The state in which the row lost most."""
+    return Text(title, expr, "state", tuple(states.by_name()), width, coloured=True)
+
+
+def advice(title: str, expr: str, width: int | None = None) -> Text:
+    """What the owner should do about the state in which the row lost most."""
+    return Text(title, expr, "state", tuple(states.advice_by_name()), width, alias="advice")
+
+
+def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:
+    if config:
+        panel.override_by_name(title, list(config))
+
+
+def _common(width: int | None, links: tuple[Link, ...], mappings: tuple[model.ValueMapping, ...]) -> list[Config]:
+    config = []
+    if width is not None:
+        config.append(Config("custom.width", width))
+    if links:
+        config.append(Config("links", [link.value() for link in links]))
+    if mappings:
+        config.append(Config("mappings", list(mappings)))
+    return config
+
+
+def _key_config(key: Key) -> list[Config]:
+    config = _common(key.width, key.links, key.mappings)
+    if key.mappings:
+        config.append(Config("custom.cellOptions", {"type": "color-text"}))
+    return config
+
+
+def _text_config(column: Text) -> list[Config]:
+    config = _common(column.width, column.links, column.mappings)
+    if column.coloured:
+        config.append(Config("custom.cellOptions", {"type": "color-text"}))
+    return config
+
+
+def _value_config(column: Value) -> list[Config]:
+    config = [Config("unit", column.unit), Config("noValue", column.empty)]
+    config += _common(column.width, column.links, column.mappings)
+    if column.decimals is not None:
+        config.append(Config("decimals", column.decimals))
+    if column.ceiling is not None:
+        config += [Config("min", 0), Config("max", column.ceiling)]
+    if column.steps is not None:
+        config.append(Config("thresholds", look.thresholds_value(column.steps)))
+    if column.gauge:
+        config.append(Config("custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}))
+    elif column.steps is not None or column.mappings:
+        config.append(Config("custom.cellOptions", {"type": "color-text"}))
+    return config

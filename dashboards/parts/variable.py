@@ -1,0 +1,65 @@
+"""Variables. Every dashboard begins with the data source and the cluster, then come those of its scope."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard as model
+
+from dashboards.parts.query import CLUSTER, SOURCE
+
+_ALL = model.VariableOption(text="All", value="$__all")
+
+
+def datasource() -> build.DatasourceVariable:
+    return build.DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def cluster() -> build.QueryVariable:
+    """All of them unless one is chosen; a Prometheus without a cluster label has just All."""
+    return (
+        _query("cluster", "Cluster", "label_values(gpu_exporter_build_info, cluster)")
+        .include_all(True)
+        .all_value(".*")
+        .current(_ALL)
+    )
+
+
+def node() -> build.QueryVariable:
+    return one("instance", "Node", f"label_values(gpu_exporter_build_info{{{CLUSTER}}}, instance)")
+
+
+def nodes() -> build.QueryVariable:
+    return many("instance", "Node", f"label_values(gpu_exporter_build_info{{{CLUSTER}}}, instance)")
+
+
+def one(name: str, label: str, query: str) -> build.QueryVariable:
+    """Exactly one value at a time."""
+    return _query(name, label, query).multi(False).include_all(False)
+
+
+def many(name: str, label: str, query: str) -> build.QueryVariable:
+    """Any number of values; All also matches series on which the label is empty."""
+    return _query(name, label, query).multi(True).include_all(True).all_value(".*").current(_ALL)
+
+
+def text(name: str, label: str, default: str, description: str) -> build.TextBoxVariable:
+    return (
+        build.TextBoxVariable(name)
+        .label(label)
+        .description(description)
+        .default_value(default)
+        .current(model.VariableOption(text=default, value=default))
+        .options([model.VariableOption(text=default, value=default, selected=True)])
+    )
+
+
+def _query(name: str, label: str, query: str) -> build.QueryVariable:
+    return (
+        build.QueryVariable(name)
+        .label(label)
+        .datasource(SOURCE)
+        .query({"query": query, "refId": name, "qryType": 1})
+        .definition(query)
+        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(model.VariableSort.NATURAL_ASC)
+    )

@@ -1,0 +1,398 @@
+"""The body of the two workload dashboards: they differ in how a workload is found, not in what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import block, link, look, panel, price, states
+from dashboards.parts.query import GPU_HOURS, GPU_LABELS, THERMAL, dominant, hours, now, over_time, rate
+from dashboards.parts.table import Key, Table, Value, advice, gauge, lost_state
+
+BY_WORKLOAD = "{{workload}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a kind of workload is called, which series are its, and which labels name its owner."""
+
+    noun: str
+    scope: str
+    """Label matchers of the owner series in the selection."""
+    owner_keys: tuple[Key, ...]
+    onward: link.Link
+
+
+def body(made: build.Dashboard, kind: Kind) -> None:
+    made.with_row(build.Row(f"{kind.noun.capitalize()}s in the selection"))
+    _numbers(made, kind)
+    made.with_panel(_table(kind))
+    made.with_row(build.Row("Why the GPUs are not busy, and what to do"))
+    _causes(made, kind)
+    made.with_row(build.Row("The GPUs it holds"))
+    made.with_panel(_gpus(kind))
+    _gpu_lines(made, kind)
+    made.with_row(build.Row("The host side"))
+    _host(made, kind)
+    made.with_row(build.Row("What the program reports of itself"))
+    _progress(made, kind)
+    made.with_row(build.Row("Processes and alerts"))
+    made.with_panel(block.processes(kind.scope, size=(24, 8)))
+    made.with_panel(block.firing(_alert_scope(kind), size=(24, 6)))
+
+
+def _alert_scope(kind: Kind) -> str:
+    return f'{kind.scope}, workload!=""'
+
+
+def _numbers(made: build.Dashboard, kind: Kind) -> None:
+    scope = kind.scope
+    seconds = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}}}"
+    busy = f'sum(sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.BUSY_REGEX}"}}[$__range]))'
+    made.with_panel(
+        panel.number(
+            "GPUs held",
+            "GPUs that the selection holds now, used or not.",
+            now(f"sum(gpu_workload_gpus{{{scope}}})"),
+            size=(3, 4),
+            decimals=1,
+            empty="none now",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Utilization",
+            "Share of the held GPU time of the whole range in which a kernel ran.",
+            now(f"{busy} / (sum(sum_over_time({seconds}[$__range])) > 0)"),
+            units.PercentUnit,
+            steps=look.GOOD_IS_HIGH,
+            size=(4, 4),
+            decimals=0,
+            empty="held none",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "GPU hours held",
+            "In the time range.",
+            now(f"sum({hours(seconds)})"),
+            GPU_HOURS,
+            size=(4, 4),
+            decimals=1,
+            empty="held none",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "GPU hours lost",
+            "Held and idle, waiting or throttled, in the time range.",
+            now(f"sum({hours(f'workload:gpu_waste:rate5m{{{scope}}}')})"),
+            GPU_HOURS,
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=(4, 4),
+            decimals=1,
+            empty="held none",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Price of the lost hours",
+            "At the prices set above; MIG instances are not in it.",
+            now(f"sum({price.lost(scope)})"),
+            units.Dollars,
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=(3, 4),
+            decimals=0,
+            empty="no whole GPU held",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Energy",
+            "Of the GPUs, in the time range, by its share of each.",
+            now(f"sum(sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[$__range])) * 60"),
+            units.Joule,
+            size=(3, 4),
+            decimals=1,
+            empty="not reported",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Idle for",
+            "Since the longest-idle workload of the selection last ran a kernel.",
+            now(f"max(gpu_workload_idle_seconds{{{scope}}})"),
+            units.Seconds,
+            steps=((None, look.GREEN), (600, look.YELLOW), (3600, look.ORANGE)),
+            size=(3, 4),
+            decimals=0,
+            empty="holds none now",
+        )
+    )
+
+
+def _table(kind: Kind) -> table.Panel:
+    scope = kind.scope
+    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0'
+    return Table(
+        title=f"{kind.noun.capitalize()}s",
+        description=f"One row per {kind.noun} that holds GPUs now, those that lose most first. Click one to select it.",
+        keys=(Key("workload", kind.noun.capitalize(), (kind.onward,)), *kind.owner_keys),
+        columns=(
+            Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", "short", decimals=1, width=65, reduce="sum"),
+            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{scope}}}", look.GOOD_IS_HIGH, width=130),
+            Value(
+                "GPUs lost",
+                f"workload:gpu_waste:rate5m{{{scope}}}",
+                "short",
+                look.SOME_IS_WORTH_A_LOOK,
+                decimals=1,
+                width=85,
+                reduce="sum",
+            ),
+            lost_state("Loses most to", state, 160),
+            advice("What to do", state),
+            Value(
+                "GPU memory",
+                f"workload:gpu_workload_memory_bytes:sum{{{scope}}}",
+                units.BytesIEC,
+                width=105,
+                reduce="sum",
+            ),
+            Value("Idle for", f"gpu_workload_idle_seconds{{{scope}}}", units.Seconds, decimals=0, width=85),
+            Value(
+                "Running for",
+                f"time() - gpu_workload_start_time_seconds{{{scope}}}",
+                units.Seconds,
+                decimals=0,
+                width=100,
+            ),
+        ),
+        sort="GPUs lost",
+        size=(24, 9),
+        empty=f"No {kind.noun} in this selection holds a GPU now",
+    ).build()
+
+
+def _causes(made: build.Dashboard, kind: Kind) -> None:
+    scope = kind.scope
+    seconds = f"gpu_workload_gpu_seconds_total{{{scope}}}"
+    empty = f"No {kind.noun} of the selection held a GPU in the time range"
+    made.with_panel(
+        panel.ledger(
+            "Held GPUs by state",
+            "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
+            over_time(f"sum by (state) ({rate(seconds)})"),
+            size=(14, 9),
+            empty=empty,
+        )
+    )
+    recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}}}"
+    made.with_panel(
+        Table(
+            title="GPU hours by state, and what to do",
+            description="The held GPU hours of the time range by state, the largest first, and what the owner should do about each.",
+            keys=(Key("state", "State", width=165, mappings=tuple(states.by_name())),),
+            columns=(
+                Value("GPU hours", f"{hours(recorded)} > 0", GPU_HOURS, decimals=1, width=90, reduce="sum"),
+                gauge(
+                    "Share",
+                    f"sum by (state) (sum_over_time({recorded}[$__range])) / on () group_left () (sum(sum_over_time({recorded}[$__range])) > 0) > 0",
+                    look.PLAIN,
+                    width=110,
+                ),
+                advice("What to do", f"{hours(recorded)} > 0"),
+            ),
+            sort="GPU hours",
+            size=(10, 9),
+            empty=empty,
+        ).build()
+    )
+    made.with_panel(
+        panel.timeline(
+            "What each one mostly did",
+            "The state in which each workload spent most of each step.",
+            over_time(dominant(rate(seconds), "workload"), BY_WORKLOAD),
+            states.by_code(),
+            size=(24, 7),
+            empty=empty,
+        )
+    )
+
+
+def _gpus(kind: Kind) -> table.Panel:
+    node, gpu = link.cell("Node"), link.cell("GPU")
+    held = f" and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
+    by = "cluster, instance, gpu"
+    return Table(
+        title="Its GPUs",
+        description="One row per GPU the selection holds, the least used first: a straggler or a crashed rank stands out. "
+        "Click a GPU to open it.",
+        keys=(
+            Key("workload", kind.noun.capitalize(), width=220),
+            Key("instance", "Node", (link.to_node(node),), width=140),
+            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
+        ),
+        columns=tuple(
+            Value(
+                made.title,
+                f"(gpu_owner_share{{{kind.scope}}} > 0) * 0 + on ({by}) group_left () max by ({by}) ({made.expr})",
+                made.unit,
+                made.steps,
+                made.gauge,
+                made.ceiling,
+                made.decimals,
+                width=made.width,
+            )
+            for made in (
+                gauge("Utilization", rate("gpu_busy_seconds_total") + held, look.GOOD_IS_HIGH, width=140),
+                gauge("SM active", rate("gpu_sm_active_seconds_total") + held, look.PLAIN, width=140),
+                gauge("Memory", f"(gpu_memory_used_bytes / gpu_memory_total_bytes){held}", look.FULL, width=140),
+                Value("Temp.", f'gpu_temperature_celsius{{sensor="gpu"}}{held}', units.Celsius, look.HEAT, width=75),
+                gauge(
+                    "Held down by heat",
+                    f"sum by ({GPU_LABELS}) ({rate('gpu_throttled_seconds_total{' + THERMAL + '}')}){held}",
+                    look.SHARE_OF_TIME,
+                    width=130,
+                ),
+                Value("Power", f"gpu_power_watts{held}", units.Watt, width=80),
+            )
+        ),
+        sort="Utilization",
+        ascending=True,
+        size=(24, 8),
+        empty="The selection holds no whole GPU now (MIG instances are on the GPU dashboard)",
+    ).build()
+
+
+def _gpu_lines(made: build.Dashboard, kind: Kind) -> None:
+    held = f"and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
+    busy = f"({rate('gpu_busy_seconds_total')} {held})"
+    names = ("least used GPU", "mean", "most used GPU")
+    made.with_panel(
+        panel.band(
+            "Utilization over its GPUs",
+            "From the least to the most used of the GPUs it holds, and their mean. A wide band is an imbalance.",
+            (
+                over_time(f"min({busy})", names[0]),
+                over_time(f"avg({busy})", names[1]),
+                over_time(f"max({busy})", names[2]),
+            ),
+            units.PercentUnit,
+            names,
+            ceiling=1,
+        ).no_value("The selection held no whole GPU in the time range")
+    )
+    made.with_panel(
+        panel.lines(
+            "GPU memory",
+            "That its processes use, over all its GPUs.",
+            over_time(f"sum by (workload) (gpu_workload_memory_bytes{{{kind.scope}}})", BY_WORKLOAD),
+            units.BytesIEC,
+            empty="No process of the selection is on a GPU",
+        )
+    )
+
+
+def _host(made: build.Dashboard, kind: Kind) -> None:
+    scope = kind.scope
+    made.with_panel(
+        panel.lines(
+            "CPU",
+            "Cores in use, and the limit. At its limit, the GPU waits for CPU.",
+            [
+                over_time(
+                    f"sum by (workload) ({rate(f'gpu_workload_cpu_seconds_total{{{scope}}}')})", f"{BY_WORKLOAD} used"
+                ),
+                over_time(f"sum by (workload) (gpu_workload_cpu_limit_cores{{{scope}}})", f"{BY_WORKLOAD} limit"),
+            ],
+            units.Short,
+            size=(8, 8),
+            empty="The host tells nothing of its CPU",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Pressure",
+            "Share of time some of its tasks were stalled for CPU, storage (io) or memory. The cause behind waiting GPUs.",
+            over_time(
+                f"max by (workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
+                f"{BY_WORKLOAD} {{{{resource}}}}",
+            ),
+            units.PercentUnit,
+            size=(8, 8),
+            empty="This host's kernel does not report pressure (PSI)",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Read from storage",
+            "Bytes per second.",
+            over_time(f"sum by (workload) ({rate(f'gpu_workload_read_bytes_total{{{scope}}}')})", BY_WORKLOAD),
+            units.BytesPerSecondSI,
+            size=(8, 8),
+            empty="The host tells nothing of its reads",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Host memory",
+            "Resident, and the limit. At the limit its processes are killed.",
+            [
+                over_time(f"sum by (workload) (gpu_workload_resident_memory_bytes{{{scope}}})", f"{BY_WORKLOAD} used"),
+                over_time(f"sum by (workload) (gpu_workload_memory_limit_bytes{{{scope}}})", f"{BY_WORKLOAD} limit"),
+            ],
+            units.BytesIEC,
+            size=(12, 7),
+            empty="The host tells nothing of its memory",
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "GPUs held",
+            "By each workload.",
+            over_time(f"sum by (workload) (gpu_workload_gpus{{{scope}}})", BY_WORKLOAD),
+            units.Short,
+            size=(12, 7),
+            empty="The selection held no GPU in the time range",
+        )
+    )
+
+
+def _progress(made: build.Dashboard, kind: Kind) -> None:
+    scope = kind.scope
+    silent = "No program of the selection reports its progress"
+    made.with_panel(
+        panel.lines(
+            "Steps per second",
+            "As the program reports. The truest utilization there is.",
+            over_time(f"max by (workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})", BY_WORKLOAD),
+            units.OpsPerSecond,
+            size=(8, 7),
+            empty=silent,
+        )
+    )
+    made.with_panel(
+        panel.lines(
+            "Samples per second",
+            "Samples or tokens, as the program reports.",
+            over_time(f"sum by (workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})", BY_WORKLOAD),
+            units.OpsPerSecond,
+            size=(8, 7),
+            empty=silent,
+        )
+    )
+    made.with_panel(
+        panel.bars(
+            "Progress",
+            "How far it is, as the program reports.",
+            now(f"max by (workload) (gpu_workload_progress_ratio{{{scope}}})", BY_WORKLOAD),
+            units.PercentUnit,
+            size=(8, 7),
+            ceiling=1,
+            empty=silent,
+        )
+    )

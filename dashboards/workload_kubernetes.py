@@ -1,0 +1,37 @@
+"""Workload (Kubernetes): pods that hold GPUs, and containers, units and processes outside Slurm."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.parts import link, price, uid, variable, workload
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import CLUSTER, POD
+from dashboards.parts.table import Key
+
+_ELSEWHERE = f'gpu_workload_gpus{{{CLUSTER}, kind!="slurm"'
+
+
+def workload_kubernetes() -> build.Dashboard:
+    made = dashboard(
+        "Workload (Kubernetes)",
+        uid.KUBERNETES,
+        "Pods (and containers, units and processes outside Slurm): how they use the GPUs they hold, why not better, what to do.",
+        (
+            variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, namespace)"),
+            variable.many("workload", "Workload", f'label_values({_ELSEWHERE}, namespace=~"$namespace"}}, workload)'),
+            *price.variables(),
+        ),
+        scope=f'{POD}, workload!=""',
+    )
+    kind = workload.Kind(
+        noun="workload",
+        scope=POD,
+        owner_keys=(
+            Key("kind", "Kind", width=80),
+            Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=120),
+        ),
+        onward=link.to_pod(link.cell("Workload")),
+    )
+    workload.body(made, kind)
+    return made

@@ -1,0 +1,39 @@
+"""Workload (Slurm): jobs that hold GPUs, by account and user."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.parts import link, price, uid, variable, workload
+from dashboards.parts.frame import dashboard
+from dashboards.parts.query import CLUSTER, SLURM
+from dashboards.parts.table import Key
+
+_JOBS = f'gpu_workload_gpus{{{CLUSTER}, kind="slurm"'
+
+
+def workload_slurm() -> build.Dashboard:
+    made = dashboard(
+        "Workload (Slurm)",
+        uid.SLURM,
+        "Slurm jobs: how they use the GPUs they hold, why not better, what to do.",
+        (
+            variable.many("account", "Account", f"label_values({_JOBS}}}, account)"),
+            variable.many("user", "User", f'label_values({_JOBS}, account=~"$account"}}, user)'),
+            variable.many("workload", "Job", f'label_values({_JOBS}, account=~"$account", user=~"$user"}}, workload)'),
+            *price.variables(),
+        ),
+        scope=f'{SLURM}, workload!=""',
+    )
+    kind = workload.Kind(
+        noun="job",
+        scope=SLURM,
+        owner_keys=(
+            Key("user", "User", (link.to_user(link.cell("User")),), width=90),
+            Key("account", "Account", (link.to_account(link.cell("Account")),), width=100),
+            Key("partition", "Partition", width=90),
+        ),
+        onward=link.to_job(link.cell("Job")),
+    )
+    workload.body(made, kind)
+    return made
