@@ -123,6 +123,27 @@ _MODEL_SHARE = _record(
     "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
 )
 
+_WORKLOAD_MODELS = _record(
+    "workload_model:gpu_owner_share:sum",
+    (*OWNER_LABELS, "model"),
+    _sum((*OWNER_LABELS, "model"), "gpu_owner_share" + _INFO_JOIN),
+    "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
+)
+_HEAT = (
+    _record(
+        "node:gpu_temperature_celsius:max",
+        NODE,
+        f'max {by(NODE)} (gpu_temperature_celsius{{sensor="gpu"}})',
+        "Temperature of the node's hottest GPU, degrees Celsius.",
+    ),
+    _record(
+        "node:gpu_temperature_margin_celsius:min",
+        NODE,
+        f"min {by(NODE)} (gpu_temperature_margin_celsius)",
+        "Degrees the GPU closest to its own limit has left before it slows itself down.",
+    ),
+)
+
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
@@ -178,7 +199,9 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
 
 
 GROUPS = (
-    Group("gpu-node", INTERVAL, (*_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE))),
+    Group(
+        "gpu-node", INTERVAL, (*_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE), *_HEAT)
+    ),
     Group(
         "gpu-cluster",
         INTERVAL,
@@ -194,6 +217,7 @@ GROUPS = (
         INTERVAL,
         (
             *_owner_level("workload", OWNER_LABELS),
+            _WORKLOAD_MODELS,
             *_owner_level("namespace", ("namespace",)),
             *_owner_level("account", ("account",)),
             *_owner_level("user", ("user",)),
