@@ -115,9 +115,6 @@ XID = (
     fires(
         "GpuXidHardware", "the node's clock is an hour behind", "22m", xid(64, "reset_gpu", "0x20 1x30", "_x20 0x30")
     ),
-    fires(
-        "GpuXidHardware", "one that needs the vendor", "22m", xid(54, "contact_support", "0x20 2x30", "_x20 1200x30")
-    ),
     silent("GpuXidHardware", "of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")),
     silent("GpuXidHardware", "that may be ignored", "22m", xid(43, "ignore", "0x20 1x30", "_x20 1200x30")),
     silent("GpuXidHardware", "hours ago", "95m", xid(79, "restart_bm", "0x20 1x90", "_x20 1200x90")),
@@ -134,6 +131,13 @@ XID = (
         xid(79, "restart_bm", "1x20 _x160 1x30", "0x20 _x160 0x30"),
     ),
     fires("GpuXidWorkflow", "NVLink", "22m", xid(74, "workflow", "_x20 1x30", "_x20 1200x30") | HELD),
+    fires(
+        "GpuXidWorkflow",
+        "one that needs the vendor",
+        "22m",
+        xid(61, "contact_support", "_x20 1x30", "_x20 1200x30"),
+    ),
+    silent("GpuXidWorkflow", "a program was killed", "22m", xid(45, "workflow", "0x20 1x30", "_x20 1200x30")),
     fires("GpuXidWorkflow", "not in the catalogue", "22m", xid(999, "unknown", "_x20 1x30", "_x20 1200x30")),
     silent("GpuXidWorkflow", "of the hardware", "22m", xid(79, "restart_bm", "0x20 1x30", "_x20 1200x30")),
     silent("GpuXidWorkflow", "hours ago", "95m", xid(74, "workflow", "_x20 1x90", "_x20 1200x90")),

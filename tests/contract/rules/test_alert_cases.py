@@ -36,6 +36,7 @@ def test_every_expected_alert_is_one_of_a_case_that_fires_and_has_all_its_texts(
     expected = load()
 
     assert set(expected) == {key(case) for case in CASES if case.fires}
+    assert all(expected.values()), [name for name, alerts in expected.items() if not alerts]
     for alerts in expected.values():
         for alert in alerts:
             assert {"severity", "audience"} <= set(alert["exp_labels"])
