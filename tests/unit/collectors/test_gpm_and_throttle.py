@@ -1,0 +1,213 @@
+"""Integrals of GPM, the two sources of bytes, and the driver's throttle counters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.collector import Tick
+from exporter.collectors.activity import UNIT_IDS, Activity, activity
+from exporter.collectors.gpm import GPM
+from exporter.collectors.throttle import THROTTLE
+from exporter.driver import Record, UnsupportedError
+from exporter.nvml_fields import throttle_field_ids
+from tests.unit.collectors.answers import ALL_LINKS, FakeDevice, by_argument, first, hopper, passes, samples
+
+
+def test_activity_starts_at_zero_and_adds_share_times_seconds() -> None:
+    readings = passes(GPM, hopper(), 11)
+    assert samples(GPM, readings[0])["gpu_sm_active_seconds_total"] == {(): 0.0}
+    assert samples(GPM, readings[-1])["gpu_sm_active_seconds_total"] == {(): pytest.approx(8.0)}
+    assert samples(GPM, readings[-1])["gpu_sm_occupancy_seconds_total"] == {(): pytest.approx(4.0)}
+    assert samples(GPM, readings[-1])["gpu_integer_active_seconds_total"] == {(): pytest.approx(0.2)}
+    assert readings[-1].ratios["tensor"] == 0.5
+
+
+def test_the_empty_first_answer_of_gpm_publishes_nothing_yet() -> None:
+    device = hopper()
+    answers = [{}, {2: 50.0}, {2: 50.0}]
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: answers.pop(0)
+    readings = passes(GPM, device, 3)
+    published = [samples(GPM, reading).get("gpu_sm_active_seconds_total") for reading in readings]
+    assert published == [None, {(): 0.0}, {(): 0.5}]
+
+
+def test_a_unit_that_says_nothing_for_a_pass_keeps_its_total() -> None:
+    device = hopper()
+    answers: list[dict[int, float | None]] = [{2: 50.0}, {2: 50.0}, {2: math.nan}, {2: None}, {}]
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: answers.pop(0)
+    readings = passes(GPM, device, 5)
+    totals = [reading.activity.seconds["sm"] for reading in readings]
+    assert totals == [0.0, 0.5, 0.5, 0.5, 0.5]
+    assert ["sm" in reading.ratios for reading in readings] == [True, True, False, False, False]
+
+
+VALUE = st.one_of(st.floats(-10, 200), st.just(math.nan), st.none())
+
+
+@given(st.lists(st.tuples(st.dictionaries(st.sampled_from(UNIT_IDS), VALUE), st.floats(0, 100))))
+def test_activity_never_falls_and_never_outruns_time(steps: list[tuple[dict[int, Any], float]]) -> None:
+    now, elapsed = Activity(), 0.0
+    for values, seconds in steps:
+        after = activity(now, values, seconds)
+        elapsed += seconds
+        assert all(after.seconds[unit] >= total for unit, total in now.seconds.items())
+        assert all(total <= elapsed + 1e-6 for total in after.seconds.values())
+        assert all(0.0 <= ratio <= 1.0 for ratio in after.ratios.values())
+        now = after
+
+
+def test_bytes_come_from_the_field_counters() -> None:
+    device = hopper()
+    readings = passes(GPM, device, 1)
+    published = samples(GPM, readings[0])
+    assert published["gpu_pcie_bytes_total"] == {("transmit",): 1000, ("receive",): 2000}
+    assert published["gpu_nvlink_bytes_total"] == {("transmit",): 10240, ("receive",): 20480}
+    assert readings[0].pcie_bytes_per_second is None
+    device.fields[(197, 0)] = 5000
+    device.fields[(139, ALL_LINKS)] = 30
+    reading = GPM.read(device, readings[0], Tick(1002.0, 2.0))
+    assert reading.pcie_bytes_per_second == 2000.0
+    assert reading.nvlink_bytes_per_second == 5120.0
+
+
+def test_bytes_come_from_gpm_where_there_is_no_counter() -> None:
+    device = hopper()
+    device.fields = {}
+    readings = passes(GPM, device, 11)
+    assert samples(GPM, readings[0])["gpu_pcie_bytes_total"] == {("transmit",): 0.0, ("receive",): 0.0}
+    assert samples(GPM, readings[-1])["gpu_pcie_bytes_total"] == {
+        ("transmit",): pytest.approx(1000 * 2**20),
+        ("receive",): pytest.approx(2000 * 2**20),
+    }
+    assert samples(GPM, readings[-1])["gpu_nvlink_bytes_total"] == {
+        ("transmit",): pytest.approx(20000 * 2**20),
+        ("receive",): pytest.approx(10000 * 2**20),
+    }
+    assert readings[-1].pcie_bytes_per_second == 300 * 2**20
+
+
+def test_a_wrapped_counter_is_published_raw_and_has_no_rate() -> None:
+    device = hopper()
+    readings = passes(GPM, device, 1)
+    device.fields |= {(197, 0): 5, (198, 0): 7}
+    reading = GPM.read(device, readings[0], Tick(1001.0, 1.0))
+    assert samples(GPM, reading)["gpu_pcie_bytes_total"] == {("transmit",): 5, ("receive",): 7}
+    assert reading.pcie_bytes_per_second is None
+
+
+def test_blackwell_counts_nvlink_bytes_in_its_own_fields() -> None:
+    device = FakeDevice({}, {(202, ALL_LINKS): 77, (204, ALL_LINKS): 88})
+    assert first(GPM, device) == {"gpu_nvlink_bytes_total": {("transmit",): 77, ("receive",): 88}}
+
+
+def test_an_ampere_has_bytes_without_activity_and_is_asked_for_gpm_seldom() -> None:
+    device = FakeDevice({}, {(197, 0): 1, (198, 0): 2})
+    readings = passes(GPM, device, 301)
+    assert readings[-1].activity is None
+    assert device.functions.count("nvmlGpmMetricsGet") == 2
+
+
+def test_a_gpu_with_neither_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError):
+        first(GPM, FakeDevice())
+
+
+def throttled(version: str, fields: dict[tuple[int, int], int], **answers: Any) -> FakeDevice:
+    return FakeDevice({"nvmlSystemGetDriverVersion": version, **answers}, fields)
+
+
+@pytest.mark.parametrize(
+    ("version", "ids"),
+    [
+        ("470.223.02", None),
+        ("570.148.08", None),
+        ("575.51.03", 251),
+        ("580.65.06", 251),
+        ("580.66.01", None),
+        ("580.81", None),
+        ("580.82.07", 269),
+        ("580.126.09", 269),
+        ("590.44.01", 269),
+        ("615.71", 269),
+        ("", None),
+        ("unknown", None),
+    ],
+)
+def test_time_fields_follow_the_driver_version(version: str, ids: int | None) -> None:
+    found = throttle_field_ids(version)
+    expected = {} if ids is None else {"sw_thermal": ids, "hw_thermal": ids + 1, "hw_power_brake": ids + 2}
+    assert found == expected
+
+
+@pytest.mark.parametrize(("version", "start"), [("575.51.03", 251), ("580.126.09", 269)])
+def test_seconds_come_from_the_ids_of_this_driver(version: str, start: int) -> None:
+    both = {(field, 0): 1_000_000_000 for field in (251, 252, 253, 269, 270, 271)}
+    fields = both | {(start, 0): 2_500_000_000, (start + 1, 0): 0, (74, 0): 10_000_000_000}
+    published = first(THROTTLE, throttled(version, fields))
+    assert published["gpu_throttled_seconds_total"] == {
+        ("sw_power_cap",): 10.0,
+        ("sw_thermal",): 2.5,
+        ("hw_thermal",): 0.0,
+        ("hw_power_brake",): 1.0,
+    }
+
+
+def test_ids_that_mean_something_else_are_never_asked() -> None:
+    device = throttled("570.148.08", {(251, 0): 1, (74, 0): 0})
+    passes(THROTTLE, device, 3)
+    asked = {
+        entry[0] for function, *args in device.asked if function == "nvmlDeviceGetFieldValues" for entry in args[0]
+    }
+    assert asked == {74, 76, 77, 78, 79}
+
+
+def test_older_drivers_count_thermal_time_in_the_violation_counter() -> None:
+    published = first(THROTTLE, hopper())
+    assert published["gpu_throttled_seconds_total"][("thermal",)] == 7.0
+    assert published["gpu_throttled_seconds_total"][("sw_power_cap",)] == 5.0
+
+
+def test_without_any_field_every_reason_is_a_violation_counter() -> None:
+    status = by_argument(*(Record(referenceTime=1, violationTime=n * 10**9) for n in range(6)))
+    device = throttled("450.1", {}, nvmlDeviceGetViolationStatus=status)
+    assert first(THROTTLE, device)["gpu_throttled_seconds_total"] == {
+        ("sw_power_cap",): 0.0,
+        ("thermal",): 1.0,
+        ("sync_boost",): 2.0,
+        ("board_limit",): 3.0,
+        ("low_utilization",): 4.0,
+        ("reliability",): 5.0,
+    }
+
+
+def test_every_supported_reason_is_shown_held_or_not() -> None:
+    device = throttled(
+        "580.126.09",
+        {},
+        nvmlDeviceGetCurrentClocksEventReasons=0x1 | 0x8 | 0x40,
+        nvmlDeviceGetSupportedClocksEventReasons=0x5FF,
+    )
+    active = first(THROTTLE, device)["gpu_throttle_active"]
+    assert {labels[0] for labels, value in active.items() if value} == {"hw_slowdown", "hw_thermal"}
+    assert len(active) == 9
+    assert ("board_limit",) not in active
+    assert ("reliability",) in active
+
+
+def test_old_names_of_the_reasons_still_work() -> None:
+    device = throttled("470.1", {}, nvmlDeviceGetCurrentClocksThrottleReasons=0x20)
+    active = first(THROTTLE, device)["gpu_throttle_active"]
+    assert active[("sw_thermal",)] == 1.0
+    assert len(active) == 8
+
+
+def test_what_a_device_answers_is_found_out_once() -> None:
+    device = hopper()
+    passes(THROTTLE, device, 10)
+    assert device.functions.count("nvmlSystemGetDriverVersion") == 1
+    assert device.functions.count("nvmlDeviceGetSupportedClocksEventReasons") == 1
