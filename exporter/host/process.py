@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.host.model import HostProcess
+from exporter.host.text import natural, read_text
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -62,16 +63,15 @@ def parse_uid(text: str) -> int | None:
     for line in text.splitlines():
         if line.startswith("Uid:"):
             words = line.split()
-            return int(words[2]) if len(words) > 2 and words[2].isdecimal() else None  # noqa: PLR2004
+            return natural(words[2]) if len(words) > 2 else None  # noqa: PLR2004 - real, effective, saved, file system
     return None
 
 
-def parse_boot_time(text: str) -> float | None:
+def parse_boot_time(text: str) -> int | None:
     """Unix seconds of boot from /proc/stat."""
     for line in text.splitlines():
         if line.startswith("btime "):
-            word = line[6:].strip()
-            return float(word) if word.isdecimal() else None
+            return natural(line[6:].strip())
     return None
 
 
@@ -100,7 +100,7 @@ class ProcessReader:
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
         folder = f"{self.procfs}/{pid}"
-        stat = parse_stat(_text(f"{folder}/stat"))
+        stat = parse_stat(read_text(f"{folder}/stat"))
         if stat is None:
             return None
         identity = self._identity(pid, stat, folder)
@@ -126,8 +126,8 @@ class ProcessReader:
         known = self._identities.get(key)
         if known is not None and now - known.read_at < IDENTITY_SECONDS:
             return known
-        uid = parse_uid(_text(f"{folder}/status"))
-        identity = _Identity(self._name(uid), _text(f"{folder}/cgroup"), now)
+        uid = parse_uid(read_text(f"{folder}/status"))
+        identity = _Identity(self._name(uid), read_text(f"{folder}/cgroup"), now)
         self._identities[key] = identity
         return identity
 
@@ -141,24 +141,10 @@ class ProcessReader:
     def _boot_time(self) -> float:
         # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.
         if self._boot is None:
-            self._boot = parse_boot_time(_text(f"{self.procfs}/stat")) or 0.0
+            self._boot = parse_boot_time(read_text(f"{self.procfs}/stat")) or 0.0
         return self._boot
 
 
 def read(pid: int, procfs: Path = Path("/proc")) -> HostProcess | None:
     """One process read once; None where it has gone. Use a `ProcessReader` to read many again and again."""
     return ProcessReader(procfs).read(pid)
-
-
-def _text(path: str) -> str:
-    """The file's text, empty where it is gone or refused; names are bytes, so nothing is refused as not UTF-8."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.read(descriptor, 65536).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""What one cgroup used and may use: version 2, version 1, and version 1 with the unified tree beside it (hybrid)."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.host.model import HostUsage
+from exporter.host.pressure import pressure_seconds
+from exporter.host.text import natural, read_text
+
+UNLIMITED = 1 << 60
+"""Version 1 writes no limit as a number just under 2^63."""
+
+
+class Hierarchy(str, enum.Enum):
+    V2 = "v2"
+    HYBRID = "hybrid"
+    V1 = "v1"
+
+
+class Limits(NamedTuple):
+    """The tightest of a cgroup and all above it; None: not limited."""
+
+    cpu_cores: float | None = None
+    memory_bytes: int | None = None
+
+
+def hierarchy(cgroupfs: Path) -> Hierarchy:
+    """Which layout is mounted at `cgroupfs`."""
+    if (cgroupfs / "cgroup.controllers").exists():
+        return Hierarchy.V2
+    return Hierarchy.HYBRID if (cgroupfs / "unified" / "cgroup.controllers").exists() else Hierarchy.V1
+
+
+def parse_flat(text: str) -> Mapping[str, int]:
+    """A file of `name number` lines, as cpu.stat and memory.stat are."""
+    pairs = (line.split() for line in text.splitlines())
+    found = ((words[0], natural(words[1])) for words in pairs if len(words) == 2)  # noqa: PLR2004 - name and number
+    return {name: number for name, number in found if number is not None}
+
+
+def parse_cpu_max(text: str) -> float | None:
+    """Cores of `200000 100000`; None for `max 100000`."""
+    words = text.split()
+    return _cores(words[0], words[1]) if len(words) == 2 else None  # noqa: PLR2004 - quota and period
+
+
+def parse_limit(text: str) -> int | None:
+    """Bytes; None for `max` and for the number that stands for it."""
+    number = natural(text.strip())
+    return None if number is None or number >= UNLIMITED else number
+
+
+def parse_cpu_list(text: str) -> int | None:
+    """How many CPUs `0-3,8` names; None where it names none."""
+    count = 0
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        low, high = natural(first), natural(last or first)
+        if low is None or high is None or high < low:
+            return None
+        count += high - low + 1
+    return count or None
+
+
+def parse_io_stat(text: str) -> int | None:
+    """Bytes read from all block devices; None where the io controller is off."""
+    words = (word for line in text.splitlines() for word in line.split())
+    found = [natural(word[7:]) for word in words if word.startswith("rbytes=")]
+    return sum(number or 0 for number in found) if found else None
+
+
+def parse_blkio(text: str) -> int | None:
+    """Version 1's `8:0 Read 4096` lines: bytes read from all block devices."""
+    lines = (line.split() for line in text.splitlines())
+    found = [natural(words[2]) for words in lines if len(words) == 3 and words[1] == "Read"]  # noqa: PLR2004
+    return sum(number or 0 for number in found) if found else None
+
+
+def usage(path: str, cgroupfs: Path, layout: Hierarchy, limit: Limits) -> HostUsage:
+    """What the cgroup at `path` used so far. `limit` is `limits()` of it, which changes seldom and costs more."""
+    if not _inside(path):
+        return HostUsage()
+    read = _usage_v2 if layout is Hierarchy.V2 else _usage_v1
+    return read(path.strip("/"), cgroupfs, limit)
+
+
+def resident_bytes(path: str, cgroupfs: Path, layout: Hierarchy) -> int | None:
+    """What the cgroup holds without the page cache it would give back at once: what its limit is felt by.
+
+    Apart from `usage`, for the kernel gathers memory.stat over all CPUs: too dear for every pass.
+    """
+    if not _inside(path):
+        return None
+    v2 = layout is Hierarchy.V2
+    folder = f"{cgroupfs}/{path.strip('/')}" if v2 else f"{cgroupfs}/memory/{path.strip('/')}"
+    held = natural(read_text(f"{folder}/{'memory.current' if v2 else 'memory.usage_in_bytes'}").strip())
+    if held is None:
+        return None
+    inactive = parse_flat(read_text(f"{folder}/memory.stat")).get("inactive_file" if v2 else "total_inactive_file", 0)
+    return max(0, held - inactive)
+
+
+def limits(path: str, cgroupfs: Path, layout: Hierarchy, cpus: int | None = None) -> Limits:
+    """Its own limits and those above it. A CPU set counts as a limit where it leaves out some of the node's `cpus`."""
+    if not _inside(path):
+        return Limits()
+    read = _limits_v2 if layout is Hierarchy.V2 else _limits_v1
+    cores: list[float] = []
+    memory: list[int] = []
+    for level in _upwards(path):
+        found = read(level, cgroupfs)
+        cores.extend(each for each in found[0] if each is not None)
+        memory.extend(each for each in found[1] if each is not None)
+    node = cpus or os.cpu_count() or 1
+    least = min(cores, default=float(node))
+    return Limits(least if least < node else None, min(memory, default=None))
+
+
+def _inside(path: str) -> bool:
+    """A cgroup namespace shows what is outside it as `/..`; such a path names nothing under this mount."""
+    return bool(path.strip("/")) and ".." not in path.split("/")
+
+
+def _upwards(path: str) -> Iterator[str]:
+    parts = [part for part in path.split("/") if part]
+    for length in range(len(parts), 0, -1):
+        yield "/".join(parts[:length])
+
+
+def _usage_v2(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
+    folder = f"{cgroupfs}/{path}"
+    return HostUsage(
+        cpu_seconds=_scaled(parse_flat(read_text(f"{folder}/cpu.stat")).get("usage_usec"), 1e-6),
+        cpu_limit_cores=limit.cpu_cores,
+        memory_limit_bytes=limit.memory_bytes,
+        read_bytes=parse_io_stat(read_text(f"{folder}/io.stat")),
+        pressure_seconds=pressure_seconds(folder),
+    )
+
+
+def _usage_v1(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
+    return HostUsage(
+        cpu_seconds=_scaled(natural(read_text(f"{cgroupfs}/cpuacct/{path}/cpuacct.usage").strip()), 1e-9),
+        cpu_limit_cores=limit.cpu_cores,
+        memory_limit_bytes=limit.memory_bytes,
+        read_bytes=parse_blkio(read_text(f"{cgroupfs}/blkio/{path}/blkio.throttle.io_service_bytes_recursive")),
+        pressure_seconds=pressure_seconds(f"{cgroupfs}/unified/{path}"),
+    )
+
+
+def _limits_v2(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[int | None, ...]]:
+    folder = f"{cgroupfs}/{path}"
+    cpus = parse_cpu_list(read_text(f"{folder}/cpuset.cpus.effective"))
+    return (parse_cpu_max(read_text(f"{folder}/cpu.max")), cpus), (parse_limit(read_text(f"{folder}/memory.max")),)
+
+
+def _limits_v1(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[int | None, ...]]:
+    read: Callable[[str], str] = lambda file: read_text(f"{cgroupfs}/{file}").strip()  # noqa: E731 - shorter than a def
+    quota = _cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
+    cpus = parse_cpu_list(read(f"cpuset/{path}/cpuset.effective_cpus") or read(f"cpuset/{path}/cpuset.cpus"))
+    return (quota, cpus), (parse_limit(read(f"memory/{path}/memory.limit_in_bytes")),)
+
+
+def _cores(quota: str, period: str) -> float | None:
+    """None without a quota, which version 1 writes as -1 and version 2 as `max`."""
+    allowed, of = natural(quota), natural(period)
+    return allowed / of if allowed and of else None
+
+
+def _scaled(number: int | None, unit: float) -> float | None:
+    return None if number is None else number * unit

@@ -1,0 +1,110 @@
+"""The host side of owners from pass to pass, on a /proc and a cgroup tree made of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership
+from exporter.host.model import HostProcess
+from exporter.host.process import CLOCK_TICKS
+from exporter.host.reader import LIMIT_SECONDS, HostReader
+
+JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
+STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
+
+
+def host(pid: int, cpu: float = 0.0) -> HostProcess:
+    return HostProcess(pid, "x", "u", start_time=5.0, cpu_seconds=cpu, resident_bytes=100, cgroup="")
+
+
+def write(root: Path, *, pid: int = 10, ticks: int = 0, cpu: int = 0, stalled: int = 0, read: int = 0) -> None:
+    files = {
+        f"proc/{pid}/task/{pid}/stat": STAT.format(pid=pid, ticks=ticks),
+        f"proc/{pid}/io": f"rchar: 9\nread_bytes: {read}\n",
+        "cg/cgroup.controllers": "cpu io memory",
+        "cg/job/cpu.stat": f"usage_usec {cpu}",
+        "cg/job/cpu.max": "200000 100000",
+        "cg/job/io.pressure": f"some avg10=0 avg60=0 avg300=0 total={stalled}",
+        "cg/job/memory.current": "4096",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def reader(root: Path) -> HostReader:
+    return HostReader(root / "proc", root / "cg", cores=8)
+
+
+def test_owner_with_a_cgroup(tmp_path: Path) -> None:
+    ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    subject = reader(tmp_path)
+    subject.read(ownership, {10: host(10)}, 100.0)
+    write(tmp_path, ticks=CLOCK_TICKS, cpu=1_000_000, stalled=500_000)
+
+    usages, signals = subject.read(ownership, {10: host(10)}, 101.0)
+
+    assert (usages[JOB].cpu_seconds, usages[JOB].cpu_limit_cores, usages[JOB].resident_bytes) == (1.0, 2.0, 4096)
+    assert (signals[JOB].io_pressure, signals[JOB].cpu_of_limit, signals[JOB].hottest_thread) == (0.5, 0.5, 1.0)
+    assert set(signals[JOB].processes) == {10}
+
+
+def test_first_pass_has_totals_and_no_signals(tmp_path: Path) -> None:
+    write(tmp_path)
+
+    usages, signals = reader(tmp_path).read(Ownership(processes={10: JOB}, cgroups={JOB: "/job"}), {}, 0.0)
+
+    assert set(usages) == {JOB}
+    assert signals == {}
+
+
+def test_owner_without_a_cgroup_is_the_sum_of_its_processes_and_never_falls(tmp_path: Path) -> None:
+    subject = reader(tmp_path)
+    write(tmp_path, pid=10, read=1000)
+    write(tmp_path, pid=11, read=50)
+    both = {10: host(10, cpu=7.0), 11: host(11, cpu=2.0)}
+    first, _ = subject.read(Ownership(processes={10: LOOSE, 11: LOOSE}), both, 0.0)
+
+    write(tmp_path, pid=11, read=80)
+    second, _ = subject.read(Ownership(processes={11: LOOSE}), {11: host(11, cpu=2.5)}, 1.0)
+
+    assert (first[LOOSE].cpu_seconds, first[LOOSE].read_bytes, first[LOOSE].resident_bytes) == (9.0, 1050, 200)
+    assert (second[LOOSE].cpu_seconds, second[LOOSE].read_bytes, second[LOOSE].resident_bytes) == (9.5, 1080, 100)
+
+
+def test_holder_with_nothing_running_is_read_too(tmp_path: Path) -> None:
+    write(tmp_path, cpu=3_000_000)
+
+    usages, _ = reader(tmp_path).read(Ownership(holders={"GPU-0": (JOB,)}, cgroups={JOB: "/job"}), {}, 0.0)
+
+    assert usages[JOB].cpu_seconds == 3.0
+
+
+def test_changed_limit_is_seen_in_time(tmp_path: Path) -> None:
+    ownership = Ownership(holders={"GPU-0": (JOB,)}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    subject = reader(tmp_path)
+    subject.read(ownership, {}, 0.0)
+    (tmp_path / "cg/job/cpu.max").write_text("100000 100000")
+
+    assert subject.read(ownership, {}, 1.0)[0][JOB].cpu_limit_cores == 2.0
+    assert subject.read(ownership, {}, LIMIT_SECONDS)[0][JOB].cpu_limit_cores == 1.0
+
+
+def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
+    ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    subject = reader(tmp_path)
+    assert subject.tells() == {"hottest_thread", "blocked_threads"}
+
+    for now in (0.0, 1.0):
+        subject.read(ownership, {10: host(10)}, now)
+
+    assert subject.tells() == {
+        "hottest_thread",
+        "blocked_threads",
+        "io_pressure",
+        "cpu_of_limit",
+    }

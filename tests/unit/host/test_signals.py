@@ -1,0 +1,93 @@
+"""What an owner's host side did between two readings."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.host.model import HostSignals, HostUsage
+from exporter.host.signals import Counters, signals
+from exporter.host.threads import Task
+
+
+def task(cpu: float, *, start: int = 1, blocked: bool = False, delay: float | None = None) -> Task:
+    return Task(start, cpu, blocked, delay)
+
+
+def usage(used: float, limit: float | None = None, **pressure: float) -> HostUsage:
+    return HostUsage(cpu_seconds=used, cpu_limit_cores=limit, pressure_seconds=pressure)
+
+
+def between(before: Counters, after: Counters, seconds: float = 2.0) -> HostSignals:
+    return signals(before, after, seconds, cores=8)
+
+
+def test_pressure_is_the_share_of_the_pass() -> None:
+    found = between(Counters(usage(0, io=10.0, cpu=0)), Counters(usage(0, io=11.0, cpu=4.0)))
+
+    assert (found.io_pressure, found.cpu_pressure, found.memory_pressure) == (0.5, 1.0, None)
+
+
+def test_cpu_is_compared_with_the_limit_else_with_the_node() -> None:
+    assert between(Counters(usage(0)), Counters(usage(8, limit=4))).cpu_of_limit == 1.0
+    assert between(Counters(usage(0)), Counters(usage(8))).cpu_of_limit == 0.5
+
+
+def test_hottest_thread_of_each_process_and_of_all() -> None:
+    before = Counters(tasks={1: {"a": task(1.0), "b": task(0.0)}, 2: {"c": task(5.0)}})
+    after = Counters(tasks={1: {"a": task(1.2), "b": task(2.0)}, 2: {"c": task(5.1)}})
+
+    found = between(before, after)
+
+    assert found.hottest_thread == 1.0
+    assert {pid: round(each.hottest_thread or 0, 3) for pid, each in found.processes.items()} == {1: 1.0, 2: 0.05}
+
+
+def test_reused_thread_id_says_nothing_yet() -> None:
+    before, after = Counters(tasks={1: {"a": task(1.0)}}), Counters(tasks={1: {"a": task(3.0, start=9)}})
+
+    assert between(before, after).hottest_thread is None
+
+
+def test_blocked_is_a_share_of_the_processes() -> None:
+    after = Counters(tasks={1: {"a": task(0), "b": task(0, blocked=True)}, 2: {"c": task(0)}})
+
+    assert between(Counters(), after).blocked_threads == 0.5
+
+
+def test_run_delay_stands_in_for_cpu_pressure_without_psi() -> None:
+    before = Counters(tasks={1: {"a": task(0, delay=1.0), "b": task(0, delay=0.0)}})
+    after = Counters(tasks={1: {"a": task(0, delay=2.5), "b": task(0, delay=0.1)}})
+
+    assert between(before, after).cpu_pressure == 0.75
+
+
+def test_counter_that_began_anew_says_nothing() -> None:
+    found = between(Counters(usage(100, io=50)), Counters(usage(1, io=2)))
+
+    assert (found.cpu_of_limit, found.io_pressure) == (None, None)
+
+
+number = st.floats(0, 1e9)
+counters = st.builds(
+    Counters,
+    st.builds(
+        HostUsage,
+        cpu_seconds=st.none() | number,
+        cpu_limit_cores=st.none() | st.floats(0.1, 64),
+        read_bytes=st.none() | st.integers(0, 10**15),
+        pressure_seconds=st.dictionaries(st.sampled_from(("cpu", "io", "memory")), number),
+    ),
+    st.dictionaries(
+        st.integers(1, 3),
+        st.dictionaries(st.sampled_from("ab"), st.builds(Task, st.integers(0, 1), number, st.booleans(), number)),
+    ),
+)
+
+
+@given(counters, counters, st.floats(-1, 100))
+def test_shares_are_shares(before: Counters, after: Counters, seconds: float) -> None:
+    found = between(before, after, seconds)
+
+    shares = (found.cpu_pressure, found.io_pressure, found.memory_pressure, found.hottest_thread, found.blocked_threads)
+    assert all(share is None or 0 <= share <= 1 for share in shares)
