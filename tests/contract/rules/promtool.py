@@ -13,20 +13,12 @@ from typing import Any
 import yaml
 
 from tests.contract.rules.case import Case
+from tests.stack import ROOT, program
 
-ROOT = Path(__file__).resolve().parents[3]
-BIN = ROOT / ".cache/prometheus/bin"
 RULES = ROOT / "deploy/prometheus/rules"
 EXPECTED = Path(__file__).with_name("expected.yaml")
 
 Alerts = list[dict[str, dict[str, str]]]
-
-
-def program(name: str) -> str:
-    """Path of one of Prometheus's programs; `make setup-rules` puts them there."""
-    path = BIN / name
-    assert path.exists(), f"{path} is missing: run make setup-rules"
-    return str(path)
 
 
 def key(case: Case) -> str:

@@ -14,7 +14,8 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.generate import CHART, ROOT, files
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, chart_values, render
-from tests.contract.rules.promtool import RULES, program
+from tests.contract.rules.promtool import RULES
+from tests.stack import program
 
 MARK = re.compile(r"<(?:(Gpu\w+)\.)?(\w+)>")
 

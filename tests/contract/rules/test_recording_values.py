@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from tests.contract.rules.case import JOB, OWNER
-from tests.contract.rules.promtool import RULES, program
+from tests.contract.rules.promtool import RULES
+from tests.stack import program
 
 A = 'cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"'
 B = 'cluster="c1",job="gpu-exporter",node="n2",instance="n2:9836"'
