@@ -1,0 +1,128 @@
+# ruff: noqa: E501 - tables
+"""What workloads do with a GPU and with their host: one row of numbers for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The owner's host side: shares as in `HostSignals`; CPU limit and memory are per GPU."""
+
+    cpu_pressure: float = 0.01
+    io_pressure: float = 0.01
+    cpu_of_limit: float = 0.4
+    hottest_thread: float = 0.5
+    blocked: float = 0.0
+    read_rate: float = 150e6
+    """Bytes per second, per GPU."""
+    cores: float = 12.0
+    resident: float = 40e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """Shares of one, while a kernel runs, but for `period` (seconds), `duty` and `memory` (of the GPU's memory)."""
+
+    name: str
+    help: str
+    held: bool = True
+    """Somebody holds the GPU; a free one has no owner."""
+    processes: int = 1
+    period: float = 1.0
+    duty: float = 0.0
+    jitter: float = 0.0
+    power: float = 0.0
+    """Of the room between idle and limit."""
+    sm: float = 0.0
+    occupancy: float = 0.0
+    tensor: float = 0.0
+    dram: float = 0.0
+    fp32: float = 0.0
+    fp16: float = 0.0
+    activity: float = 0.0
+    """What NVML calls memory utilization."""
+    nvlink: float = 0.0
+    """Of what the links carry; goes over PCIe where there are none."""
+    pcie: float = 0.0
+    codec: float = 0.0
+    """Encoder and decoder."""
+    memory: float = 0.0
+    capped: float = 0.0
+    """Share of the active time at the power limit."""
+    samples: float = 0.0
+    """Training samples or requests per active second; 0: the program reports nothing of itself."""
+    fault: str = ""
+    """A fault that comes with it."""
+    peer_duty: float | None = None
+    """Duty of all its GPUs but the first, where they differ."""
+    command: str = "python3"
+    host: Host = field(default_factory=Host)
+
+
+_TRAINING = Pattern(
+    name="training", help="Healthy training: dense kernels, small pauses between steps.",
+    period=1.1, duty=0.97, jitter=0.02, power=0.86, sm=0.88, occupancy=0.42, tensor=0.58, dram=0.45, fp32=0.12, fp16=0.05,
+    activity=0.55, nvlink=0.12, pcie=0.03, memory=0.82, samples=900.0,
+)  # fmt: skip
+_IDLE_HOST = Host(
+    cpu_of_limit=0.01, hottest_thread=0.02, cpu_pressure=0.0, io_pressure=0.0, read_rate=0.0, resident=8e9
+)
+
+
+def _faulty(name: str, help: str, fault: str) -> Pattern:
+    return replace(_TRAINING, name=name, help=help, fault=fault)
+
+
+_ROWS = (
+    _TRAINING,
+    replace(_TRAINING, name="input-bound", help="Waits for its data loader: the CPUs are full.", duty=0.35, jitter=0.05,
+            period=1.0, samples=900.0, host=Host(0.35, 0.02, 0.99, 0.99, 0.0, 120e6)),
+    replace(_TRAINING, name="cpu-bound", help="Waits for one Python thread that is full.", duty=0.45, jitter=0.05,
+            period=0.4, host=Host(0.02, 0.01, 0.12, 0.99, 0.0, 60e6)),
+    replace(_TRAINING, name="storage-bound", help="Waits for storage: IO pressure, processes in D state.", duty=0.3,
+            jitter=0.05, period=2.0, host=Host(0.02, 0.68, 0.15, 0.3, 0.75, 700e6)),
+    replace(_TRAINING, name="straggler", help="The first GPU is slow, the others wait for it.", duty=0.99, jitter=0.0,
+            peer_duty=0.55, period=1.5),
+    Pattern(name="communication-bound", help="Mostly moves gradients between GPUs.", period=1.2, duty=0.97, jitter=0.02,
+            power=0.42, sm=0.32, occupancy=0.2, tensor=0.15, dram=0.3, fp32=0.05, activity=0.35, nvlink=0.62, pcie=0.05,
+            memory=0.7, samples=250.0),
+    Pattern(name="memory-bound", help="Kernels that wait for the GPU's memory.", period=0.9, duty=0.97, jitter=0.02,
+            power=0.6, sm=0.82, occupancy=0.5, tensor=0.04, dram=0.86, fp32=0.2, activity=0.93, nvlink=0.03, pcie=0.02,
+            memory=0.6, samples=400.0),
+    Pattern(name="tiny-kernels", help="Kernels too small to fill the GPU.", period=0.5, duty=0.93, jitter=0.03, power=0.14,
+            sm=0.14, occupancy=0.05, tensor=0.02, dram=0.06, fp32=0.04, activity=0.1, nvlink=0.01, pcie=0.01, memory=0.2,
+            samples=60.0),
+    Pattern(name="inference", help="Serving: bursts of requests.", period=0.7, duty=0.42, jitter=0.3, power=0.55, sm=0.66,
+            occupancy=0.3, tensor=0.4, dram=0.48, fp16=0.1, activity=0.5, pcie=0.04, codec=0.05, memory=0.88, samples=120.0,
+            command="vllm", host=Host(0.01, 0.0, 0.25, 0.5, 0.0, 1e6)),
+    Pattern(name="notebook", help="A person at work: a cell now and then.", period=90.0, duty=0.05, jitter=0.04, power=0.4,
+            sm=0.6, occupancy=0.25, tensor=0.2, dram=0.3, activity=0.3, memory=0.18, command="ipykernel",
+            host=Host(0.0, 0.0, 0.05, 0.1, 0.0, 1e6, 4.0, 6e9)),
+    Pattern(name="idle-held", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
+    Pattern(name="idle-loaded", help="A process holds memory and runs nothing.", memory=0.55, host=_IDLE_HOST),
+    Pattern(name="free", help="Nobody holds it.", held=False, processes=0),
+    Pattern(name="square", help="Exactly `duty` of every `period` busy, for tests of accuracy.", period=0.5, duty=0.5,
+            power=0.8, sm=0.8, occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.5),
+    replace(_TRAINING, name="power-capped", help="Healthy at the power limit, which is normal.", power=1.0, capped=0.92),
+    _faulty("thermal",            "Training on a GPU too hot: clocks lowered.",              "thermal"),
+    _faulty("power-brake",        "Training under the server's power brake.",                "power-brake"),
+    _faulty("ecc-storm",          "Training on a GPU with memory errors.",                   "ecc-storm"),
+    _faulty("row-remap-pending",  "Training on a GPU that wants a reset to remap rows.",     "row-remap-pending"),
+    _faulty("row-remap-failed",   "Training on a GPU with a failed row remap.",              "row-remap-failed"),
+    _faulty("nvlink-down",        "Training with an NVLink down.",                           "nvlink-down"),
+    _faulty("pcie-degraded",      "Training on a PCIe link of fewer lanes.",                 "pcie-degraded"),
+    _faulty("fan-failure",        "Training with a fan that stands still.",                  "fan-failure"),
+    _faulty("xid",                "Training whose program faults once (XID 31).",            "xid"),
+    _faulty("lost",               "Training on a GPU that falls off the bus (XID 79).",      "lost"),
+    _faulty("hang",               "Training on a GPU whose driver calls hang.",              "hang"),
+    Pattern(name="leaked-memory", help="Free, with memory that no process owns.", held=False, processes=0,
+            fault="leaked-memory"),
+)  # fmt: skip
+
+PATTERNS: Mapping[str, Pattern] = {pattern.name: pattern for pattern in _ROWS}
+
+MIX = ("training", "training", "training", "training", "inference", "input-bound", "idle-loaded", "free")
+"""What eight GPUs do where the specification names no pattern."""
