@@ -1,0 +1,191 @@
+"""The metric families about workloads themselves: who they are, what they use of the host, and what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.attribution.ownership import Target, WorkloadInfo
+from exporter.host.model import HostUsage
+from exporter.metric import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadRow:
+    """One workload in one pass. `memory_bytes` is GPU memory of its processes, `gpus` the sum of its shares."""
+
+    owner: Owner
+    info: WorkloadInfo
+    usage: HostUsage
+    memory_bytes: int
+    gpus: float
+    processes: int
+
+    def ended(self) -> WorkloadRow:
+        """The row of a workload that is no more: its totals stay, what it has is nothing, its levels are gone."""
+        usage = replace(self.usage, cpu_limit_cores=None, resident_bytes=None, memory_limit_bytes=None)
+        return replace(self, usage=usage, memory_bytes=0, gpus=0.0, processes=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """One owner's part (0 to 1) of one target. `profile` is the MIG instance's, empty for a GPU."""
+
+    target: Target
+    profile: str
+    owner: Owner
+    share: float
+
+
+Rows = Sequence[WorkloadRow]
+Shares = Sequence[ShareRow]
+
+INFO_LABELS = (
+    "slurm_array_job",
+    "slurm_array_task",
+    "slurm_step",
+    "job_name",
+    "qos",
+    "time_limit_seconds",
+    "pod_uid",
+    "image",
+    "trust",
+)
+
+
+def workload_families(pod_labels: Sequence[str] = ()) -> tuple[Family[Rows], ...]:
+    """The `gpu_workload_*` families; `pod_labels` are the allow-listed labels, columns of gpu_workload_info."""
+    return (_info(pod_labels), *_FAMILIES)
+
+
+def label_names(pod_labels: Sequence[str]) -> dict[str, str]:
+    """Pod label to metric label: `app.kubernetes.io/name` is `label_app_kubernetes_io_name`; clashes are numbered."""
+    names: dict[str, str] = {}
+    for label in dict.fromkeys(pod_labels):
+        name = "label_" + re.sub(r"[^a-z0-9_]", "_", label.lower())
+        taken = set(names.values())
+        numbered = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 2)))
+        names[label] = next(each for each in numbered if each not in taken)
+    return names
+
+
+def _info(pod_labels: Sequence[str]) -> Family[Rows]:
+    columns = label_names(pod_labels)
+
+    def samples(rows: Rows) -> Iterable[Sample]:
+        for row in rows:
+            if row.owner != NOBODY:
+                own = dict(row.info.pod_labels)
+                yield Sample(1, (*row.owner.labels, *_told(row.info), *(own.get(label, "") for label in columns)))
+
+    return Family(
+        name="gpu_workload_info",
+        help="What a workload is, beside the labels that all its series carry.",
+        type=Type.INFO,
+        unit=Unit.NONE,
+        samples=samples,
+        labels=(*OWNER_LABELS, *INFO_LABELS, *columns.values()),
+        prefix=(),
+    )
+
+
+def _told(info: WorkloadInfo) -> tuple[str, ...]:
+    limit = info.time_limit_seconds
+    return (
+        info.slurm_array_job,
+        info.slurm_array_task,
+        info.slurm_step,
+        info.job_name,
+        info.qos,
+        "" if limit is None else f"{limit:g}" if limit < 1e6 else f"{limit:.0f}",  # noqa: PLR2004 - no exponents
+        info.pod_uid,
+        info.image,
+        info.trust,
+    )
+
+
+def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterable[Sample]]:
+    def samples(rows: Rows) -> Iterable[Sample]:
+        for row in rows:
+            number = value(row)
+            if number is not None and row.owner != NOBODY:
+                yield Sample(number, row.owner.labels)
+
+    return samples
+
+
+def _pressure(rows: Rows) -> Iterable[Sample]:
+    for row in rows:
+        if row.owner != NOBODY:
+            for resource, seconds in row.usage.pressure_seconds.items():
+                yield Sample(seconds, (*row.owner.labels, resource))
+
+
+def _row(
+    name: str, help: str, type: Type, unit: Unit, samples: Callable[[Rows], Iterable[Sample]], *more: str
+) -> Family[Rows]:
+    return Family(name=name, help=help, type=type, unit=unit, samples=samples, labels=(*OWNER_LABELS, *more), prefix=())
+
+
+_G, _C = Type.GAUGE, Type.COUNTER
+# fmt: off
+_FAMILIES: tuple[Family[Rows], ...] = (
+    _row("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", _G, Unit.BYTES, _of(lambda row: row.memory_bytes)),
+    _row("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", _G, Unit.NONE, _of(lambda row: row.gpus)),
+    _row("gpu_workload_processes", "Processes of the workload on GPUs.", _G, Unit.NONE, _of(lambda row: row.processes)),
+    _row("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", _C, Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds)),
+    _row("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", _G, Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores)),
+    _row("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", _G, Unit.BYTES, _of(lambda row: row.usage.resident_bytes)),
+    _row("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", _G, Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes)),
+    _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),
+    _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),
+)
+# fmt: on
+
+
+def _whole(rows: Shares) -> Iterable[Sample]:
+    """Per GPU; owners of a GPU's MIG instances hold the instances' parts of it."""
+    found: dict[tuple[str, str, Owner], float] = defaultdict(float)
+    parents = {row.target.parent_uuid for row in rows} - {""}
+    for row in rows:
+        target = row.target
+        if target.uuid not in parents and row.owner != NOBODY:
+            found[str(target.index), target.parent_uuid or target.uuid, row.owner] += row.share * target.share
+    return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
+
+
+def _instances(rows: Shares) -> Iterable[Sample]:
+    for row in rows:
+        target = row.target
+        if target.parent_uuid and row.owner != NOBODY:
+            ids = ("" if each is None else str(each) for each in (target.gpu_instance, target.compute_instance))
+            place = (str(target.index), target.uuid, target.parent_uuid, row.profile, *ids)
+            yield Sample(row.share, (*place, *row.owner.labels))
+
+
+SHARE_FAMILIES: tuple[Family[Shares], ...] = (
+    Family(
+        name="gpu_owner_share",
+        help="Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        samples=_whole,
+        labels=(*DEVICE, *OWNER_LABELS),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_mig_owner_share",
+        help="Part of the MIG instance that the owner holds, from 0 to 1.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        samples=_instances,
+        labels=(*INSTANCE, *OWNER_LABELS),
+        prefix=(),
+    ),
+)
+
+FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)
+"""All of them as they are without allow-listed pod labels."""
