@@ -175,9 +175,8 @@ def test_answer_larger_than_a_flow_control_window_is_read(kubelet: Kubelet) -> N
 
 
 def test_server_without_the_service_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with Kubelet(tmp_path / "kubelet.sock") as server:
-        with pytest.raises(SourceError, match="gRPC status 12"):
-            unary.call(server.socket, "/v1.Other/List")
+    with Kubelet(tmp_path / "kubelet.sock") as server, pytest.raises(SourceError, match="gRPC status 12"):
+        unary.call(server.socket, "/v1.Other/List")
 
 
 def test_no_socket_is_no_kubernetes_unless_it_must_be_there(tmp_path: Path) -> None:
