@@ -62,9 +62,7 @@ def fault(text: str) -> Fault:
     """`KIND:GPU@SECONDS+SECONDS`."""
     match = _FAULT.fullmatch(text)
     if not match or match["kind"] not in KINDS:
-        raise ValueError(
-            f"fault={text!r}; expected KIND:GPU@SECONDS[+SECONDS] with KIND one of {', '.join(KINDS)}"
-        )
+        raise ValueError(f"fault={text!r}; expected KIND:GPU@SECONDS[+SECONDS] with KIND one of {', '.join(KINDS)}")
     gpu = None if match["gpu"] == "all" else int(match["gpu"])
     duration = float(match["duration"]) if match["duration"] else math.inf
     return Fault(KINDS[match["kind"]], gpu, float(match["at"]), duration)
