@@ -37,3 +37,11 @@ test: lint ## All tests that need no GPU and no cluster
 .PHONY: run
 run: venv ## Serve this machine's GPUs
 	$(BIN)/gpu-exporter
+
+.PHONY: demo
+demo: venv setup-rules ## A simulated node, real Prometheus and Alertmanager, and the pages to open
+	$(BIN)/python deploy/demo/demo.py
+
+.PHONY: reference
+reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
+	$(BIN)/python -m exporter.reference docs

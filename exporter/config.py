@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from exporter.collectors import COLLECTORS
-from exporter.options import STATIC, ConfigError, Option, boolean
+from exporter.ledger.thresholds import Thresholds
+from exporter.options import STATIC, ConfigError, Option, boolean, number
 
 
 class Config:
@@ -34,7 +36,11 @@ class Config:
 def options() -> tuple[Option, ...]:
     """All options: the fixed ones, and those that follow from the collectors and the ledger's thresholds."""
     switches = tuple(Option(f"collector.{c.name}", c.enabled, boolean, "", c.help, "Collectors") for c in COLLECTORS)
-    return (*STATIC, *switches)
+    thresholds = tuple(
+        Option(f"ledger.{f.name.replace('_', '-')}", f.default, number, "NUMBER", f.metadata["help"], "Ledger")
+        for f in fields(Thresholds)
+    )
+    return (*STATIC, *switches, *thresholds)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -117,6 +117,11 @@ class Driver(ABC):
 
     simulated: bool = False
 
+    @property
+    def calls(self) -> int:
+        """Calls made to the driver library since the start; 0 where none is behind."""
+        return 0
+
     @abstractmethod
     def open(self) -> None:
         """Make ready to answer. Raises DriverGoneError; may be called again after `close`."""

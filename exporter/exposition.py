@@ -1,11 +1,16 @@
-"""From a snapshot to the text Prometheus reads."""
+"""From a snapshot to the text Prometheus reads.
+
+The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape, which
+for a full node costs several times the 5 ms a scrape may take. Here the text in front of the value is made once per
+series and kept; a test holds the result equal, byte for byte, to what the client library makes of the same samples.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-from prometheus_client import exposition
+from prometheus_client import exposition, utils
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
@@ -13,11 +18,50 @@ from exporter.metric import AnyFamily, Type
 from exporter.snapshot import Block
 
 _SUFFIX = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}
-_PROCESS = ProcessCollector(registry=None)
+_OPENMETRICS = "application/openmetrics-text"
+_number: Callable[[float], str] = cast("Any", utils).floatToGoString
+_MOST = 100_000
+"""Series whose text is kept; past it all are forgotten, so that pids that come and go cannot fill the memory."""
+
+Values = tuple[str, ...]
 
 
-class _Finished:
-    """What `generate_latest` asks of a registry: metrics that are there already."""
+class Renderer:
+    """Renders snapshots. Threads may share it: what it keeps is only ever added to, or dropped whole."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[tuple[Values, Values], str]] = {}
+        self._process = ProcessCollector(registry=None)
+
+    def render(self, blocks: Iterable[Block], accept: str) -> tuple[str, bytes]:
+        """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics.
+
+        The exporter's own `process_…` families come last.
+        """
+        encode, content_type = cast("Any", exposition).choose_encoder(accept)
+        openmetrics = content_type.startswith(_OPENMETRICS)
+        lines: list[str] = []
+        for family, members in grouped(blocks):
+            lines += _header(family, openmetrics=openmetrics)
+            lines += self._samples(family, members)
+        own: bytes = encode(Finished(self._process.collect()))
+        return content_type, "".join(lines).encode() + own
+
+    def _samples(self, family: AnyFamily, blocks: Iterable[Block]) -> Iterator[str]:
+        kept = self._kept.setdefault(family.name, {})
+        if len(kept) > _MOST:
+            kept = self._kept[family.name] = {}
+        for block in blocks:
+            for value, labels in block.samples:
+                key = (block.prefix, labels)
+                start = kept.get(key)
+                if start is None:
+                    start = kept[key] = _start(family, (*block.prefix, *labels))
+                yield f"{start}{_number(value)}\n"
+
+
+class Finished:
+    """What the client library's encoders ask of a registry: metrics that are there already."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
@@ -26,31 +70,31 @@ class _Finished:
         return self._metrics
 
 
-def metrics(blocks: Iterable[Block]) -> Iterator[Metric]:
-    """One metric per family, in the order in which the families first appear."""
-    grouped: dict[str, tuple[AnyFamily, list[Block]]] = {}
+def grouped(blocks: Iterable[Block]) -> Iterator[tuple[AnyFamily, list[Block]]]:
+    """Blocks by family, in the order in which families first appear; a family without samples is left out."""
+    found: dict[str, tuple[AnyFamily, list[Block]]] = {}
     for block in blocks:
-        grouped.setdefault(block.family.name, (block.family, []))[1].append(block)
-    for family, members in grouped.values():
-        yield _metric(family, members)
+        if block.samples:
+            found.setdefault(block.family.name, (block.family, []))[1].append(block)
+    yield from found.values()
 
 
-def _metric(family: AnyFamily, blocks: Iterable[Block]) -> Metric:
+def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:
     stem = family.name.removesuffix(_SUFFIX[family.type])
-    metric = Metric(stem, family.help, family.type.value, family.unit.value)
-    names = family.all_labels
-    for block in blocks:
-        for sample in block.samples:
-            labels = dict(zip(names, (*block.prefix, *sample.labels), strict=True))
-            metric.add_sample(family.name, labels, float(sample.value))
-    return metric
+    name = stem if openmetrics else family.name
+    kind = "gauge" if family.type is Type.INFO and not openmetrics else family.type.value
+    help_ = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    yield f"# HELP {name} {_quoted(family.help) if openmetrics else help_}\n"
+    yield f"# TYPE {name} {kind}\n"
+    if openmetrics and family.unit.value:
+        yield f"# UNIT {name} {family.unit.value}\n"
 
 
-def render(blocks: Iterable[Block], accept: str) -> tuple[str, bytes]:
-    """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics.
+def _start(family: AnyFamily, values: Values) -> str:
+    pairs = sorted(zip(family.all_labels, values, strict=True))
+    labels = ",".join(f'{name}="{_quoted(value)}"' for name, value in pairs)
+    return f"{family.name}{{{labels}}} " if labels else f"{family.name} "
 
-    The exporter's own `process_…` families come last.
-    """
-    encode, content_type = cast("Any", exposition).choose_encoder(accept)
-    found = (metric for metric in metrics(blocks) if metric.samples)
-    return content_type, encode(_Finished((*found, *_PROCESS.collect())))
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -33,12 +33,16 @@ class Node(Protocol):
         ...
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         """What each owner uses of the host, and what its host side did since the last call."""
         ...
 
-    def pci_gpus(self) -> int | None:
+    def host_tells(self) -> frozenset[str]:
+        """Names of the `HostSignals` this host can tell at all."""
+        ...
+
+    def pci_gpus(self, now: float) -> int | None:
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
         ...
 

@@ -83,9 +83,11 @@ def names(value: str) -> tuple[str, ...]:
 
 def choice(*known: str) -> Callable[[str], str]:
     def parse(value: str) -> str:
-        if value not in known:
+        # YAML 1.1 reads a bare `on` as true.
+        meant = {"true": "on", "false": "off"}.get(value, value) if "on" in known else value
+        if meant not in known:
             raise ValueError("one of " + ", ".join(known))
-        return value
+        return meant
 
     return parse
 
@@ -141,7 +143,6 @@ STATIC: tuple[Option, ...] = (
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
     Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
     Option("attribution.retention", 120.0, duration, "DURATION", "Time an ended workload stays on the metrics.", _OWNER),
-    Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress (one JSON file each).", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
     Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "What to log.", _LOG),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
+from exporter.collectors.process_families import ProcessRow
 from exporter.metric import AnyFamily, Sample
 
 
@@ -75,8 +76,10 @@ class NodeStatus:
 class Snapshot:
     status: NodeStatus = field(default_factory=NodeStatus)
     blocks: tuple[Block, ...] = ()
+    processes: tuple[ProcessRow, ...] = ()
     monotonic: float = 0.0
 
+    @property
     def not_ready(self) -> str:
         """Why this node cannot be relied on; empty when it can."""
         status = self.status

@@ -52,8 +52,9 @@ class Gpus:
     def outcomes(self) -> Mapping[str, Sequence[Outcome]]:
         """The last outcome of each collector on each GPU, by collector."""
         found: dict[str, list[Outcome]] = {}
-        for (_, collector), outcome in self._outcomes.items():
-            found.setdefault(collector, []).append(outcome)
+        for (uuid, collector), outcome in self._outcomes.items():
+            if self._gpus[uuid].present:
+                found.setdefault(collector, []).append(outcome)
         return found
 
     def read(self, devices: Iterable[Device], now: float, deadline: float) -> tuple[DriverError, ...]:

@@ -22,8 +22,8 @@ class Counted:
         return self.base + self.raw
 
 
-Counts = Mapping[tuple[str, tuple[str, ...]], Counted]
-"""Counters of one target by (family name, label values)."""
+Counts = Mapping[tuple[str, ...], Counted]
+"""The counters of one family on one target, by label values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +37,22 @@ class Held:
     samples: tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
 
 
-def count(previous: Counts, family: AnyFamily, samples: tuple[Sample, ...]) -> tuple[Counts, tuple[Sample, ...]]:
+def count(previous: Counts, samples: tuple[Sample, ...]) -> tuple[Counts, tuple[Sample, ...]]:
     """Carry a counter over the resets of its source, and keep the labels that have gone.
 
     A driver reload starts the driver's own counters at 0 again, and a reset GPU forgets its errors; what was
     published stays published.
     """
-    counts = {labels: entry for (name, labels), entry in previous.items() if name == family.name}
+    counts = dict(previous)
     for sample in samples:
         before = counts.get(sample.labels)
         if before is None:
             counts[sample.labels] = Counted(0.0, sample.value)
         elif sample.value < before.raw:
             counts[sample.labels] = Counted(before.value, sample.value)
-        else:
+        elif sample.value > before.raw:
             counts[sample.labels] = Counted(before.base, sample.value)
-    merged = {**previous, **{(family.name, labels): entry for labels, entry in counts.items()}}
-    return merged, tuple(Sample(entry.value, labels) for labels, entry in counts.items())
+    return counts, tuple([Sample(entry.base + entry.raw, labels) for labels, entry in counts.items()])
 
 
 def lasting(family: AnyFamily) -> bool:

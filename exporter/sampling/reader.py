@@ -26,7 +26,8 @@ class TargetState:
     held: Mapping[str, Held] = field(default_factory=dict[str, Held])
     tried: Mapping[str, float] = field(default_factory=dict[str, float])
     """Monotonic seconds at which a collector may be asked again."""
-    counts: Counts = field(default_factory=dict[tuple[str, tuple[str, ...]], Any])
+    counts: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
+    """Published counters by family name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +113,12 @@ def _read(collector: AnyCollector, target: Device, state: TargetState, now: floa
     before = state.held.get(collector.name)
     tick = Tick(now, monotonic - before.monotonic if before else 0.0)
     reading = collector.read(target, before.reading if before else None, tick)
-    counts = state.counts
+    counts = dict(state.counts)
     samples: list[tuple[Any, tuple[Sample, ...]]] = []
     for family in collector.families:
         made = family.collect(reading)
         if family.type is Type.COUNTER:
-            counts, made = count(counts, family, made)
+            counts[family.name], made = count(counts.get(family.name, {}), made)
         samples.append((family, made))
     held = Held(collector, reading, now, monotonic, tuple(samples))
     return TargetState({**state.held, collector.name: held}, state.tried, counts)

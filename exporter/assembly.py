@@ -1,0 +1,127 @@
+"""Wiring: from the configuration to a driver, a node, a sampler and the threads around it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import cast
+
+from exporter.attribution.families import workload_families
+from exporter.collector import AnyCollector
+from exporter.collectors import COLLECTORS
+from exporter.config import Config
+from exporter.driver import Driver
+from exporter.host.process import ProcessReader
+from exporter.host.reader import HostReader
+from exporter.ledger.thresholds import Thresholds
+from exporter.node import Node
+from exporter.node_sources import RealNode, SimulatedNode, Simulation, Unattributed, UnknownNode
+from exporter.options import ConfigError
+from exporter.sampling.accounts import Accounts, Terms
+from exporter.sampling.loop import Loop
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.xids import follow_driver, follow_kernel_log
+from exporter.snapshot import Snapshot
+
+
+class Exporter:
+    """All moving parts of one process, started and stopped together."""
+
+    def __init__(self, sampler: Sampler, driver: Driver, loop: Loop, kmsg: Path | None) -> None:
+        self._sampler = sampler
+        self._driver = driver
+        self._loop = loop
+        self._kmsg = kmsg
+        self._stopped = threading.Event()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._loop.snapshot
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether the loaded driver library does not fit the kernel module."""
+        return self._sampler.keeper.view.mismatch
+
+    def run_pass(self) -> Snapshot:
+        """One pass, now, on the caller's thread; for commands that do not start the loop."""
+        return self._sampler.run_pass()
+
+    def start(self) -> None:
+        self._loop.start()
+        keeper, log = self._sampler.keeper, self._sampler.xids
+        self._thread("xid", lambda: follow_driver(self._driver, log, self._stopped, lambda: not keeper.view.error))
+        if self._kmsg:
+            path = self._kmsg
+            self._thread("kmsg", lambda: follow_kernel_log(path, log, self._sampler.uuids, self._stopped))
+
+    def stop(self) -> None:
+        """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._stopped.set()
+        self._loop.stop()
+        self._sampler.stop()
+
+    def _thread(self, name: str, target: Callable[[], None]) -> None:
+        threading.Thread(target=target, name=name, daemon=True).start()
+
+
+def assemble(config: Config, published: Callable[[Snapshot], None]) -> Exporter:
+    """Make everything the options ask for; nothing runs yet. Raises ConfigError."""
+    driver = driver_of(config)
+    real = not driver.simulated
+    accounts = Accounts(_terms(config), workload_families(config["attribution.kubernetes.pod-labels"]))
+    sampler = Sampler(driver, _node(config, driver), enabled(config), _pacing(config), accounts)
+    loop = Loop(sampler.run_pass, config["sample.interval"], published)
+    return Exporter(sampler, driver, loop, Path(config["path.kmsg"]) if real else None)
+
+
+def driver_of(config: Config) -> Driver:
+    """The driver, or what was asked for by name in its place. Simulated data is never a fallback."""
+    spec, capture = config["simulate"], config["driver.capture"]
+    if spec and capture:
+        raise ConfigError("--simulate and --driver.capture: expected one of them, not both")
+    # Imported here so that a process loads only the one it uses.
+    if spec:
+        from exporter.simulator import simulate  # noqa: PLC0415
+
+        try:
+            return simulate(spec)
+        except ValueError as error:
+            raise ConfigError(f"--simulate: {error}") from None
+    from exporter.nvml import NvmlDriver  # noqa: PLC0415
+
+    return NvmlDriver()
+
+
+def enabled(config: Config) -> Sequence[AnyCollector]:
+    return tuple(collector for collector in COLLECTORS if config[f"collector.{collector.name}"])
+
+
+def _terms(config: Config) -> Terms:
+    thresholds = config.under("ledger")
+    return Terms(
+        interval=config["sample.interval"],
+        retention=config["attribution.retention"],
+        process_limit=config["process.limit"],
+        thresholds=Thresholds(**{item.name: thresholds[item.name.replace("_", "-")] for item in fields(Thresholds)}),
+    )
+
+
+def _pacing(config: Config) -> Pacing:
+    interval, deadline, stale = (config[f"sample.{name}"] for name in ("interval", "deadline", "stale"))
+    if deadline > interval:
+        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
+    return Pacing(interval, deadline, stale)
+
+
+def _node(config: Config, driver: Driver) -> Node:
+    if config["simulate"]:
+        return SimulatedNode(cast("Simulation", driver).node)
+    return UnknownNode() if config["driver.capture"] else _this_node(config)
+
+
+def _this_node(config: Config) -> RealNode:
+    procfs, cgroupfs = Path(config["path.procfs"]), Path(config["path.cgroupfs"])
+    return RealNode(ProcessReader(procfs), Unattributed(), HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))

@@ -1,0 +1,1 @@
+"""The subcommands of `gpu-exporter`, one module each: `run(arguments) -> exit status`."""

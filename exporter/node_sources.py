@@ -1,0 +1,183 @@
+"""The nodes there are: this machine, a simulated one, and one of which only the driver's answers were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.process import ProcessReader
+from exporter.host.reader import HostReader
+from exporter.ledger.states import HOST_SIGNALS
+from exporter.node import pci_gpus
+
+_PCI_EVERY = 30.0
+"""Seconds between two looks at the PCI bus."""
+
+
+class Attribution(Protocol):
+    """Who runs and holds what, from what the sources last said; joining never waits."""
+
+    def join(
+        self,
+        targets: Sequence[Target],
+        processes: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership: ...
+    def stop(self) -> None: ...
+
+
+class Unattributed:
+    """No source at all: every process belongs to nobody known."""
+
+    def join(
+        self,
+        targets: Sequence[Target],
+        processes: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        del targets, processes, hosts, now
+        return Ownership()
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class RealNode:
+    """This machine, by its /proc, /sys and cgroups and the attribution sources."""
+
+    def __init__(self, processes: ProcessReader, attribution: Attribution, host: HostReader, sysfs: Path) -> None:
+        self._processes = processes
+        self._attribution = attribution
+        self._host = host
+        self._sysfs = sysfs
+        self._pci: tuple[float, int | None] | None = None
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        del now
+        self._processes.forget(pids)
+        found = ((pid, self._processes.read(pid)) for pid in pids)
+        return {pid: process for pid, process in found if process is not None}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        return self._attribution.join(targets, pids, hosts, now)
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del now
+        return self._host.read(ownership, hosts, monotonic)
+
+    def host_tells(self) -> frozenset[str]:
+        return self._host.tells()
+
+    def pci_gpus(self, now: float) -> int | None:
+        if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
+            self._pci = (now, pci_gpus(self._sysfs))
+        return self._pci[1]
+
+    def stop(self) -> None:
+        self._attribution.stop()
+
+
+class SimulatedHost(Protocol):
+    """What a simulated driver tells of the node around its GPUs."""
+
+    @property
+    def pci_count(self) -> int: ...
+    def processes(self, now: float) -> Mapping[int, HostProcess]: ...
+    def ownership(self, now: float) -> Ownership: ...
+    def usage(self, now: float) -> Mapping[Owner, HostUsage]: ...
+    def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]: ...
+
+
+class Simulation(Protocol):
+    """A driver that comes with a node."""
+
+    @property
+    def node(self) -> SimulatedHost: ...
+
+
+class SimulatedNode:
+    """A node that exists in the simulation alone."""
+
+    def __init__(self, simulation: SimulatedHost) -> None:
+        self._simulation = simulation
+        self._last: float | None = None
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        known = self._simulation.processes(now)
+        return {pid: known[pid] for pid in pids if pid in known}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        del targets, pids, hosts
+        return self._simulation.ownership(now)
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del ownership, hosts, monotonic
+        seconds = now - self._last if self._last is not None else 0.0
+        self._last = now
+        return self._simulation.usage(now), self._simulation.signals(now, seconds)
+
+    def host_tells(self) -> frozenset[str]:
+        return HOST_SIGNALS
+
+    def pci_gpus(self, now: float) -> int | None:
+        del now
+        return self._simulation.pci_count
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
+class UnknownNode:
+    """The node of a capture: pids in it are those of another machine, so nothing is looked up on this one."""
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        del pids, now
+        return {}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        del targets, pids, hosts, now
+        return Ownership()
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del ownership, hosts, now, monotonic
+        return {}, {}
+
+    def host_tells(self) -> frozenset[str]:
+        return frozenset()
+
+    def pci_gpus(self, now: float) -> int | None:
+        del now
+        return None
+
+    def stop(self) -> None:
+        """Nothing runs."""

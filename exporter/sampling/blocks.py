@@ -1,0 +1,68 @@
+"""From what is held of the GPUs to finished samples: which series show in this pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from exporter.collector import AnyCollector
+from exporter.collectors.xid import XID_FAMILIES, XidCounts
+from exporter.driver import Device
+from exporter.health import NODE_FAMILIES
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.held import fresh, lasting
+from exporter.sampling.reader import Outcome
+from exporter.snapshot import Block, CollectorStatus, NodeStatus
+
+
+def prefix(device: Device) -> tuple[str, ...]:
+    """Values of the labels that every series of the device carries (metric.DEVICE or metric.INSTANCE)."""
+    if device.mig is None:
+        return (str(device.index), device.uuid)
+    mig = device.mig
+    return (
+        str(device.index),
+        device.uuid,
+        device.parent_uuid,
+        mig.profile,
+        str(mig.gpu_instance),
+        str(mig.compute_instance),
+    )
+
+
+def device_blocks(gpu: Gpu, monotonic: float, stale: float) -> Iterator[Block]:
+    """Series of one GPU and its instances: all while fresh, counters and descriptions for good."""
+    for target in (gpu.device, *gpu.device.instances):
+        state = gpu.states.get(target.uuid)
+        if state is None:
+            continue
+        labels = prefix(target)
+        for held in state.held.values():
+            shown = fresh(held, monotonic, gpu.answered, stale)
+            for family, samples in held.samples:
+                if samples and (shown or lasting(family)):
+                    yield Block(family, labels, samples)
+
+
+def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[Block]:
+    """XIDs of a GPU, for good: one that fell off the bus has them to tell why."""
+    for family in XID_FAMILIES:
+        yield Block(family, prefix(gpu.device), family.collect(counts))
+
+
+def node_blocks(status: NodeStatus) -> Iterator[Block]:
+    for family in NODE_FAMILIES:
+        yield Block(family, (), family.collect(status))
+
+
+def collector_statuses(
+    collectors: Sequence[AnyCollector], outcomes: Mapping[str, Sequence[Outcome]]
+) -> tuple[CollectorStatus, ...]:
+    """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
+    return tuple(
+        CollectorStatus(
+            name=collector.name,
+            success=not any(outcome.error for outcome in outcomes.get(collector.name, ())),
+            seconds=sum(outcome.seconds for outcome in outcomes.get(collector.name, ())),
+        )
+        for collector in collectors
+    )

@@ -1,0 +1,162 @@
+"""From the collectors' readings of one GPU to what the ledger judges and the status page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from exporter.collectors.gpm import Gpm
+from exporter.collectors.info import Info
+from exporter.collectors.memory import Memory
+from exporter.collectors.mig import MigInstance
+from exporter.collectors.nvlink import Nvlink
+from exporter.collectors.pcie import Pcie
+from exporter.collectors.power import Power
+from exporter.collectors.temperature import Temperature
+from exporter.collectors.throttle import Throttle
+from exporter.collectors.utilization import Utilization
+from exporter.ledger.evidence import Signals
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.held import fresh
+from exporter.sampling.reader import TargetState
+
+R = TypeVar("R")
+
+_LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""One direction of one PCIe lane by generation, after encoding."""
+_THERMAL = ("sw_thermal", "hw_thermal", "thermal")
+_POWER_BRAKE = ("hw_power_brake",)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What a person wants to see first; None where the GPU has none, or it is stale."""
+
+    model: str = ""
+    busy: float | None = None
+    memory_used: float | None = None
+    memory_total: float | None = None
+    power: float | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """Seconds since driver load that a GPU was held back, as last read."""
+
+    thermal: float | None
+    power_brake: float | None
+    monotonic: float
+
+
+def numbers(gpu: Gpu, monotonic: float, stale: float) -> Numbers:
+    def shown(name: str, kind: type[R]) -> R | None:
+        held = gpu.states.get(gpu.device.uuid, TargetState()).held.get(name)
+        if held is None or not fresh(held, monotonic, gpu.answered, stale):
+            return None
+        return held.reading if isinstance(held.reading, kind) else None
+
+    info = reading(gpu, gpu.device.uuid, "info", Info)
+    utilization, memory = shown("utilization", Utilization), shown("memory", Memory)
+    power, temperature = shown("power", Power), shown("temperature", Temperature)
+    return Numbers(
+        model=info.model if info else "",
+        busy=utilization.share if utilization else None,
+        memory_used=memory.used if memory else None,
+        memory_total=memory.total if memory else None,
+        power=power.watts if power else None,
+        temperature=temperature.gpu if temperature else None,
+    )
+
+
+def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
+    """The last good reading of one collector on the GPU or one of its instances, however old."""
+    held = gpu.states.get(uuid, TargetState()).held.get(name)
+    return held.reading if held and isinstance(held.reading, kind) else None
+
+
+def signals(gpu: Gpu, before: Throttled | None, monotonic: float) -> Signals | None:
+    """What the GPU did since the last pass; None when it did not answer in this one."""
+    if not gpu.reading:
+        return None
+    uuid = gpu.device.uuid
+    utilization = _now(gpu, "utilization", Utilization, monotonic)
+    power = _now(gpu, "power", Power, monotonic)
+    gpm = _now(gpu, "gpm", Gpm, monotonic)
+    now = throttled(gpu, monotonic)
+    ratios: Mapping[str, float] = gpm.ratios if gpm else {}
+    return Signals(
+        busy=utilization.share if utilization else ratios.get("graphics"),
+        sm_active=ratios.get("sm"),
+        tensor_active=ratios.get("tensor"),
+        dram_active=ratios.get("dram"),
+        memory_activity=utilization.memory_share if utilization else None,
+        link_activity=_link_activity(gpm, reading(gpu, uuid, "nvlink", Nvlink), reading(gpu, uuid, "pcie", Pcie)),
+        power_of_limit=power.of_limit if power else None,
+        throttled_thermal=_share(now, before, lambda t: t.thermal),
+        throttled_power_brake=_share(now, before, lambda t: t.power_brake),
+    )
+
+
+def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None) -> Signals | None:
+    """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
+    if whole is None:
+        return None
+    found = reading(gpu, uuid, "mig", MigInstance)
+    ratios: Mapping[str, float] = found.ratios if found else {}
+    return Signals(
+        busy=ratios.get("graphics"),
+        sm_active=ratios.get("sm"),
+        tensor_active=ratios.get("tensor"),
+        dram_active=ratios.get("dram"),
+        throttled_thermal=whole.throttled_thermal,
+        throttled_power_brake=whole.throttled_power_brake,
+    )
+
+
+def throttled(gpu: Gpu, monotonic: float) -> Throttled | None:
+    found = _now(gpu, "throttle", Throttle, monotonic)
+    if found is None:
+        return None
+    return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic)
+
+
+def joules(gpu: Gpu) -> float | None:
+    """Energy since driver load, as last read."""
+    power = reading(gpu, gpu.device.uuid, "power", Power)
+    return power.joules if power else None
+
+
+def _now(gpu: Gpu, name: str, kind: type[R], monotonic: float) -> R | None:
+    """The reading of this very pass; a collector that failed in it tells nothing of it."""
+    held = gpu.states.get(gpu.device.uuid, TargetState()).held.get(name)
+    return held.reading if held and held.monotonic >= monotonic and isinstance(held.reading, kind) else None
+
+
+def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
+    """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
+    return max((found.seconds[reason] for reason in reasons if reason in found.seconds), default=None)
+
+
+def _share(now: Throttled | None, before: Throttled | None, which: Callable[[Throttled], float | None]) -> float | None:
+    if now is None or before is None:
+        return None
+    later, earlier, seconds = which(now), which(before), now.monotonic - before.monotonic
+    if later is None or earlier is None or seconds <= 0:
+        return None
+    return min(max(later - earlier, 0.0) / seconds, 1.0)
+
+
+def _link_activity(gpm: Gpm | None, nvlink: Nvlink | None, pcie: Pcie | None) -> float | None:
+    """Traffic both ways over what the links can carry both ways: the busier of NVLink and PCIe."""
+    if gpm is None:
+        return None
+    shares: list[float] = []
+    if gpm.nvlink_bytes_per_second is not None and nvlink and nvlink.speed:
+        links = sum(nvlink.up.values())
+        shares += [gpm.nvlink_bytes_per_second / (2 * nvlink.speed * links)] if links else []
+    lane = _LANE_BYTES_PER_SECOND.get(pcie.generation or 0) if pcie else None
+    if gpm.pcie_bytes_per_second is not None and pcie and lane and pcie.width:
+        shares.append(gpm.pcie_bytes_per_second / (2 * lane * pcie.width))
+    return min(max(shares), 1.0) if shares else None

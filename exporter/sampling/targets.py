@@ -1,0 +1,55 @@
+"""What can be held, under every name an owner may use for it, and who holds how much of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.collectors.processes import GpuProcess
+from exporter.driver import Device
+from exporter.ledger.account import Holding
+from exporter.sampling.gpus import Gpu
+
+
+def target_of(device: Device) -> Target:
+    mig = device.mig
+    return Target(
+        uuid=device.uuid,
+        index=device.index,
+        pci_bus_id=device.pci_bus_id,
+        minor=device.minor,
+        parent_uuid=device.parent_uuid,
+        gpu_instance=mig.gpu_instance if mig else None,
+        compute_instance=mig.compute_instance if mig else None,
+        share=mig.share if mig else 1.0,
+    )
+
+
+def targets(gpus: Iterable[Gpu]) -> tuple[Target, ...]:
+    """GPUs without MIG, and MIG instances. A GPU that has gone can still be held: its job does not know yet."""
+    return tuple(target_of(device) for gpu in gpus for device in gpu.device.instances or (gpu.device,))
+
+
+def holdings(uuid: str, running: Iterable[GpuProcess], ownership: Ownership) -> tuple[Holding, ...]:
+    """Who holds one target: by the shares its sources state, else evenly; a process of nobody known holds too."""
+    here = [process for process in running if process.target == uuid]
+    by_owner: dict[Owner, list[GpuProcess]] = {owner: [] for owner in ownership.holders.get(uuid, ())}
+    for process in here:
+        by_owner.setdefault(ownership.processes.get(process.pid, NOBODY), []).append(process)
+    weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(by_owner)) for owner in by_owner}
+    total = max(sum(weights.values()), 1.0)
+    return tuple(
+        Holding(
+            owner=owner,
+            share=weights[owner] / total,
+            pids=tuple(process.pid for process in processes),
+            utilization=_utilization(processes),
+        )
+        for owner, processes in by_owner.items()
+    )
+
+
+def _utilization(processes: Iterable[GpuProcess]) -> float | None:
+    known = [process.utilization["sm"] for process in processes if "sm" in process.utilization]
+    return min(sum(known), 1.0) if known else None

@@ -1,0 +1,99 @@
+"""XIDs as they come: a thread that waits for the driver's events, and one that follows the kernel log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from exporter.collectors.kmsg import parse
+from exporter.collectors.xid import XidCounts, counted
+from exporter.driver import Driver, DriverError, UnsupportedError, XidEvent
+
+log = logging.getLogger(__name__)
+
+_WAIT = 1.0
+_PAUSE = 5.0
+_NONE = XidCounts()
+
+
+class XidLog:
+    """The XIDs of each GPU since the start, counted by the threads that hear of them, read by the sampler."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, XidCounts] = {}
+
+    def add(self, event: XidEvent, source: str) -> None:
+        log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
+        with self._lock:
+            self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
+
+    def counts(self, uuid: str) -> XidCounts:
+        return self._counts.get(uuid, _NONE)
+
+
+def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_: Callable[[], bool]) -> None:
+    """Wait for the driver's XID events until stopped, whenever the driver is open. Runs on its own thread."""
+    failed = ""
+    while not stopped.is_set():
+        if not open_():
+            stopped.wait(_WAIT)
+            continue
+        try:
+            for event in driver.events(_WAIT):
+                found.add(event, "nvml")
+            failed = ""
+        except DriverError as error:
+            if str(error) != failed:
+                level = logging.INFO if isinstance(error, UnsupportedError) else logging.WARNING
+                log.log(level, "no XID events from the driver: %s", error)
+            failed = str(error)
+            stopped.wait(_PAUSE)
+
+
+def follow_kernel_log(
+    path: Path, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event
+) -> None:
+    """Read new kernel messages until stopped; returns at once where the log cannot be read.
+
+    `uuids` gives the GPUs by PCI bus id. Runs on a thread of its own.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        log.info("XIDs come from the driver alone: %s: %s", path, error.strerror)
+        return
+    try:
+        os.lseek(descriptor, 0, os.SEEK_END)
+        while not stopped.is_set():
+            for message in _messages(descriptor):
+                event = parse(message, time.time() - time.monotonic(), uuids())
+                if event:
+                    found.add(event, "kmsg")
+    except OSError as error:
+        log.warning("kernel log not read any more: %s: %s", path, error.strerror)
+    finally:
+        os.close(descriptor)
+
+
+def _messages(descriptor: int) -> list[str]:
+    """Messages there now, waiting up to a second for the first: /dev/kmsg gives one record a read."""
+    found: list[str] = []
+    if not select.select([descriptor], [], [], _WAIT)[0]:
+        return found
+    while True:
+        try:
+            record = os.read(descriptor, 8192)
+        except BlockingIOError:
+            return found
+        except BrokenPipeError:  # records were overwritten before they were read: go on with the next
+            continue
+        if not record:
+            time.sleep(_WAIT)  # a plain file at its end, which select reports as readable
+            return found
+        found.append(record.decode(errors="replace"))
