@@ -111,7 +111,7 @@ def _ecc_pending(info: Info) -> int | None:
 
 INFO = Collector(
     name="info",
-    help="Model, bus id, serial, firmware and modes; 8 driver calls every 30 s.",
+    help="Model, bus id, serial, firmware and modes; 9 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(

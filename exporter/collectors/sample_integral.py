@@ -53,19 +53,20 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
     newest, level = good[-1][0], good[-1][1] / _FULL
     if not before.cursor:
         return replace(before, cursor=newest, level=level, share=level, pending=0.0)
-    budget = before.pending + seconds + before.slack
-    busy, covered, whole = _sum(before.cursor, good, budget)
-    lag = before.pending + seconds - covered if whole else 0.0
-    after = replace(
-        before,
-        exact=before.exact + busy,
+    elapsed = before.pending + seconds
+    busy, covered, whole = _sum(before.cursor, good, elapsed + before.slack)
+    lag = elapsed - covered if whole else 0.0
+    pending = min(max(lag, 0.0), _LONGEST)
+    exact = before.exact + busy
+    return Integral(
+        total=max(before.total, exact + level * min(pending, _TAIL)),
         share=busy / covered if covered else level,
+        exact=exact,
         cursor=newest,
         level=level,
-        pending=min(max(lag, 0.0), _LONGEST),
+        pending=pending,
         slack=max(0.0, before.slack + min(lag, 0.0)),
     )
-    return _published(after)
 
 
 def assume(before: Integral, level: float, seconds: float) -> Integral:
@@ -76,13 +77,15 @@ def assume(before: Integral, level: float, seconds: float) -> Integral:
 
 def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tuple[float, float, bool]:
     """Busy and covered seconds, newest first so that `budget` cuts off the oldest; whether all of it counted."""
-    starts = [cursor, *(time for time, _ in samples[:-1])]
     busy = covered = 0.0
     whole = True
-    for start, (end, value) in reversed(list(zip(starts, samples, strict=True))):
-        span = (end - start) / 1e6
-        counted = max(0.0, min(span, _LONGEST, budget - covered))
-        whole = whole and counted >= span
+    for index in range(len(samples) - 1, -1, -1):
+        end, value = samples[index]
+        span = (end - (samples[index - 1][0] if index else cursor)) / 1e6
+        counted = span
+        if span > _LONGEST or covered + span > budget:
+            counted = max(0.0, min(span, _LONGEST, budget - covered))
+            whole = False
         busy += counted * value / _FULL
         covered += counted
     return busy, covered, whole
@@ -90,11 +93,7 @@ def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tu
 
 def _quiet(before: Integral, pending: float) -> Integral:
     """No new sample. After a while start over: the driver's clock may have been set back behind the cursor."""
-    if pending <= _LONGEST:
-        return _published(replace(before, pending=pending))
-    return replace(before, exact=before.total, cursor=0, pending=0.0, slack=_SLACK, share=None)
-
-
-def _published(integral: Integral) -> Integral:
-    tail = integral.level * min(integral.pending, _TAIL)
-    return replace(integral, total=max(integral.total, integral.exact + tail))
+    if pending > _LONGEST:
+        return replace(before, exact=before.total, cursor=0, pending=0.0, slack=_SLACK, share=None)
+    tail = before.level * min(pending, _TAIL)
+    return replace(before, pending=pending, total=max(before.total, before.exact + tail))
