@@ -1,0 +1,50 @@
+"""Write what follows from other files: the chart's schema, README and dashboards, and deploy/kubernetes.
+
+`python -m helm.generate` (`make chart`); a test compares. Rules are copied by `python -m deploy.prometheus.generate`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+from exporter.config import options
+from helm import manifests, reference, schema
+
+ROOT = Path(__file__).resolve().parents[1]
+CHART = Path("helm/gpu-exporter")
+DASHBOARDS = CHART / "files/dashboards"
+
+
+def files(root: Path = ROOT) -> dict[Path, str]:
+    """Every generated file of the chart with its text, by its path in the repository."""
+    chart = root / CHART
+    values = (chart / "values.yaml").read_text()
+    alerts = yaml.safe_load((chart / "files/rules/alert-values.yaml").read_text())
+    shape = schema.schema(yaml.safe_load(values), options(), alerts)
+    copies = {DASHBOARDS / path.name: path.read_text() for path in sorted((root / "dashboards").glob("*.json"))}
+    return {
+        CHART / "values.schema.json": json.dumps(shape, indent=2) + "\n",
+        CHART / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values, alerts),
+        **copies,
+    }
+
+
+def rendered(root: Path = ROOT) -> dict[Path, str]:
+    """deploy/kubernetes, from the chart as it stands."""
+    return {Path("deploy/kubernetes") / name: text for name, text in manifests.files(root / CHART).items()}
+
+
+def main() -> int:
+    for made in (files, rendered):
+        for path, text in made().items():
+            (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+            (ROOT / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

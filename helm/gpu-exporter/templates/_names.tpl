@@ -1,0 +1,73 @@
+{{/* Names and labels. */}}
+
+{{- define "gpu-exporter.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "gpu-exporter.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains (include "gpu-exporter.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "gpu-exporter.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{/* Name of an object that may lie in another namespace, or in none: two releases of one name must not meet there. */}}
+{{- define "gpu-exporter.nameIn" -}}
+{{- $home := include "gpu-exporter.namespace" .root -}}
+{{- if eq .namespace $home -}}
+{{- include "gpu-exporter.fullname" .root -}}
+{{- else -}}
+{{- printf "%s-%s" $home (include "gpu-exporter.fullname" .root) | trunc 63 | trimAll "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gpu-exporter.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "gpu-exporter.chartLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: exporter
+{{- end -}}
+
+{{/* `metadata` of an object, from (dict "root" $ "name" ... "namespace" ... "labels" ... "annotations" ...). */}}
+{{- define "gpu-exporter.metadata" -}}
+{{- $own := include "gpu-exporter.selectorLabels" .root | fromYaml -}}
+{{- $chart := include "gpu-exporter.chartLabels" .root | fromYaml -}}
+{{- $labels := mergeOverwrite (dict) $chart .root.Values.commonLabels (default (dict) .labels) $own -}}
+{{- $annotations := mergeOverwrite (dict) .root.Values.commonAnnotations (default (dict) .annotations) -}}
+name: {{ .name }}
+{{- with .namespace }}
+namespace: {{ . }}
+{{- end }}
+labels:
+  {{- toYaml $labels | nindent 2 }}
+{{- with $annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gpu-exporter.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.image" -}}
+{{- $image := .Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end }}
+{{- end -}}

@@ -1,0 +1,242 @@
+{{/* The pod: arguments, environment, mounts, probes, affinity. */}}
+
+{{- define "gpu-exporter.args" -}}
+{{- $v := .Values -}}
+- --web.listen-address=:{{ int64 $v.port }}
+- --web.telemetry-path={{ $v.web.telemetryPath }}
+{{- if include "gpu-exporter.web.on" . }}
+- --web.config.file=/etc/gpu-exporter/web/web-config.yaml
+{{- end }}
+{{- if $v.config }}
+- --config.file=/etc/gpu-exporter/config/config.yaml
+{{- end }}
+{{- if $v.attribution.processes.enabled }}
+- --path.cgroupfs=/host/sys/fs/cgroup
+{{- else }}
+- --no-collector.processes
+{{- end }}
+- --attribution.kubernetes={{ ternary "on" "off" $v.attribution.pods.enabled }}
+{{- if $v.attribution.pods.enabled }}
+- --attribution.kubernetes.pod-resources-socket=/var/lib/kubelet/pod-resources/kubelet.sock
+{{- if $v.attribution.pods.api }}
+- --attribution.kubernetes.api
+{{- end }}
+{{- with $v.attribution.pods.labels }}
+- --attribution.kubernetes.pod-labels={{ join "," . }}
+{{- end }}
+{{- end }}
+- --attribution.slurm={{ $v.attribution.slurm.mode }}
+{{- if $v.attribution.slurm.mappingHostPath }}
+- --attribution.slurm.mapping-dir=/host/slurm-mapping
+{{- end }}
+{{- if $v.progress.hostPath }}
+- --progress.dir=/host/progress
+{{- end }}
+{{- with $v.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.env" -}}
+{{- $v := .Values -}}
+- name: NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+{{- if not $v.nvidia.devicesAsMount }}
+{{- with $v.nvidia.visibleDevices }}
+- {name: NVIDIA_VISIBLE_DEVICES, value: {{ quote . }}}
+{{- end }}
+{{- else }}
+- {name: NVIDIA_VISIBLE_DEVICES, value: /var/run/nvidia-container-devices}
+{{- end }}
+{{- with $v.nvidia.driverCapabilities }}
+- {name: NVIDIA_DRIVER_CAPABILITIES, value: {{ quote . }}}
+{{- end }}
+{{- with $v.nvidia.migMonitorDevices }}
+- {name: NVIDIA_MIG_MONITOR_DEVICES, value: {{ quote . }}}
+{{- end }}
+{{- if $v.driver.hostPath }}
+- {name: LD_LIBRARY_PATH, value: {{ quote $v.driver.libraryPath }}}
+{{- end }}
+{{- with $v.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Host paths, one row each: name, path on the host, path in the container, type. */}}
+{{- define "gpu-exporter.hostPaths" -}}
+{{- $v := .Values -}}
+rows:
+{{- if $v.attribution.pods.enabled }}
+- [pod-resources, {{ $v.attribution.pods.kubeletDir }}/pod-resources, /var/lib/kubelet/pod-resources, Directory]
+{{- end }}
+{{- if $v.attribution.processes.enabled }}
+- [cgroups, /sys/fs/cgroup, /host/sys/fs/cgroup, Directory]
+{{- end }}
+{{- with $v.attribution.slurm.mappingHostPath }}
+- [slurm-mapping, {{ . }}, /host/slurm-mapping, Directory]
+{{- end }}
+{{- with $v.progress.hostPath }}
+- [progress, {{ . }}, /host/progress, DirectoryOrCreate]
+{{- end }}
+{{- with $v.driver.hostPath }}
+- [driver, {{ . }}, {{ $v.driver.mountPath }}, Directory]
+{{- end }}
+{{- if $v.nvidia.devicesAsMount }}
+- [nvidia-devices, /dev/null, /var/run/nvidia-container-devices/all, CharDevice]
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.volumes" -}}
+{{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
+- name: {{ index . 0 }}
+  hostPath: {path: {{ index . 1 }}, type: {{ index . 3 }}}
+{{- end }}
+{{- if .Values.config }}
+- name: config
+  configMap: {name: {{ include "gpu-exporter.fullname" . }}-config}
+{{- end }}
+{{- if include "gpu-exporter.web.on" . }}
+- name: web
+  secret: {secretName: {{ include "gpu-exporter.web.secretName" . }}}
+{{- end }}
+{{- if and .Values.web.tls.enabled .Values.web.tls.existingSecret }}
+- name: tls
+  secret: {secretName: {{ .Values.web.tls.existingSecret }}}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.volumeMounts" -}}
+{{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
+- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if ne (index . 3) "CharDevice" }}, mountPropagation: HostToContainer{{ end }}}
+{{- end }}
+{{- if .Values.config }}
+- {name: config, mountPath: /etc/gpu-exporter/config, readOnly: true}
+{{- end }}
+{{- if include "gpu-exporter.web.on" . }}
+- {name: web, mountPath: /etc/gpu-exporter/web, readOnly: true}
+{{- end }}
+{{- if and .Values.web.tls.enabled .Values.web.tls.existingSecret }}
+- {name: tls, mountPath: /etc/gpu-exporter/tls, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* A probe from (dict "root" $ "path" ... "timing" ... "override" ...). With basic auth only the port can be tested. */}}
+{{- define "gpu-exporter.probe" -}}
+{{- $default := .timing -}}
+{{- $handlers := pick .override "httpGet" "tcpSocket" "exec" "grpc" -}}
+{{- if not $handlers -}}
+{{- if .root.Values.web.basicAuth.enabled -}}
+{{- $_ := set $default "tcpSocket" (dict "port" "metrics") -}}
+{{- else -}}
+{{- $_ := set $default "httpGet" (dict "path" .path "port" "metrics" "scheme" (include "gpu-exporter.web.scheme" .root)) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $default .override) -}}
+{{- end -}}
+
+{{/* Terms of a node affinity are alternatives: any label that some tool or cloud gives to GPU nodes will do. */}}
+{{- define "gpu-exporter.affinity" -}}
+{{- if .Values.affinity -}}
+{{- toYaml .Values.affinity -}}
+{{- else if .Values.gpuNodesOnly -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+    - matchExpressions: [{key: nvidia.com/gpu.present, operator: In, values: ["true"]}]
+    - matchExpressions: [{key: feature.node.kubernetes.io/pci-10de.present, operator: In, values: ["true"]}]
+    - matchExpressions: [{key: feature.node.kubernetes.io/pci-0300_10de.present, operator: In, values: ["true"]}]
+    - matchExpressions: [{key: feature.node.kubernetes.io/pci-0302_10de.present, operator: In, values: ["true"]}]
+    - matchExpressions: [{key: feature.node.kubernetes.io/cpu-model.vendor_id, operator: In, values: [NVIDIA]}]
+    - matchExpressions: [{key: cloud.google.com/gke-accelerator, operator: Exists}]
+    - matchExpressions: [{key: k8s.amazonaws.com/accelerator, operator: Exists}]
+    - matchExpressions: [{key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}]
+    - matchExpressions: [{key: kubernetes.azure.com/accelerator, operator: In, values: [nvidia]}]
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.container" -}}
+{{- $v := .Values -}}
+name: gpu-exporter
+image: {{ include "gpu-exporter.image" . }}
+imagePullPolicy: {{ $v.image.pullPolicy }}
+args:
+  {{- include "gpu-exporter.args" . | nindent 2 }}
+env:
+  {{- include "gpu-exporter.env" . | nindent 2 }}
+{{- with $v.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+ports:
+- {name: metrics, containerPort: {{ int64 $v.port }}, protocol: TCP}
+{{- if kindIs "map" $v.livenessProbe }}
+livenessProbe:
+  {{- include "gpu-exporter.probe" (dict "root" . "path" "/-/healthy" "timing" (dict "initialDelaySeconds" 5 "periodSeconds" 20 "timeoutSeconds" 5 "failureThreshold" 3) "override" $v.livenessProbe) | nindent 2 }}
+{{- end }}
+{{- if kindIs "map" $v.readinessProbe }}
+readinessProbe:
+  {{- include "gpu-exporter.probe" (dict "root" . "path" "/-/ready" "timing" (dict "periodSeconds" 5 "timeoutSeconds" 3) "override" $v.readinessProbe) | nindent 2 }}
+{{- end }}
+resources:
+  {{- toYaml $v.resources | nindent 2 }}
+securityContext:
+  {{- include "gpu-exporter.containerSecurityContext" . | nindent 2 }}
+{{- with trim (include "gpu-exporter.volumeMounts" .) }}
+volumeMounts:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.podSpec" -}}
+{{- $v := .Values -}}
+serviceAccountName: {{ include "gpu-exporter.serviceAccountName" . }}
+automountServiceAccountToken: {{ ternary "true" "false" (eq (include "gpu-exporter.callsApi" .) "yes") }}
+enableServiceLinks: false
+{{- if $v.attribution.processes.enabled }}
+hostPID: true
+{{- end }}
+{{- with $v.runtimeClass.name }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with $v.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+terminationGracePeriodSeconds: {{ int64 $v.terminationGracePeriodSeconds }}
+{{- with $v.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "gpu-exporter.podSecurityContext" . | nindent 2 }}
+{{- with $v.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "gpu-exporter.affinity" . }}
+affinity:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with $v.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $v.initContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+containers:
+- {{ include "gpu-exporter.container" . | nindent 2 | trim }}
+{{- with $v.extraContainers }}
+{{ toYaml . }}
+{{- end }}
+{{- with trim (include "gpu-exporter.volumes" .) }}
+volumes:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}

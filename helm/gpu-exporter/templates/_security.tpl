@@ -1,0 +1,93 @@
+{{/* What the pod may do, and which Pod Security level that is. */}}
+
+{{/* "pods" where pod attribution is on, else nothing: templates ask for the text. */}}
+{{- define "gpu-exporter.callsApi" -}}
+{{- if and .Values.attribution.pods.enabled .Values.attribution.pods.api }}yes{{ end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.isAdmin" -}}
+{{- if or .Values.security.privileged (has "SYS_ADMIN" .Values.security.addCapabilities) }}yes{{ end -}}
+{{- end -}}
+
+{{/* 0, a number, or nothing where the cluster assigns it. */}}
+{{- define "gpu-exporter.runAsUser" -}}
+{{- $user := toString .Values.security.runAsUser -}}
+{{- if eq $user "auto" -}}
+{{- ternary "0" "65534" .Values.attribution.pods.enabled -}}
+{{- else if ne $user "cluster" -}}
+{{- $user -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.podSecurityContext" -}}
+{{- $context := dict -}}
+{{- with .Values.security.seccomp -}}
+{{- $_ := set $context "seccompProfile" (dict "type" .) -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $context .Values.podSecurityContext) -}}
+{{- end -}}
+
+{{- define "gpu-exporter.containerSecurityContext" -}}
+{{- $security := .Values.security -}}
+{{- $capabilities := dict "drop" (list "ALL") -}}
+{{- with $security.addCapabilities -}}
+{{- $_ := set $capabilities "add" . -}}
+{{- end -}}
+{{- $context := dict "readOnlyRootFilesystem" true "capabilities" $capabilities -}}
+{{- if $security.privileged -}}
+{{- $_ := set $context "privileged" true -}}
+{{- end -}}
+{{- if not (include "gpu-exporter.isAdmin" .) -}}
+{{- /* The API server refuses it beside SYS_ADMIN. */ -}}
+{{- $_ := set $context "allowPrivilegeEscalation" false -}}
+{{- end -}}
+{{- $user := include "gpu-exporter.runAsUser" . -}}
+{{- if $user -}}
+{{- $_ := set $context "runAsUser" (int64 $user) -}}
+{{- $_ := set $context "runAsGroup" (int64 $user) -}}
+{{- end -}}
+{{- if ne $user "0" -}}
+{{- $_ := set $context "runAsNonRoot" true -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $context .Values.containerSecurityContext) -}}
+{{- end -}}
+
+{{/* Reasons that need a namespace at level privileged, one a line. */}}
+{{- define "gpu-exporter.privilegedReasons" -}}
+{{- $v := .Values -}}
+{{- if $v.attribution.processes.enabled }}
+process attribution (hostPID, host cgroups)
+{{- end }}
+{{- if $v.attribution.pods.enabled }}
+pod attribution (host path {{ $v.attribution.pods.kubeletDir }}/pod-resources)
+{{- end }}
+{{- if $v.attribution.slurm.mappingHostPath }}
+Slurm mapping (host path {{ $v.attribution.slurm.mappingHostPath }})
+{{- end }}
+{{- if $v.progress.hostPath }}
+progress (host path {{ $v.progress.hostPath }})
+{{- end }}
+{{- if $v.driver.hostPath }}
+driver (host path {{ $v.driver.hostPath }})
+{{- end }}
+{{- if $v.nvidia.devicesAsMount }}
+devices as a mount (host path /dev/null)
+{{- end }}
+{{- if $v.security.privileged }}
+privileged container
+{{- end }}
+{{- range $v.security.addCapabilities }}
+capability {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gpu-exporter.podSecurityLevel" -}}
+{{- $user := include "gpu-exporter.runAsUser" . -}}
+{{- if trim (include "gpu-exporter.privilegedReasons" .) -}}
+privileged
+{{- else if or (eq $user "0") (ne .Values.security.seccomp "RuntimeDefault") -}}
+baseline
+{{- else -}}
+restricted
+{{- end -}}
+{{- end -}}

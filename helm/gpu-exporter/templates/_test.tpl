@@ -1,0 +1,29 @@
+{{/* The pod of `helm test`: asks the service for the metrics, at Pod Security level restricted. */}}
+{{- define "gpu-exporter.test.podSpec" -}}
+restartPolicy: Never
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext: {runAsNonRoot: true, runAsUser: 65534, runAsGroup: 65534, seccompProfile: {type: RuntimeDefault}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+containers:
+- name: scrape
+  image: {{ default (include "gpu-exporter.image" .root) .root.Values.test.image }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [python3, -c]
+  args:
+  - |
+    {{- .root.Files.Get "files/test/scrape.py" | nindent 4 }}
+  env:
+  - {name: URL, value: {{ .url }}}
+  {{- if .root.Values.web.basicAuth.enabled }}
+  - name: USERNAME
+    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root }}, key: username}}
+  - name: PASSWORD
+    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root }}, key: password}}
+  {{- end }}
+  resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
+  securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+{{- end -}}

@@ -1,0 +1,65 @@
+{{/* Combinations that cannot work, each refused with one line. */}}
+
+{{- define "gpu-exporter.validate" -}}
+{{- $v := .Values -}}
+{{- $user := include "gpu-exporter.runAsUser" . -}}
+{{- $nonRoot := or (eq (toString (dig "runAsNonRoot" false $v.podSecurityContext)) "true") (eq (toString (dig "runAsNonRoot" false $v.containerSecurityContext)) "true") -}}
+{{- if and $v.attribution.pods.enabled (or (ne $user "0") $nonRoot) -}}
+{{- fail "attribution.pods.enabled needs uid 0, because the kubelet's pod-resources directory is root's (no capability is needed): set security.runAsUser=auto without runAsNonRoot, or attribution.pods.enabled=false" -}}
+{{- end -}}
+{{- if and $v.attribution.pods.api (not $v.attribution.pods.enabled) -}}
+{{- fail "attribution.pods.api needs attribution.pods.enabled=true" -}}
+{{- end -}}
+{{- if and $v.attribution.pods.labels (not $v.attribution.pods.api) -}}
+{{- fail "attribution.pods.labels needs attribution.pods.api=true: the kubelet's socket does not tell labels" -}}
+{{- end -}}
+{{- if and $v.nvidia.migMonitorDevices (not (include "gpu-exporter.isAdmin" .)) -}}
+{{- fail "nvidia.migMonitorDevices needs security.addCapabilities=[SYS_ADMIN]: the NVIDIA toolkit refuses to start the container without it" -}}
+{{- end -}}
+{{- if and (include "gpu-exporter.isAdmin" .) (eq (toString (dig "allowPrivilegeEscalation" "" $v.containerSecurityContext)) "false") -}}
+{{- fail "containerSecurityContext.allowPrivilegeEscalation=false cannot be had with SYS_ADMIN or security.privileged: the API server refuses it" -}}
+{{- end -}}
+{{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
+{{- fail "runtimeClass.create needs runtimeClass.name" -}}
+{{- end -}}
+{{- range $kind := list "requests" "limits" -}}
+{{- range $resource, $_ := dig $kind (dict) $v.resources -}}
+{{- if hasPrefix "nvidia.com/" $resource -}}
+{{- fail (printf "resources.%s must not ask for %s: it would take a GPU from its users, and every GPU is visible without" $kind $resource) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- include "gpu-exporter.validateWeb" . -}}
+{{- include "gpu-exporter.validateMonitors" . -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateWeb" -}}
+{{- $web := .Values.web -}}
+{{- if and $web.existingSecret (or $web.tls.existingSecret $web.basicAuth.password $web.basicAuth.passwordHash) -}}
+{{- fail "web.existingSecret holds the whole web configuration: leave web.tls.existingSecret, web.basicAuth.password and web.basicAuth.passwordHash empty" -}}
+{{- end -}}
+{{- if and $web.existingSecret (not (or $web.tls.enabled $web.basicAuth.enabled)) -}}
+{{- fail "web.existingSecret needs web.tls.enabled or web.basicAuth.enabled to say what it holds: probes and monitors depend on it" -}}
+{{- end -}}
+{{- if and $web.basicAuth.passwordHash (not $web.basicAuth.password) -}}
+{{- fail "web.basicAuth.passwordHash needs web.basicAuth.password, which the monitors send" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateMonitors" -}}
+{{- $v := .Values -}}
+{{- if and $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
+{{- fail "serviceMonitor.enabled and podMonitor.enabled would scrape everything twice: set one of them" -}}
+{{- end -}}
+{{- if and $v.serviceMonitor.enabled (not $v.service.enabled) -}}
+{{- fail "serviceMonitor.enabled needs service.enabled=true; without a service use podMonitor.enabled" -}}
+{{- end -}}
+{{- $secured := or $v.web.tls.enabled $v.web.basicAuth.enabled -}}
+{{- $home := include "gpu-exporter.namespace" . -}}
+{{- range $name := list "serviceMonitor" "podMonitor" -}}
+{{- $monitor := index $v $name -}}
+{{- if and $monitor.enabled $secured (ne (default $home $monitor.namespace) $home) -}}
+{{- fail (printf "%s.namespace must be the release's with web.tls or web.basicAuth: a monitor reads secrets of its own namespace only" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,70 @@
+"""The chart's README: the written part, and the tables of values and alerts drawn from the files they describe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    section: str
+    path: str
+    default: str
+    text: str
+
+
+def rows(values: str) -> Iterator[Row]:
+    """Every value that a comment beginning with `--` describes. Raises ValueError for one that none describes."""
+    section, text, described = "", "", ""
+    parents: list[str] = []
+    for line in values.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("# @section "):
+            section = stripped.removeprefix("# @section ")
+        elif stripped.startswith("# -- "):
+            text = stripped.removeprefix("# -- ")
+        elif match := re.fullmatch(r"( *)([\w./-]+):(.*)", line):
+            depth = len(match[1]) // 2
+            parents = [*parents[:depth], match[2]]
+            path = ".".join(parents)
+            if text:
+                yield Row(section, path, _default(values, parents), text)
+                described, text = path, ""
+            elif match[3].strip() and not path.startswith(f"{described}."):
+                raise ValueError(f"values.yaml: {path} has no description")
+
+
+def _default(values: str, path: list[str]) -> str:
+    at: Any = yaml.safe_load(values)
+    for key in path:
+        at = at[key]
+    return json.dumps(at)
+
+
+def readme(template: str, values: str, alerts: Mapping[str, Mapping[str, Any]]) -> str:
+    return template.replace("{{ values }}", _values(values)).replace("{{ alerts }}", _alerts(alerts))
+
+
+def _values(values: str) -> str:
+    lines: list[str] = []
+    section = ""
+    for row in rows(values):
+        if row.section != section:
+            section = row.section
+            lines += ["", f"### {section}", "", "| value | default | |", "|---|---|---|"]
+        lines.append(f"| `{row.path}` | `{row.default}` | {row.text.replace('|', '&#124;')} |")
+    return "\n".join(lines[1:])
+
+
+def _alerts(alerts: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = ["| alert | severity | parameters |", "|---|---|---|"]
+    for name, settings in alerts.items():
+        rest = ", ".join(f"`{key}: {value}`" for key, value in settings.items() if key not in {"enabled", "severity"})
+        lines.append(f"| `{name}` | {settings['severity']} | {rest} |")
+    return "\n".join(lines)

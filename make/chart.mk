@@ -1,0 +1,20 @@
+# The chart: its generated files, and what its tests need.
+MONITORING_MODELS := cloudcoil-models-prometheus-operator==0.80.1.0
+MONITORING_SCHEMAS := .cache/monitoring-schemas
+
+.PHONY: chart
+chart: venv ## Write the chart's schema, README and dashboards, and deploy/kubernetes
+	$(BIN)/python -m helm.generate
+
+# The models have an environment of their own: they bring a pytest plugin.
+$(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py make/chart.mk
+	@echo "== Schemas of the Prometheus operator in $(MONITORING_SCHEMAS)"
+	@$(PYTHON) -m venv .cache/monitoring-models
+	@.cache/monitoring-models/bin/pip install -q --disable-pip-version-check $(MONITORING_MODELS)
+	@.cache/monitoring-models/bin/python $< $(MONITORING_SCHEMAS)
+	@rm -r .cache/monitoring-models
+
+.PHONY: setup-chart
+setup-chart: venv $(MONITORING_SCHEMAS)/PrometheusRule.json ## Fetch the schemas that the chart's tests check against
+
+test: setup-chart

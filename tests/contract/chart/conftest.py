@@ -1,0 +1,80 @@
+"""The chart, rendered by Helm's own library."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import pytest
+import yaml
+
+from tests.contract.chart import strict_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+CHART = ROOT / "helm/gpu-exporter"
+PROFILES = sorted((CHART / "ci").glob("*-values.yaml"))
+
+Values = dict[str, Any]
+Documents = list[dict[str, Any]]
+Files = Callable[..., dict[str, str]]
+Render = Callable[..., Documents]
+One = Callable[..., dict[str, Any]]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "profile" in metafunc.fixturenames:
+        metafunc.parametrize("profile", [path.name.removesuffix("-values.yaml") for path in PROFILES])
+
+
+@pytest.fixture
+def values(profile: str) -> Values:
+    made: Values = yaml.safe_load((CHART / f"ci/{profile}-values.yaml").read_text())
+    return made
+
+
+@functools.cache
+def _files(given: str, name: str, namespace: str) -> dict[str, str]:
+    with helm_python.Chart.load(str(CHART)) as chart:
+        made: dict[str, str] = chart.render(json.loads(given), name=name, namespace=namespace)
+    return made
+
+
+@functools.cache
+def _objects(given: str, name: str, namespace: str) -> Documents:
+    texts = sorted(_files(given, name, namespace).items())
+    return [each for path, text in texts if not path.endswith(".txt") for each in strict_yaml.load_all(text)]
+
+
+@pytest.fixture(scope="session")
+def files() -> Callable[..., dict[str, str]]:
+    """Rendered text by path. Raises helm_python.HelmError with Helm's own words."""
+
+    def render(given: Values | None = None, name: str = "rel", namespace: str = "mon") -> dict[str, str]:
+        return _files(json.dumps(given or {}), name, namespace)
+
+    return render
+
+
+@pytest.fixture(scope="session")
+def render() -> Callable[..., Documents]:
+    """Rendered objects, the test pod included, in the order of their files. Made once for the same values."""
+
+    def objects(given: Values | None = None, name: str = "rel", namespace: str = "mon") -> Documents:
+        return _objects(json.dumps(given or {}), name, namespace)
+
+    return objects
+
+
+@pytest.fixture(scope="session")
+def one() -> Callable[..., dict[str, Any]]:
+    """The only object of a kind."""
+
+    def find(documents: Documents, kind: str) -> dict[str, Any]:
+        (found,) = [document for document in documents if document["kind"] == kind]
+        return found
+
+    return find

@@ -1,0 +1,117 @@
+"""Every profile: Helm's strict lint, Kubernetes' and the monitoring schemas, and what no schema sees."""
+
+import re
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.contract.chart import coherence, custom_resources, podsecurity, strict_yaml
+from tests.contract.chart.conftest import CHART, PROFILES, Files, One, Render, Values
+
+OLDEST, NEWEST = "1.25", "1.37"
+LEVELS = {"restricted": "restricted", "openshift-restricted": "restricted"}
+OWN = {"gpu-exporter", "gpu-exporter-test"}
+
+
+def test_lint_finds_nothing(values: Values) -> None:
+    found = helm_python.lint(str(CHART), values, strict=True, kube_version=f"v{NEWEST}.0")
+
+    assert [message for message in found["messages"] if message["severity"] > 1] == []
+    assert found["errors"] == []
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_objects_fit_the_schemas(values: Values, render: Render, version: str) -> None:
+    documents = render(values)
+
+    assert documents
+    for document in documents:
+        if (document["apiVersion"], document["kind"]) in custom_resources.VALIDATORS:
+            assert list(custom_resources.errors(document)) == []
+        else:
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_objects_agree_with_each_other(values: Values, render: Render) -> None:
+    assert list(coherence.errors(render(values))) == []
+
+
+def test_chart_says_the_oldest_version_it_is_checked_against() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+    assert chart["kubeVersion"] == f">={OLDEST}.0-0"
+
+
+def test_level_of_pod_security(profile: str, values: Values, render: Render, one: One) -> None:
+    spec = one(render(values), "DaemonSet")["spec"]["template"]["spec"]
+
+    reasons = [*podsecurity.above_baseline(spec), *podsecurity.above_restricted(spec)]
+    assert podsecurity.level(spec) == LEVELS.get(profile, "privileged"), reasons
+
+
+def test_notes_and_readme_state_the_level(profile: str, values: Values, files: Files) -> None:
+    level = LEVELS.get(profile, "privileged")
+    notes = files(values)["gpu-exporter/templates/NOTES.txt"]
+    readme = (CHART / "README.md").read_text()
+
+    assert f"Pod Security level of these pods: {level}\n" in notes
+    assert re.search(rf"\| `{profile}` \|.*\| {level} \|", readme)
+
+
+def test_test_pod_is_restricted(values: Values, render: Render, one: One) -> None:
+    assert podsecurity.level(one(render(values), "Pod")["spec"]) == "restricted"
+
+
+def test_second_render_is_identical(profile: str, values: Values) -> None:
+    renders = []
+    for _ in range(2):
+        with helm_python.Chart.load(str(CHART)) as chart:
+            renders.append(chart.render(values, name="rel", namespace="mon"))
+
+    # Without a cluster the chart cannot keep the password and certificate that it made.
+    made = {"gpu-exporter/templates/secret.yaml", "gpu-exporter/templates/daemonset.yaml"}
+    differ = {path for path, text in renders[0].items() if text != renders[1][path]}
+    assert differ == (made if profile == "secured" else set())
+
+
+def test_no_key_is_given_twice_in_any_yaml_of_the_chart() -> None:
+    for path in (*PROFILES, CHART / "values.yaml", CHART / "Chart.yaml", *(CHART / "files").rglob("*.yaml")):
+        assert strict_yaml.load_all(path.read_text()) or path.name == "default-values.yaml"
+
+
+def test_no_profile_takes_a_gpu(profile: str, values: Values, render: Render) -> None:
+    for document in render(values):
+        assert "nvidia.com/gpu:" not in yaml.safe_dump(document)
+
+
+def test_two_releases_in_one_namespace_share_no_object(values: Values, render: Render) -> None:
+    own_name = {"fullnameOverride": "", "runtimeClass": {"name": "", "create": False}, "extraObjects": []}
+    first, second = (render({**values, **own_name}, name=name) for name in ("one", "two"))
+
+    assert not {coherence.identity(each) for each in first} & {coherence.identity(each) for each in second}
+
+
+def test_releases_of_one_name_in_two_namespaces_share_no_object(values: Values, render: Render) -> None:
+    alone = {**values, "runtimeClass": {"name": "", "create": False}}
+    first, second = (render(alone, namespace=namespace) for namespace in ("east", "west"))
+
+    assert not {coherence.identity(each) for each in first} & {coherence.identity(each) for each in second}
+
+
+def test_selector_never_changes(values: Values, render: Render, one: One) -> None:
+    labels = {"podLabels": {"app.kubernetes.io/name": "x"}, "commonLabels": {"app.kubernetes.io/instance": "y"}}
+    selectors = [one(render(given), "DaemonSet")["spec"]["selector"] for given in ({}, values, {**values, **labels})]
+
+    assert (
+        selectors
+        == [{"matchLabels": {"app.kubernetes.io/name": "gpu-exporter", "app.kubernetes.io/instance": "rel"}}] * 3
+    )
+
+
+def test_test_pod_is_no_pod_of_the_daemonset(values: Values, render: Render, one: One) -> None:
+    documents = render(values)
+    selector = one(documents, "DaemonSet")["spec"]["selector"]["matchLabels"]
+
+    assert not selector.items() <= one(documents, "Pod")["metadata"]["labels"].items()

@@ -1,0 +1,126 @@
+"""What Prometheus makes of the chart: labels by its own relabelling, rules by promtool."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.prometheus.render import Settings, render_recordings
+from deploy.prometheus.render import render as render_rules
+from tests.contract.chart.conftest import Documents, One, Render, Values
+
+ROOT = Path(__file__).resolve().parents[3]
+RULES = {"prometheusRule": {"enabled": True}}
+
+
+def groups(documents: Documents, suffix: str) -> Any:
+    (rule,) = [
+        each for each in documents if each["kind"] == "PrometheusRule" and each["metadata"]["name"].endswith(suffix)
+    ]
+    return rule["spec"]["groups"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "endpoints"),
+    [
+        ("ServiceMonitor", "serviceMonitor", "endpoints"),
+        ("PodMonitor", "podMonitor", "podMetricsEndpoints"),
+    ],
+)
+def test_monitor_names_the_node_and_leaves_pod_to_the_gpus_user(
+    kind: str, value: str, endpoints: str, render: Render, one: One
+) -> None:
+    spec = one(render({value: {"enabled": True}}), kind)["spec"]
+    (endpoint,) = spec[endpoints]
+
+    named = {
+        rule["targetLabel"]: rule["sourceLabels"] for rule in endpoint["relabelings"] if rule["action"] == "replace"
+    }
+    dropped = [rule["regex"] for rule in endpoint["relabelings"] if rule["action"] == "labeldrop"]
+    assert named == {"node": ["__meta_kubernetes_pod_node_name"], "instance": ["__meta_kubernetes_pod_node_name"]}
+    assert dropped == ["pod|namespace|container"]
+    assert endpoint["honorLabels"] is True
+    assert spec["jobLabel"] == "app.kubernetes.io/name"
+
+
+def test_monitor_finds_the_service_by_its_port_and_labels(render: Render, one: One) -> None:
+    documents = render({"serviceMonitor": {"enabled": True}})
+    service, spec = one(documents, "Service"), one(documents, "ServiceMonitor")["spec"]
+
+    assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert spec["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
+    assert spec["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert spec["jobLabel"] in service["metadata"]["labels"]
+
+
+def promtool(made: Any, tmp_path: Path) -> Any:
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": made}))
+    return subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("suffix", ["recording", "alerts"])
+@pytest.mark.parametrize(
+    "given", [{}, {"alerts": {"rules": {"GpuHeldIdle": {"idle": 0.5, "window": "2h", "for": "1m"}}}}]
+)
+def test_promtool_accepts_the_rules(suffix: str, given: Values, render: Render, tmp_path: Path) -> None:
+    checked = promtool(groups(render({"prometheusRule": {"enabled": True, **given}}), suffix), tmp_path)
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_no_mark_is_left_in_the_rules(render: Render) -> None:
+    text = json.dumps(groups(render(RULES), "alerts"))
+
+    assert "<Gpu" not in text
+    assert not any(mark in text for mark in ("<jobs>", "<runbooks>", "<interval>"))
+
+
+def normal(made: Any) -> Any:
+    """Groups as the chart writes them: no interval, labels and annotations as plain maps."""
+    return {group["name"]: group["rules"] for group in made["groups"]}
+
+
+def test_default_rules_are_those_of_deploy_prometheus(render: Render) -> None:
+    documents = render(RULES)
+
+    assert {group["name"]: group["rules"] for group in groups(documents, "recording")} == normal(
+        yaml.safe_load((ROOT / "deploy/prometheus/rules/gpu-recording.yaml").read_text())
+    )
+    assert {group["name"]: group["rules"] for group in groups(documents, "alerts")} == normal(
+        yaml.safe_load((ROOT / "deploy/prometheus/rules/gpu-alerts.yaml").read_text())
+    )
+
+
+def test_thresholds_and_switches_are_values(render: Render) -> None:
+    values = {"GpuUnderutilized": {"utilization": 0.5, "for": "1h"}}
+    given = {"rules": {**values, "GpuFanFailed": {"enabled": False}}}
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": given}}), "alerts")
+
+    wanted = render_rules(Settings(values=values, disabled={"GpuFanFailed"}))
+    assert {group["name"]: group["rules"] for group in made} == normal(wanted)
+
+
+def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) -> None:
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": {"labels": {"cluster": "one"}}}}), "alerts")
+
+    assert all(
+        {"severity", "audience", "cluster"} <= rule["labels"].keys() for group in made for rule in group["rules"]
+    )
+    assert render_recordings()
+
+
+def test_dashboards_are_one_config_map_each(render: Render) -> None:
+    maps = [each for each in render({"dashboards": {"enabled": True, "folder": "GPUs"}}) if each["kind"] == "ConfigMap"]
+    sources = {path.name: path for path in (ROOT / "dashboards").glob("*.json")}
+
+    assert {name for each in maps for name in each["data"]} == set(sources)
+    for each in maps:
+        ((name, text),) = each["data"].items()
+        assert json.loads(text) == json.loads(sources[name].read_text())
+        assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert each["metadata"]["annotations"]["grafana_folder"] == "GPUs"
+        assert len(text) < 900_000  # a ConfigMap holds 1 MiB

@@ -1,0 +1,149 @@
+"""The privileges the chart asks for, and TLS and basic auth as the exporter itself reads them."""
+
+import base64
+import ssl
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+import yaml
+
+from exporter.web import webconfig
+from tests.contract.chart import podsecurity
+from tests.contract.chart.conftest import Documents, One, Render, Values
+
+SECURED = {"web": {"tls": {"enabled": True}, "basicAuth": {"enabled": True}}, "serviceMonitor": {"enabled": True}}
+
+
+def pod_spec(documents: Documents, one: One) -> Any:
+    return one(documents, "DaemonSet")["spec"]["template"]["spec"]
+
+
+def test_default_is_root_without_any_privilege(render: Render, one: One) -> None:
+    spec = pod_spec(render(), one)
+    (container,) = spec["containers"]
+
+    assert container["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["automountServiceAccountToken"] is False
+    assert sorted(podsecurity.above_baseline(spec)) == [
+        "hostPID",
+        "volume cgroups: hostPath",
+        "volume pod-resources: hostPath",
+    ]
+
+
+def test_every_host_path_is_read_only(values: Values, render: Render, one: One) -> None:
+    spec = pod_spec(render(values), one)
+    host = {volume["name"] for volume in spec.get("volumes", ()) if "hostPath" in volume}
+    mounts = [mount for mount in spec["containers"][0].get("volumeMounts", ()) if mount["name"] in host]
+
+    assert all(mount["readOnly"] for mount in mounts)
+
+
+def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
+    rights = [rule for each in render(values) if each["kind"] in {"Role", "ClusterRole"} for rule in each["rules"]]
+    token = pod_spec(render(values), lambda found, kind: next(d for d in found if d["kind"] == kind))
+
+    wanted = (
+        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+        if values.get("attribution", {}).get("pods", {}).get("api")
+        else []
+    )
+    assert [rule for rule in rights if "pods" in rule["resources"]] == wanted
+    assert token["automountServiceAccountToken"] is bool(wanted)
+    assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "use"}
+
+
+def test_without_the_hosts_process_ids_none_are_read(render: Render, one: One) -> None:
+    container = pod_spec(render({"attribution": {"processes": {"enabled": False}}}), one)["containers"][0]
+
+    assert "--no-collector.processes" in container["args"]
+    assert "--path.cgroupfs=/host/sys/fs/cgroup" not in container["args"]
+
+
+@pytest.fixture
+def web(render: Render, one: One, tmp_path: Path) -> Any:
+    """The files the pod would see, as the chart makes them."""
+    secret = one(render(SECURED), "Secret")
+    for name, value in secret["data"].items():
+        (tmp_path / name).write_bytes(base64.b64decode(value))
+    return tmp_path
+
+
+def test_exporter_reads_what_the_chart_makes(web: Path) -> None:
+    config = webconfig.load(web / "web-config.yaml")
+
+    assert bcrypt.checkpw((web / "password").read_bytes(), config.users["prometheus"].encode())
+    context = ssl.create_default_context(cafile=str(web / "ca.crt"))
+    context.load_cert_chain(config.tls.cert_file, config.tls.key_file)
+
+
+def test_given_password_and_hash_are_kept(render: Render, one: One) -> None:
+    given = {"enabled": True, "password": "correct horse", "passwordHash": "$2y$04$" + "a" * 53}
+    data = one(render({"web": {"basicAuth": given}}), "Secret")["data"]
+
+    assert base64.b64decode(data["password"]) == b"correct horse"
+    assert yaml.safe_load(base64.b64decode(data["web-config.yaml"])) == {
+        "basic_auth_users": {"prometheus": given["passwordHash"]}
+    }
+
+
+def test_new_password_restarts_the_pods(render: Render, one: One) -> None:
+    def checksum(password: str) -> Any:
+        given = {"enabled": True, "password": password, "passwordHash": "$2y$04$" + "a" * 53}
+        template = one(render({"web": {"basicAuth": given}}), "DaemonSet")["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/web"]
+
+    assert checksum("one") == checksum("one")
+    assert checksum("one") != checksum("two")
+
+
+def test_new_configuration_restarts_the_pods(render: Render, one: One) -> None:
+    def checksum(interval: str) -> Any:
+        template = one(render({"config": {"sample": {"interval": interval}}}), "DaemonSet")["spec"]["template"]
+        return template["metadata"]["annotations"]["checksum/config"]
+
+    assert checksum("1s") != checksum("2s")
+
+
+@pytest.mark.parametrize(
+    ("web_values", "handler"),
+    [
+        ({}, {"httpGet": {"path": "/-/healthy", "port": "metrics", "scheme": "HTTP"}}),
+        ({"tls": {"enabled": True}}, {"httpGet": {"path": "/-/healthy", "port": "metrics", "scheme": "HTTPS"}}),
+        ({"basicAuth": {"enabled": True}}, {"tcpSocket": {"port": "metrics"}}),
+    ],
+)
+def test_probes_work_with_the_web_configuration(web_values: Values, handler: Values, render: Render, one: One) -> None:
+    probe = pod_spec(render({"web": web_values}), one)["containers"][0]["livenessProbe"]
+
+    assert handler.items() <= probe.items()
+
+
+def test_own_probe_replaces_the_handler_and_null_drops_the_probe(render: Render, one: One) -> None:
+    container = pod_spec(render({"livenessProbe": {"exec": {"command": ["true"]}}, "readinessProbe": None}), one)[
+        "containers"
+    ][0]
+
+    assert "httpGet" not in container["livenessProbe"]
+    assert "readinessProbe" not in container
+
+
+def test_monitor_trusts_the_chart_s_authority_and_sends_its_password(render: Render, one: One) -> None:
+    documents = render(SECURED)
+    (endpoint,) = one(documents, "ServiceMonitor")["spec"]["endpoints"]
+    secret = one(documents, "Secret")
+
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] == "rel-gpu-exporter.mon.svc"
+    for reference in (endpoint["tlsConfig"]["ca"]["secret"], *endpoint["basicAuth"].values()):
+        assert reference["name"] == secret["metadata"]["name"]
+        assert reference["key"] in secret["data"]
