@@ -1,6 +1,7 @@
-"""Write what follows from other files: the chart's schema, README and dashboards, and deploy/kubernetes.
+"""Write what follows from other files: the chart's schema and README, and deploy/kubernetes.
 
-`python -m helm.generate` (`make chart`); a test compares. Rules are copied by `python -m deploy.prometheus.generate`.
+`python -m helm.generate` (`make chart`); a test compares. The chart's rules are written by
+`python -m deploy.prometheus.generate`, and its dashboards are a link, which Helm follows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from helm import manifests, reference, schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("helm/gpu-exporter")
-DASHBOARDS = CHART / "files/dashboards"
 
 
 def files(root: Path = ROOT) -> dict[Path, str]:
@@ -25,11 +25,9 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     values = (chart / "values.yaml").read_text()
     alerts = yaml.safe_load((chart / "files/rules/alert-values.yaml").read_text())
     shape = schema.schema(yaml.safe_load(values), options(), alerts)
-    copies = {DASHBOARDS / path.name: path.read_text() for path in sorted((root / "dashboards").glob("*.json"))}
     return {
         CHART / "values.schema.json": json.dumps(shape, indent=2) + "\n",
         CHART / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values, alerts),
-        **copies,
     }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import helm_python
 import yaml
 
 from exporter.config import load, options
@@ -21,10 +23,17 @@ def test_generated_files_are_up_to_date() -> None:
         assert (ROOT / path).read_text() == text, f"{path}: {AGAIN}"
 
 
-def test_no_generated_file_is_left_over() -> None:
-    kept = {path for folder in (generate.DASHBOARDS,) for path in (ROOT / folder).glob("*")}
+def test_packaged_chart_has_rules_and_dashboards(tmp_path: Path) -> None:
+    helm_python.package(str(CHART), destination=str(tmp_path))
+    (archive,) = tmp_path.glob("*.tgz")
+    with tarfile.open(archive) as packaged:
+        names = {name.removeprefix("gpu-exporter/") for name in packaged.getnames()}
 
-    assert kept == {ROOT / path for path in generate.files() if path.parent == generate.DASHBOARDS}, AGAIN
+    dashboards = {f"files/dashboards/{path.name}" for path in (ROOT / "dashboards/json").glob("*.json")}
+    assert dashboards
+    assert dashboards | {"files/rules/gpu-alerts.yaml", "files/rules/gpu-recording.yaml", "README.md"} <= names
+    assert not [name for name in names if name.startswith("ci/")]
+    assert archive.stat().st_size < 300_000  # a release, chart included, must fit into a Secret of 1 MiB
 
 
 def test_every_value_is_described() -> None:

@@ -81,7 +81,7 @@ def test_no_key_is_given_twice_in_any_yaml_of_the_chart() -> None:
         assert strict_yaml.load_all(path.read_text()) or path.name == "default-values.yaml"
 
 
-def test_no_profile_takes_a_gpu(profile: str, values: Values, render: Render) -> None:
+def test_no_profile_takes_a_gpu(values: Values, render: Render) -> None:
     for document in render(values):
         assert "nvidia.com/gpu:" not in yaml.safe_dump(document)
 

@@ -115,7 +115,7 @@ def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) 
 
 def test_dashboards_are_one_config_map_each(render: Render) -> None:
     maps = [each for each in render({"dashboards": {"enabled": True, "folder": "GPUs"}}) if each["kind"] == "ConfigMap"]
-    sources = {path.name: path for path in (ROOT / "dashboards").glob("*.json")}
+    sources = {path.name: path for path in (ROOT / "dashboards/json").glob("*.json")}
 
     assert {name for each in maps for name in each["data"]} == set(sources)
     for each in maps:

@@ -18,7 +18,7 @@ UNKNOWN = [
     ({"attribution": {"pods": {"kubeletDir": "var"}}}, "at '/attribution/pods/kubeletDir'"),
     ({"attribution": {"slurm": {"mode": "maybe"}}}, "at '/attribution/slurm/mode'"),
     ({"attribution": {"slurm": {"mode": True}}}, "at '/attribution/slurm/mode'"),
-    ({"config": {"sample": {"intervall": "1s"}}}, "at '/config/sample'"),
+    ({"config": {"sample": {"pace": "1s"}}}, "at '/config/sample'"),
     ({"config": {"log": {"level": "loud"}}}, "at '/config/log/level'"),
     ({"config": {"web": {"telemetry-path": "/x"}}}, "at '/config/web'"),
     ({"extraArgs": ["serve"]}, "at '/extraArgs/0'"),
