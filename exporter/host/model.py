@@ -53,7 +53,7 @@ class HostSignals:
     cpu_of_limit: float | None = None
     """CPU used over its limit (or over the node's cores where there is none)."""
     hottest_thread: float | None = None
-    """CPU of the busiest single thread: 1.0 is one core full."""
+    """CPU that the busiest single thread used, or stood ready to use and did not get: 1.0 is one core full."""
     blocked_threads: float | None = None
     """Share of the owner's main processes that sat in D state."""
     read_bytes_per_second: float | None = None

@@ -83,8 +83,7 @@ class HostReader:
 
     def _thread_reader(self) -> ThreadReader:
         if self._threads is None:
-            # Where PSI may be missing the run queues stand in for it, at one more file a task.
-            self._threads = ThreadReader(self.procfs, delays=self._cgroups() is not Hierarchy.V2)
+            self._threads = ThreadReader(self.procfs)
         return self._threads
 
     def _cgroups(self) -> Hierarchy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
@@ -61,21 +61,29 @@ def _advance(before: float | None, after: float | None, seconds: float) -> float
 
 
 def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
+    """A thread that stands ready and gets no CPU counts as full: it is as much in the way as one that computes."""
     shares = (
-        _advance(before[place].cpu_seconds, task.cpu_seconds, seconds)
-        for place, task in after.items()
-        if place in before and before[place].start_ticks == task.start_ticks
+        share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0)
+        for earlier, task in _same(before, after)
+        if (share := _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)) is not None
     )
-    hottest = max((min(1.0, share) for share in shares if share is not None), default=None)
+    hottest = max((min(1.0, share) for share in shares), default=None)
     return ProcessSignals(hottest_thread=hottest, blocked=any(task.blocked for task in after.values()))
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
     delays = (
-        _advance(before.tasks[pid][place].run_delay, task.run_delay, seconds)
+        _advance(earlier.run_delay, task.run_delay, seconds)
         for pid, tasks in after.tasks.items()
-        for place, task in tasks.items()
-        if place in before.tasks.get(pid, {}) and before.tasks[pid][place].start_ticks == task.start_ticks
+        for earlier, task in _same(before.tasks.get(pid, {}), tasks)
     )
     known = [delay for delay in delays if delay is not None]
     return min(1.0, max(known)) if known else None
+
+
+def _same(before: Tasks, after: Tasks) -> Iterator[tuple[Task, Task]]:
+    """The tasks in both, earlier and later; a thread id used again is another task."""
+    for place, task in after.items():
+        earlier = before.get(place)
+        if earlier is not None and earlier.start_ticks == task.start_ticks:
+            yield earlier, task

@@ -41,8 +41,8 @@ def parse_run_delay(text: str) -> float | None:
     return None if delay is None else delay / 1e9
 
 
-def read_task(procfs: Path, place: str, *, delays: bool = False) -> Task | None:
-    """The task at `place` below procfs (`12`, or `12/task/13`), None where it has gone; run delays by a second file."""
+def read_task(procfs: Path, place: str) -> Task | None:
+    """The task at `place` below procfs (`12`, or `12/task/13`), None where it has gone."""
     stat = parse_stat(read_text(f"{procfs}/{place}/stat"))
     if stat is None:
         return None
@@ -50,7 +50,7 @@ def read_task(procfs: Path, place: str, *, delays: bool = False) -> Task | None:
         start_ticks=stat.start_ticks,
         cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
         blocked=stat.state == "D",
-        run_delay=parse_run_delay(read_text(f"{procfs}/{place}/schedstat")) if delays else None,
+        run_delay=parse_run_delay(read_text(f"{procfs}/{place}/schedstat")),
     )
 
 
@@ -79,7 +79,6 @@ class ThreadReader:
     """Reads the tasks of GPU processes pass after pass within a bounded number of files."""
 
     procfs: Path = Path("/proc")
-    delays: bool = False
     _watched: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
 
     def read(self, pids: Collection[int], now: float) -> Mapping[int, Mapping[str, Task]]:
@@ -116,5 +115,5 @@ class ThreadReader:
         return tasks
 
     def _tasks(self, where: Sequence[str]) -> Mapping[str, Task]:
-        read = ((place, read_task(self.procfs, place, delays=self.delays)) for place in where)
+        read = ((place, read_task(self.procfs, place)) for place in where)
         return {place: task for place, task in read if task is not None}

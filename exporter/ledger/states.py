@@ -65,12 +65,17 @@ def _cpu(evidence: Evidence, limits: Thresholds) -> float:
     return float(
         _at_least(evidence.hottest_thread, limits.hot_thread)
         or _at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit)
-        or _covers(evidence.host.cpu_pressure, evidence, limits)
+        or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits))
     )
 
 
+def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
+    """CPU pressure is the whole owner's: a rank that hardly wants CPU while a peer works is not waiting for it."""
+    return _below(evidence.hottest_thread, limits.wait_cover * evidence.wait) and bool(_peer(evidence, limits))
+
+
 def _peer(evidence: Evidence, limits: Thresholds) -> float:
-    return float(evidence.peer_lead > 0 and _covers(evidence.peer_lead, evidence, limits))
+    return float(_covers(evidence.peer_lead, evidence, limits))
 
 
 def _thermal(evidence: Evidence, limits: Thresholds) -> float:

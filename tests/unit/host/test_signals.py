@@ -43,6 +43,12 @@ def test_hottest_thread_of_each_process_and_of_all() -> None:
     assert {pid: round(each.hottest_thread or 0, 3) for pid, each in found.processes.items()} == {1: 1.0, 2: 0.05}
 
 
+def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
+    before, after = Counters(tasks={1: {"a": task(0, delay=0)}}), Counters(tasks={1: {"a": task(0.4, delay=1.5)}})
+
+    assert round(between(before, after).hottest_thread or 0, 3) == 0.95
+
+
 def test_reused_thread_id_says_nothing_yet() -> None:
     before, after = Counters(tasks={1: {"a": task(1.0)}}), Counters(tasks={1: {"a": task(3.0, start=9)}})
 

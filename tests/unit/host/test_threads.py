@@ -76,7 +76,7 @@ def test_many_processes_cost_no_more_than_the_bounds(tmp_path: Path) -> None:
 
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     stat(tmp_path / "10")
-    found = read_task(tmp_path, "10", delays=True)
+    found = read_task(tmp_path, "10")
 
     assert found is not None
     assert found.run_delay == 2.0

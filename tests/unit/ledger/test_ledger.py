@@ -194,6 +194,19 @@ def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
     assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
 
 
+def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
+    processes = {1: ProcessSignals(0.02, False), 2: ProcessSignals(0.8, False)}  # noqa: FBT003
+    readings = (
+        Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),)),
+        Reading(PEER, Signals(busy=1.0), (Holding(ALICE, 1.0, (2,)),)),
+    )
+    ledger = book(*readings, hosts={ALICE: HostSignals(cpu_pressure=0.8, processes=processes)})
+    alone = book(readings[0], hosts={ALICE: HostSignals(cpu_pressure=0.8, processes=processes)})
+
+    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
+    assert states(alone.owners[ALICE].seconds) == {"wait_cpu": 1.0}
+
+
 def test_gpus_that_wait_together_do_not_wait_for_each_other() -> None:
     readings = [
         Reading(target, Signals(busy=0.6), (Holding(ALICE, 1.0, (pid,)),)) for pid, target in enumerate((GPU, PEER))

@@ -1,0 +1,66 @@
+"""A program that keeps its GPU waiting for one reason, until it is killed. Prints `ready` when it does so.
+
+cause_program.py burn            one thread full
+cause_program.py sleep           nothing at all
+cause_program.py read PATH       reads PATH past the page cache, over and over
+cause_program.py blocked         sits in D state (waits for a child that shares nothing, by CLONE_VFORK)
+cause_program.py follow          waits for its sibling's word on standard input
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import signal
+import sys
+import time
+
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE_VFORK = 0x4000
+
+
+def ready() -> None:
+    print("ready", flush=True)  # noqa: T201 - the parent waits for it
+
+
+def burn() -> None:
+    ready()
+    while True:
+        sum(range(1000))
+
+
+def sleep() -> None:
+    ready()
+    time.sleep(600)
+
+
+def read(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    buffer = mmap.mmap(-1, 256 * 1024)  # O_DIRECT wants an aligned buffer
+    size = os.fstat(descriptor).st_size
+    ready()
+    place = 0
+    while True:
+        os.preadv(descriptor, [buffer], place)
+        place = (place + len(buffer)) % size
+
+
+def blocked() -> None:
+    ready()
+    parent = os.getpid()
+    child = ctypes.CDLL(None).syscall(_CLONE[platform.machine()], _CLONE_VFORK | signal.SIGCHLD, 0, 0, 0, 0)
+    if child == 0:
+        while os.getppid() == parent:  # the parent sits in D state until this one ends
+            time.sleep(0.2)
+        os._exit(0)
+
+
+def follow() -> None:
+    ready()
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    {"burn": burn, "sleep": sleep, "read": read, "blocked": blocked, "follow": follow}[sys.argv[1]](*sys.argv[2:])
