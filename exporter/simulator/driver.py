@@ -47,6 +47,7 @@ class SimulatedDriver(Driver):
         self._gpus = tuple(Gpu(index, scenario) for index in range(len(scenario.gpus)))
         self._devices = tuple(SimulatedGpu(gpu, self) for gpu in self._gpus)
         self.node = SimulatedNode(scenario, self._gpus, self.epoch)
+        self._outages = tuple(fault for fault in scenario.faults if fault.kind.name == "driver-gone")
         self._seen = 0.0
         self._opened = False
 
@@ -104,7 +105,7 @@ class SimulatedDriver(Driver):
         return tuple(sorted(found, key=lambda event: event.timestamp))
 
     def _refuse_when_gone(self, now: float) -> None:
-        if any(fault.kind.name == "driver-gone" and fault.active(now) for fault in self.scenario.faults):
+        if any(fault.active(now) for fault in self._outages):
             raise DriverGoneError("the simulated driver is not loaded")
 
     def wait_while_hung(self, gpu: Gpu) -> None:

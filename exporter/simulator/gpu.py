@@ -144,7 +144,7 @@ class Gpu:
 
     def has(self, kind: str, time: float) -> bool:
         """Whether a fault of this kind is active."""
-        return any(fault.kind.name == kind and fault.active(time) for fault in self.faults)
+        return bool(self.faults) and any(fault.kind.name == kind and fault.active(time) for fault in self.faults)
 
     def total(self, channel: Channel, time: float) -> float:
         return sum(target.track.total(channel, time) for target in self.targets)
