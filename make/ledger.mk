@@ -1,0 +1,5 @@
+.PHONY: diagnosis
+diagnosis: venv ## Write the tables of docs/diagnosis.md from the ledger's rules
+	$(BIN)/python -m exporter.ledger.table docs/diagnosis.md
+
+reference: diagnosis

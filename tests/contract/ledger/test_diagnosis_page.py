@@ -1,0 +1,28 @@
+"""docs/diagnosis.md says what the rules do, of every state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.ledger import table
+from exporter.ledger.states import RULES
+
+PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
+
+
+def test_tables_on_the_page_are_those_of_the_rules() -> None:
+    text = PAGE.read_text()
+
+    assert table.renewed(text) == text, "run `make diagnosis`"
+
+
+@pytest.mark.parametrize("state", [rule.state for rule in RULES])
+def test_every_state_has_a_section(state: str) -> None:
+    assert f"\n### {state}\n" in PAGE.read_text()
+
+
+def test_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="marks"):
+        table.renewed("# Diagnosis\n")
