@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import cast
 
+from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
 from exporter.collector import AnyCollector
 from exporter.collectors import COLLECTORS
@@ -17,7 +18,7 @@ from exporter.host.process import ProcessReader
 from exporter.host.reader import HostReader
 from exporter.ledger.thresholds import Thresholds
 from exporter.node import Node
-from exporter.node_sources import RealNode, SimulatedNode, Simulation, Unattributed, UnknownNode
+from exporter.node_sources import RealNode, SimulatedNode, Simulation, UnknownNode
 from exporter.options import ConfigError
 from exporter.sampling.accounts import Accounts, Terms
 from exporter.sampling.loop import Loop
@@ -45,11 +46,8 @@ class Exporter:
         """Whether the loaded driver library does not fit the kernel module."""
         return self._sampler.keeper.view.mismatch
 
-    def run_pass(self) -> Snapshot:
-        """One pass, now, on the caller's thread; for commands that do not start the loop."""
-        return self._sampler.run_pass()
-
     def start(self) -> None:
+        self._sampler.start()
         self._loop.start()
         keeper, log = self._sampler.keeper, self._sampler.xids
         self._thread("xid", lambda: follow_driver(self._driver, log, self._stopped, lambda: not keeper.view.error))
@@ -90,6 +88,15 @@ def driver_of(config: Config) -> Driver:
             return simulate(spec)
         except ValueError as error:
             raise ConfigError(f"--simulate: {error}") from None
+    if capture:
+        from exporter.replay import load  # noqa: PLC0415
+
+        try:
+            return load(Path(capture))
+        except OSError as error:
+            raise ConfigError(f"--driver.capture {capture}: {error.strerror or error}") from None
+        except ValueError as error:
+            raise ConfigError(f"--driver.capture {capture}: {error}") from None
     from exporter.nvml import NvmlDriver  # noqa: PLC0415
 
     return NvmlDriver()
@@ -124,4 +131,19 @@ def _node(config: Config, driver: Driver) -> Node:
 
 def _this_node(config: Config) -> RealNode:
     procfs, cgroupfs = Path(config["path.procfs"]), Path(config["path.cgroupfs"])
-    return RealNode(ProcessReader(procfs), Unattributed(), HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))
+    owners = attribution(
+        AttributionOptions(
+            procfs=procfs,
+            cgroupfs=cgroupfs,
+            kubernetes=config["attribution.kubernetes"],
+            pod_resources_socket=Path(config["attribution.kubernetes.pod-resources-socket"]),
+            kubernetes_api=config["attribution.kubernetes.api"],
+            pod_labels=config["attribution.kubernetes.pod-labels"],
+            node_name=config["attribution.kubernetes.node-name"],
+            slurm=config["attribution.slurm"],
+            slurm_mapping_dir=config["attribution.slurm.mapping-dir"],
+            scontrol=config["attribution.slurm.scontrol"],
+            gres_conf=Path(config["attribution.slurm.gres-conf"]),
+        )
+    )
+    return RealNode(ProcessReader(procfs), owners, HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,12 +50,12 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (see --help)")
 
 
-def parser(prog: str, description: str, table: Iterable[Option], epilog: str = "") -> argparse.ArgumentParser:
-    """The command line of the daemon, grouped as the table is."""
+def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
+    """A command line, grouped as the table is."""
     made = _Parser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
+        prog=page.prog,
+        description=page.description,
+        epilog=page.epilog,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
@@ -97,10 +97,20 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def load(arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], prog: str) -> Config:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What `--help` says around the options."""
+
+    prog: str
+    description: str
+    epilog: str = ""
+
+
+def load(
+    arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], page: Page | None = None
+) -> Config:
     """The configuration of one start. Raises ConfigError with one line that names the option or file."""
-    description = "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause."
-    given = vars(parser(prog, description, table, EPILOG).parse_args(list(arguments)))
+    given = vars(parser(page or DAEMON, table).parse_args(list(arguments)))
     file = given.pop("config.file") or environment.get("GPU_EXPORTER_CONFIG_FILE", "")
     from_file = _file(Path(file), table) if file else {}
     values: dict[str, Any] = {}
@@ -154,7 +164,10 @@ def _flatten(content: Any, path: Path, known: set[str], prefix: str = "") -> Ite
             yield name, show(value) if value is not None else ""
 
 
-EPILOG = """\
+DAEMON = Page(
+    "gpu-exporter",
+    "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause.",
+    """\
 commands:
   gpu-exporter once        print the metrics once and exit
   gpu-exporter capture     record the driver's answers to a file
@@ -168,4 +181,5 @@ examples:
 
 Each option is also an environment variable (--web.listen-address: GPU_EXPORTER_WEB_LISTEN_ADDRESS) and a key of
 the YAML file (web: {listen-address: ...}). A flag wins over the environment, the environment over the file.
-"""
+""",
+)

@@ -46,6 +46,10 @@ class Node(Protocol):
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
         ...
 
+    def start(self) -> None:
+        """Begin to ask what is asked in the background."""
+        ...
+
     def stop(self) -> None: ...
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
@@ -16,36 +17,6 @@ from exporter.node import pci_gpus
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""
-
-
-class Attribution(Protocol):
-    """Who runs and holds what, from what the sources last said; joining never waits."""
-
-    def join(
-        self,
-        targets: Sequence[Target],
-        processes: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        now: float,
-    ) -> Ownership: ...
-    def stop(self) -> None: ...
-
-
-class Unattributed:
-    """No source at all: every process belongs to nobody known."""
-
-    def join(
-        self,
-        targets: Sequence[Target],
-        processes: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        now: float,
-    ) -> Ownership:
-        del targets, processes, hosts, now
-        return Ownership()
-
-    def stop(self) -> None:
-        """Nothing runs."""
 
 
 class RealNode:
@@ -86,6 +57,9 @@ class RealNode:
         if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
             self._pci = (now, pci_gpus(self._sysfs))
         return self._pci[1]
+
+    def start(self) -> None:
+        self._attribution.start()
 
     def stop(self) -> None:
         self._attribution.stop()
@@ -145,6 +119,9 @@ class SimulatedNode:
         del now
         return self._simulation.pci_count
 
+    def start(self) -> None:
+        """Nothing to start."""
+
     def stop(self) -> None:
         """Nothing runs."""
 
@@ -178,6 +155,9 @@ class UnknownNode:
     def pci_gpus(self, now: float) -> int | None:
         del now
         return None
+
+    def start(self) -> None:
+        """Nothing to start."""
 
     def stop(self) -> None:
         """Nothing runs."""

@@ -5,21 +5,25 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from deploy.prometheus.declaration import Alert
+from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
+    JOBS,
     chart_values,
     render,
     render_marked,
     render_recordings,
     to_yaml,
 )
+from deploy.prometheus.states import ADVICE
+from exporter.ledger.states import RULES as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
 CHART = Path("helm/gpu-exporter/files/rules")
 README = Path("deploy/prometheus/README.md")
+RUNBOOKS = Path("docs/runbooks")
 NOTICE = "# Written by `python -m deploy.prometheus.generate`; change the declarations there.\n"
 MARKED = NOTICE + "# `<Alert.key>` stands for a value of alert-values.yaml, which the chart fills in.\n"
 BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
@@ -30,13 +34,16 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     readme = (root / README).read_text()
     for name, table in (("recordings", _recordings()), ("alerts", _alerts())):
         readme = _replace(readme, name, table)
+    return _rules() | {README: readme, **{_page(alert): _runbook(alert, root) for alert in ALERTS}}
+
+
+def _rules() -> dict[Path, str]:
     return {
         RULES / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         RULES / "gpu-alerts.yaml": NOTICE + to_yaml(render()),
         CHART / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         CHART / "gpu-alerts.yaml": MARKED + to_yaml(render_marked()),
         CHART / "alert-values.yaml": NOTICE + to_yaml(chart_values()),
-        README: readme,
     }
 
 
@@ -44,6 +51,30 @@ def _replace(text: str, name: str, table: str) -> str:
     begin, end = BEGIN.format(name=name), END.format(name=name)
     head, rest = text.split(begin)
     return head + begin + table + end + rest.split(end)[1]
+
+
+def _page(alert: Alert) -> Path:
+    return RUNBOOKS / f"{alert.runbook}.md"
+
+
+def _runbook(alert: Alert, root: Path) -> str:
+    """The alert's page as it is, with what the declaration says of it brought up to date."""
+    text = _replace((root / _page(alert)).read_text(), "rule", _facts(alert))
+    return _replace(text, "states", _states()) if BEGIN.format(name="states") in text else text
+
+
+def _facts(alert: Alert) -> str:
+    to = {"oncall": "on-call", "owner": "the owner of the workload"}[alert.audience.value]
+    lines = [f"**{alert.severity.value}**, to {to}, after {alert.wait}.\n", "\n"]
+    lines += [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
+    values = {param.name: f"{param.default}" for param in alert.params} | {"jobs": JOBS}
+    return "".join([*lines, "\n" if alert.params else "", "```promql\n", fill(alert.expr, values), "\n```\n"])
+
+
+def _states() -> str:
+    told = (rule for rule in STATES if rule.audience == "owner" or rule.state in ADVICE)
+    rows = (f"| `{rule.state}` | {rule.meaning} | {rule.advice} |\n" for rule in told)
+    return "".join(["| state | meaning | advice |\n", "|---|---|---|\n", *rows])
 
 
 def _recordings() -> str:

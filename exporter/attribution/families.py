@@ -133,15 +133,15 @@ def _row(
 _G, _C = Type.GAUGE, Type.COUNTER
 # fmt: off
 _FAMILIES: tuple[Family[Rows], ...] = (
-    _row("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", _G, Unit.BYTES, _of(lambda row: row.memory_bytes)),  # noqa: E501 - a table
-    _row("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", _G, Unit.NONE, _of(lambda row: row.gpus)),  # noqa: E501
+    _row("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", _G, Unit.BYTES, _of(lambda row: row.memory_bytes)),
+    _row("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", _G, Unit.NONE, _of(lambda row: row.gpus)),
     _row("gpu_workload_processes", "Processes of the workload on GPUs.", _G, Unit.NONE, _of(lambda row: row.processes)),
-    _row("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", _C, Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds)),  # noqa: E501
-    _row("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", _G, Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores)),  # noqa: E501
-    _row("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", _G, Unit.BYTES, _of(lambda row: row.usage.resident_bytes)),  # noqa: E501
-    _row("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", _G, Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes)),  # noqa: E501
-    _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),  # noqa: E501
-    _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),  # noqa: E501
+    _row("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", _C, Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds)),
+    _row("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", _G, Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores)),
+    _row("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", _G, Unit.BYTES, _of(lambda row: row.usage.resident_bytes)),
+    _row("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", _G, Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes)),
+    _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),
+    _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),
 )
 # fmt: on
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from exporter.collector import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
-from exporter.driver import Device, DriverError, UnsupportedError
+from exporter.driver import Device, UnsupportedError
 from exporter.metric import Family, Sample, Type, Unit, by, gauge
 
 _TOTALS = (
@@ -44,10 +44,10 @@ class Ecc:
     fields: Fields
 
 
-def read(device: Device, previous: Ecc | None, _tick: Tick) -> Ecc:
+def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
     wanted = [field for _, _, load, lifetime in _TOTALS for field in (load, lifetime)]
     ids = [(field, 0) for field in (*wanted, *(field for _, _, field in _LOCATIONS))]
-    fields = read_fields(device, ids, previous.fields if previous else None)
+    fields = read_fields(device, ids, previous.fields if previous else None, tick)
     since_load: dict[str, float | None] = {}
     lifetime: dict[str, float | None] = {}
     for type_, code, load_field, lifetime_field in _TOTALS:
@@ -83,12 +83,7 @@ def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float
 
 def _sram_threshold(device: Device) -> bool | None:
     """The driver's verdict that so much SRAM has failed that the board is to be replaced; root may ask it."""
-    try:
-        status = device.get("nvmlDeviceGetSramEccErrorStatus")
-    except DriverError as error:
-        if error.code != "NO_PERMISSION":
-            raise
-        return None
+    status = device.get("nvmlDeviceGetSramEccErrorStatus")
     return None if status is None else bool(status.bThresholdExceeded)
 
 

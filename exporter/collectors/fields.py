@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from exporter.collector import Tick
 from exporter.driver import Device
 
 Field = tuple[int, int]
 """Field id and scope: a link number, ALL_LINKS, or 0 where the id has no scope."""
 
 ALL_LINKS = 0xFFFFFFFF
+
+_PROBE_AGAIN = 300.0
+"""Seconds until everything is asked again: what a GPU still starting up refused, it may have by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,8 @@ class Fields:
 
     supported: tuple[Field, ...]
     values: Mapping[Field, float]
+    probed: float
+    """When all were asked, Unix seconds."""
 
     def get(self, field: int, scope: int = 0) -> float | None:
         return self.values.get((field, scope))
@@ -29,14 +35,13 @@ class Fields:
         return sum(found) if found else None
 
 
-def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None) -> Fields:
-    """Ask `wanted` once, and afterwards only what answered then.
+def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None, tick: Tick) -> Fields:
+    """Ask `wanted` now and then, and in between only what answered.
 
     ECC and NVLink ids belong in batches of their own: mixed, they came back empty on GB200 (NVIDIA/DCGM#265).
     """
-    asked = tuple(wanted) if previous is None else previous.supported
-    answers = device.get("nvmlDeviceGetFieldValues", asked) if asked else None
-    if answers is None:
-        return Fields((), {})
+    known = previous if previous and 0.0 <= tick.time - previous.probed < _PROBE_AGAIN else None
+    asked = known.supported if known else tuple(wanted)
+    answers = (device.get("nvmlDeviceGetFieldValues", asked) if asked else None) or (None,) * len(asked)
     values = {field: value for field, value in zip(asked, answers, strict=True) if value is not None}
-    return Fields(tuple(values) if previous is None else asked, values)
+    return Fields(asked, values, known.probed) if known else Fields(tuple(values), values, tick.time)

@@ -74,8 +74,8 @@ class Gpm:
 def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     values, asked = _ask(device, previous, tick)
     before = (previous.activity if previous else None) or Activity()
-    pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None)
-    nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None)
+    pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None, tick)
+    nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None, tick)
     counted = {**pcie.values, **nvlink.values}
     totals: dict[tuple[str, str], float] = dict(previous.bytes) if previous else {}
     rates: dict[tuple[str, str], float] = {}

@@ -29,8 +29,8 @@ class Health:
     fields: Fields
 
 
-def read(device: Device, previous: Health | None, _tick: Tick) -> Health:
-    fields = read_fields(device, ((_FIELD, 0),), previous.fields if previous else None)
+def read(device: Device, previous: Health | None, tick: Tick) -> Health:
+    fields = read_fields(device, ((_FIELD, 0),), previous.fields if previous else None, tick)
     code = fields.get(_FIELD)
     if code is None:
         raise UnsupportedError("no recovery action")

@@ -58,17 +58,17 @@ class Nvlink:
     """Error fields this GPU counts per link."""
 
 
-def read(device: Device, previous: Nvlink | None, _tick: Tick) -> Nvlink:
+def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     """The link count is field 91, not NVLINK_MAX_LINKS: links past the end are errors."""
     wanted = [(field, 0) for field in (_LINK_COUNT, _COMMON_SPEED, *_TOTALS.values())]
-    whole = read_fields(device, wanted, previous.whole if previous else None)
+    whole = read_fields(device, wanted, previous.whole if previous else None, tick)
     links = int(whole.get(_LINK_COUNT) or 0)
     if not links:
         raise UnsupportedError("no NVLink")
     same = previous if previous and previous.links == links else None
-    per_link = same.per_link if same else _counted_per_link(device)
+    per_link = same.per_link if same else _counted_per_link(device, tick)
     fields = [(field, link) for field in (_STATE, *per_link) for link in range(links)]
-    by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None)
+    by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None, tick)
     return Nvlink(
         up=_up(device, by_link, links),
         errors=_errors(whole, by_link, links),
@@ -80,9 +80,9 @@ def read(device: Device, previous: Nvlink | None, _tick: Tick) -> Nvlink:
     )
 
 
-def _counted_per_link(device: Device) -> tuple[int, ...]:
+def _counted_per_link(device: Device, tick: Tick) -> tuple[int, ...]:
     """Ask about one link first: a GPU counts either the old errors or the new ones."""
-    found = read_fields(device, [(field, 0) for field in _PER_LINK.values()], None)
+    found = read_fields(device, [(field, 0) for field in _PER_LINK.values()], None, tick)
     return tuple(field for field, _ in found.supported)
 
 

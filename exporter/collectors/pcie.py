@@ -52,7 +52,7 @@ def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     pcie = Pcie(
         generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration"),
         width=device.get("nvmlDeviceGetCurrPcieLinkWidth"),
-        slower=refreshed(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None)),
+        slower=refreshed(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None, tick)),
     )
     slower = pcie.slower.value
     if (pcie.generation, pcie.width, slower.max_generation, slower.replays) == (None,) * 4 and not slower.errors:
@@ -60,9 +60,9 @@ def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     return pcie
 
 
-def _slower(device: Device, before: Slower | None) -> Slower:
+def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
     wanted = [(field, 0) for field in (_REPLAYS, *_ERRORS.values())]
-    fields = read_fields(device, wanted, before.fields if before else None)
+    fields = read_fields(device, wanted, before.fields if before else None, tick)
     replays = fields.get(_REPLAYS)
     return Slower(
         max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration"),

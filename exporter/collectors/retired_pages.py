@@ -23,9 +23,9 @@ class RetiredPages:
     fields: Fields
 
 
-def read(device: Device, previous: RetiredPages | None, _tick: Tick) -> RetiredPages:
+def read(device: Device, previous: RetiredPages | None, tick: Tick) -> RetiredPages:
     wanted = [(field, 0) for field in (_SINGLE_BIT, _DOUBLE_BIT, _PENDING)]
-    fields = read_fields(device, wanted, previous.fields if previous else None)
+    fields = read_fields(device, wanted, previous.fields if previous else None, tick)
     if not fields.values:
         raise UnsupportedError("retires no pages")
     return RetiredPages(fields.get(_SINGLE_BIT), fields.get(_DOUBLE_BIT), fields.get(_PENDING), fields)

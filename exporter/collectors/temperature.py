@@ -52,8 +52,8 @@ class Temperature:
 
 def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperature:
     before = previous.thresholds if previous else None
-    thresholds = refreshed(before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None))
-    memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None)
+    thresholds = refreshed(before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None, tick))
+    memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None, tick)
     fans = thresholds.value.fans
     temperature = Temperature(
         gpu=_gpu(device),
@@ -91,8 +91,8 @@ def _rpm(device: Device) -> Mapping[str, float]:
     return {} if speed is None else {"0": speed}
 
 
-def _thresholds(device: Device, before: Thresholds | None) -> Thresholds:
-    fields = read_fields(device, [(field, 0) for _, _, field in _THRESHOLDS], before.fields if before else None)
+def _thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresholds:
+    fields = read_fields(device, [(field, 0) for _, _, field in _THRESHOLDS], before.fields if before else None, tick)
     celsius = {name: device.get("nvmlDeviceGetTemperatureThreshold", code) for name, code, _ in _THRESHOLDS}
     return Thresholds(
         celsius={name: value for name, value in celsius.items() if value},  # 0 °C is no threshold: not set

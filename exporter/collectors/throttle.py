@@ -57,10 +57,10 @@ class Throttle:
     batch: Fields
 
 
-def read(device: Device, previous: Throttle | None, _tick: Tick) -> Throttle:
+def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
     flags = _first(device, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     fields = previous.plan.fields if previous else _field_ids(device)
-    batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None)
+    batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None, tick)
     plan = previous.plan if previous else _plan(device, fields, batch)
     seconds = {reason: value / 1e9 for reason, id_ in plan.fields.items() if (value := batch.get(id_)) is not None}
     for reason, policy in plan.policies.items():

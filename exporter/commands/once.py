@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+import threading
 from collections.abc import Sequence
 
 from exporter import assembly, config, logs
 from exporter.exposition import Renderer
+from exporter.snapshot import Snapshot
+
+PAGE = config.Page("gpu-exporter once", "Print the metrics once and exit; takes the options of the daemon.")
+_PASSES = 2
+"""What is measured between two points in time (GPM, pressure) needs a second pass."""
+_PATIENCE = 10.0
+"""Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Status 0, or 1 when the driver is not available (the exporter's own metrics are printed all the same)."""
-    settings = config.load(arguments, os.environ, config.options(), "gpu-exporter once")
+    settings = config.load(arguments, os.environ, config.options(), PAGE)
     logs.configure(settings["log.level"], settings["log.format"])
-    exporter = assembly.assemble(settings, lambda _: None)
-    exporter.run_pass()
-    time.sleep(settings["sample.interval"])
-    snapshot = exporter.run_pass()  # what is measured between two points in time (GPM, pressure) needs a second pass
+    done = threading.Event()
+
+    def published(snapshot: Snapshot) -> None:
+        if snapshot.status.passes >= _PASSES:
+            done.set()
+
+    exporter = assembly.assemble(settings, published)
+    exporter.start()
+    done.wait(_PATIENCE + _PASSES * settings["sample.interval"])
+    snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer().render(snapshot.blocks, "")[1].decode())
     return 1 if snapshot.status.driver_error else 0

@@ -30,7 +30,7 @@ _MISMATCH_PATIENCE = 300.0
 
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a restart can load the right driver library."""
-    settings = config.load(arguments, os.environ, config.options(), "gpu-exporter")
+    settings = config.load(arguments, os.environ, config.options())
     logs.configure(settings["log.level"], settings["log.format"])
     stopping = threading.Event()
 

@@ -19,7 +19,7 @@ SCAN_TASKS = 512
 """Threads and children of one process looked at in a scan."""
 PASS_TASKS = 512
 """Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
-WATCH_TASKS = 128
+WATCH_TASKS = 64
 """Tasks read in one pass between scans, over all processes."""
 STAND_OUT = 3
 """Hot tasks, and as many blocked ones, kept of each process where that many can be read."""

@@ -20,10 +20,10 @@ Cuts = Sequence[tuple[int, float]]
 
 
 class Part(NamedTuple):
-    """One holder's part of one target, as shares of the pass; `states` sums to its share."""
+    """One holder's part of one target, as shares of the pass; `cuts` sum to its share."""
 
     owner: Owner
-    states: Seconds
+    cuts: Cuts
     demand: float
     """Busy time it caused; more than its share where it ran in the time of others."""
     energy: float
@@ -68,22 +68,26 @@ def divide(
     if signals.busy is None:
         return _blind(reading)
     busy = min(1.0, max(0.0, signals.busy))
-    working = _claims(BUSY, Evidence(signals, busy), limits) if busy else ()
+    seen = Evidence(signals, busy)
+    working = _claims(BUSY, seen, limits) if busy else ()
     parts: list[Part] = []
-    waits: list[tuple[int, float]] = [(FREE, max(0.0, 1.0 - sum(holding.share for holding in reading.holdings)))]
+    waits: list[tuple[int, float]] = []
+    free = 1.0
     for holding, demand in zip(reading.holdings, wants, strict=True):
         own = min(demand, holding.share)
-        waiting = _waiting(holding, own, Evidence(signals, busy), hosts, peers, limits)
+        waiting = _waiting(holding, own, seen, hosts, peers, limits)
         waits.extend(waiting)
-        states = _states(working, own, waiting)
-        parts.append(Part(holding.owner, states, demand, (1.0 - busy) * holding.share + demand))
+        cuts = [*[(state, part * own) for state, part in working], *waiting] if own else waiting
+        parts.append(Part(holding.owner, cuts, demand, (1.0 - busy) * holding.share + demand))
+        free -= holding.share
+    waits.append((FREE, max(0.0, free)))
     return Division(_whole(working, busy, waits), tuple(parts), busy)
 
 
 def lost(reading: Reading) -> Division:
     """Nothing is known of this pass."""
-    parts = tuple(Part(each.owner, _one(UNOBSERVED, each.share), 0.0, each.share) for each in reading.holdings)
-    return Division(_one(UNOBSERVED, 1.0), parts)
+    parts = tuple(Part(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
+    return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
@@ -104,7 +108,7 @@ def _blind(reading: Reading) -> Division:
     for holding in reading.holdings:
         state = UNOBSERVED if holding.pids else HELD_IDLE
         states[state] += holding.share
-        parts.append(Part(holding.owner, _one(state, holding.share), 0.0, holding.share))
+        parts.append(Part(holding.owner, ((state, holding.share),), 0.0, holding.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
     return Division(tuple(states), tuple(parts))
 
@@ -124,7 +128,9 @@ def _waiting(
         return ((HELD_IDLE, idle),)
     host = hosts.get(holding.owner, NO_HOST)
     hottest, blocked = _own_processes(holding, host)
-    evidence = seen._replace(
+    evidence = Evidence(
+        seen.signals,
+        seen.busy,
         wait=idle / holding.share,
         host=host,
         hottest_thread=hottest,
@@ -136,7 +142,7 @@ def _waiting(
 
 def _own_processes(holding: Holding, host: HostSignals) -> tuple[float | None, float | None]:
     """Hottest thread and share of blocked processes, of this target's processes where they were looked at."""
-    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes]
+    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else ()
     if not looked_at:
         return host.hottest_thread, host.blocked_threads
     threads = [each.hottest_thread for each in looked_at if each.hottest_thread is not None]
@@ -156,19 +162,6 @@ def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thre
         if left <= 0:
             break
     return cuts
-
-
-def _one(state: int, part: float) -> Seconds:
-    return (*ZERO[:state], part, *ZERO[state + 1 :])
-
-
-def _states(working: Cuts, own: float, waiting: Cuts) -> Seconds:
-    states = list(ZERO)
-    for state, part in working:
-        states[state] += part * own
-    for state, part in waiting:
-        states[state] += part
-    return tuple(states)
 
 
 def _whole(working: Cuts, busy: float, waits: Cuts) -> Seconds:

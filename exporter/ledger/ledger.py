@@ -58,7 +58,9 @@ def _divisions(step: Pass, limits: Thresholds, *, gap: bool) -> Mapping[str, Div
     divisions: dict[str, Division] = {}
     for reading in step.readings:
         uuid = reading.target.uuid
-        peers = {each.owner: _busiest_other(levels[each.owner], uuid) for each in reading.holdings}
+        peers = {
+            each.owner: _busiest_other(levels[each.owner], uuid) for each in reading.holdings if each.owner in levels
+        }
         divisions[uuid] = divide(reading, wants[uuid], step.hosts, peers, limits)
     return divisions
 
@@ -71,13 +73,13 @@ def _demands(reading: Reading) -> Sequence[float]:
 def _levels(
     readings: Sequence[Reading], wants: Mapping[str, Sequence[float]]
 ) -> Mapping[Owner, Sequence[tuple[str, float]]]:
-    """How busy each owner kept each of its targets, as a share of its own part."""
+    """How busy each owner of several targets kept each of them, as a share of its own part."""
     levels: dict[Owner, list[tuple[str, float]]] = {}
     for reading in readings:
         for holding, demand in zip(reading.holdings, wants[reading.target.uuid], strict=True):
             level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
             levels.setdefault(holding.owner, []).append((reading.target.uuid, level))
-    return levels
+    return {owner: found for owner, found in levels.items() if len(found) > 1}
 
 
 def _busiest_other(levels: Sequence[tuple[str, float]], uuid: str) -> float:
@@ -133,12 +135,14 @@ def _sums(step: Pass, divisions: Mapping[str, Division], limits: Thresholds) -> 
             siblings = instances[target.parent_uuid]
             joules = energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions)
         for part in division.parts:
-            total = sums.setdefault(part.owner, _Sum([0.0] * len(ZERO)))
+            total = sums.get(part.owner)
+            if total is None:
+                total = sums[part.owner] = _Sum(list(ZERO))
             total.joules += max(0.0, joules) * part.energy
             total.active = total.active or part.demand > limits.active
             total.observed = total.observed or division.busy is not None
-            for index, share in enumerate(part.states):
-                total.states[index] += share * target.share
+            for state, share in part.cuts:
+                total.states[state] += share * target.share
     return sums
 
 
@@ -170,4 +174,4 @@ def _owner(ledger: Ledger, step: Pass, owner: Owner, total: _Sum) -> OwnerEntry:
 
 
 def _added(before: Seconds, states: Sequence[float], seconds: float) -> Seconds:
-    return tuple([total + share * seconds for total, share in zip(before, states, strict=True)])
+    return tuple([total + share * seconds if share else total for total, share in zip(before, states, strict=True)])

@@ -43,6 +43,9 @@ class Sampler:
         self.xids = XidLog()
         self._passes = 0
 
+    def start(self) -> None:
+        self._node.start()
+
     def run_pass(self) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does."""
         now, started = time.time(), time.monotonic()

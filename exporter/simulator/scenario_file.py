@@ -106,12 +106,12 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
 
     Raises ValueError, one line that names the file and what was expected.
     """
-    entry = _entry(f"--simulate: {path}", _load(path), _TOP)
+    entry = _entry(f"{path}", _load(path), _TOP)
     plans = _plans(entry)
     nodes = _nodes(entry)
     node = settings.node if settings.node in nodes else nodes[0]
     if settings.node not in (node, Settings().node):
-        raise ValueError(f"--simulate: node={settings.node}; expected a node of {path}: {_some(nodes)}")
+        raise ValueError(f"node={settings.node}; expected a node of {path}: {_some(nodes)}")
     workloads = [
         _workload(item, nodes, plans, node, 4000 + index)
         for index, item in enumerate(entry.entries("workloads", _WORKLOAD))
@@ -130,7 +130,7 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
 
 def node_names(path: str) -> tuple[str, ...]:
     """The nodes a file describes."""
-    return tuple(_nodes(_entry(f"--simulate: {path}", _load(path), _TOP)))
+    return tuple(_nodes(_entry(f"{path}", _load(path), _TOP)))
 
 
 def _load(path: str) -> Any:
@@ -138,10 +138,10 @@ def _load(path: str) -> Any:
         return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ValueError(f"--simulate: {path}: {reason}; expected a readable YAML file") from error
+        raise ValueError(f"{path}: {reason}; expected a readable YAML file") from error
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"--simulate: {path} is not YAML: {reason}") from error
+        raise ValueError(f"{path} is not YAML: {reason}") from error
 
 
 def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:

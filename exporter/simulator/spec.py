@@ -49,7 +49,7 @@ def parse(text: str) -> Scenario:
         plans += more
         patterns += theirs
     if len(plans) > MAX_GPUS:
-        raise ValueError(f"--simulate: {len(plans)} GPUs; expected at most {MAX_GPUS} on one node")
+        raise ValueError(f"{len(plans)} GPUs; expected at most {MAX_GPUS} on one node")
     return scenario(plans, patterns, replace(settings, faults=_on_node(settings.faults, len(plans))))
 
 
@@ -62,9 +62,7 @@ def fault(text: str) -> Fault:
     """`KIND:GPU@SECONDS+SECONDS`."""
     match = _FAULT.fullmatch(text)
     if not match or match["kind"] not in KINDS:
-        raise ValueError(
-            f"--simulate: fault={text!r}; expected KIND:GPU@SECONDS[+SECONDS] with KIND one of {', '.join(KINDS)}"
-        )
+        raise ValueError(f"fault={text!r}; expected KIND:GPU@SECONDS[+SECONDS] with KIND one of {', '.join(KINDS)}")
     gpu = None if match["gpu"] == "all" else int(match["gpu"])
     duration = float(match["duration"]) if match["duration"] else math.inf
     return Fault(KINDS[match["kind"]], gpu, float(match["at"]), duration)
@@ -75,12 +73,12 @@ def _group(text: str) -> tuple[list[Plan], list[tuple[Pattern, int]]]:
     match = _GROUP.fullmatch(head)
     model = next((MODELS[key] for key in MODELS if match and key.lower() == match["model"].lower()), None)
     if not match or model is None:
-        raise ValueError(f"--simulate: {head!r} names no GPUs; expected COUNTxMODEL, MODEL one of {', '.join(MODELS)}")
+        raise ValueError(f"{head!r} names no GPUs; expected COUNTxMODEL, MODEL one of {', '.join(MODELS)}")
     count = int(match["count"] or 1)
     if not 1 <= count <= MAX_GPUS:
-        raise ValueError(f"--simulate: {count} GPUs in {head!r}; expected 1 to {MAX_GPUS}")
+        raise ValueError(f"{count} GPUs in {head!r}; expected 1 to {MAX_GPUS}")
     if match["mig"] and not model.slices:
-        raise ValueError(f"--simulate: {model.key} has no MIG; expected -mig with one of {', '.join(_mig_models())}")
+        raise ValueError(f"{model.key} has no MIG; expected -mig with one of {', '.join(_mig_models())}")
     plans = [Plan(model, bool(match["mig"]))] * count
     places = sum(len(plan.slots) for plan in plans)
     return plans, _patterns(tail, places, alone=bool(match["mig"])) if colon else _mix(places, alone=bool(match["mig"]))
@@ -111,7 +109,7 @@ def _patterns(text: str, places: int, *, alone: bool) -> list[tuple[Pattern, int
     row = [(pattern, count or 1) for pattern, count in named]
     total = sum(count for _, count in row)
     if total > places:
-        raise ValueError(f"--simulate: {text!r} is for {total} GPUs; expected patterns for at most {places}")
+        raise ValueError(f"{text!r} is for {total} GPUs; expected patterns for at most {places}")
     found: list[tuple[Pattern, int]] = []
     left = places
     while left > 0:
@@ -125,7 +123,7 @@ def _pattern(text: str) -> tuple[Pattern, int | None]:
     match = _PATTERN.fullmatch(text)
     pattern = PATTERNS.get(match["name"]) if match else None
     if not match or pattern is None or match["count"] == "0":
-        raise ValueError(f"--simulate: pattern {text!r}; expected [COUNT*]NAME, NAME one of {', '.join(PATTERNS)}")
+        raise ValueError(f"pattern {text!r}; expected [COUNT*]NAME, NAME one of {', '.join(PATTERNS)}")
     return pattern, int(match["count"]) if match["count"] else None
 
 
@@ -139,14 +137,14 @@ def _settings(options: list[str]) -> Settings:
         elif name in _OPTIONS:
             values[name] = _OPTIONS[name](name, text)
         else:
-            raise ValueError(f"--simulate: option {option!r}; expected one of {', '.join(_OPTIONS)}, fault")
+            raise ValueError(f"option {option!r}; expected one of {', '.join(_OPTIONS)}, fault")
     return Settings(**values, faults=tuple(faults))
 
 
 def _on_node(faults: tuple[Fault, ...], gpus: int) -> tuple[Fault, ...]:
     for each in faults:
         if each.gpu is not None and each.gpu >= gpus:
-            raise ValueError(f"--simulate: fault on GPU {each.gpu}; expected 0 to {gpus - 1}")
+            raise ValueError(f"fault on GPU {each.gpu}; expected 0 to {gpus - 1}")
     return faults
 
 
@@ -157,7 +155,7 @@ def _number(low: float, high: float) -> Callable[[str, str], float]:
         except ValueError:
             number = math.nan
         if not low <= number <= high:
-            raise ValueError(f"--simulate: {name}={text}; expected a number from {low:g} to {high:g}")
+            raise ValueError(f"{name}={text}; expected a number from {low:g} to {high:g}")
         return number
 
     return parse_number
@@ -165,14 +163,14 @@ def _number(low: float, high: float) -> Callable[[str, str], float]:
 
 def _integer(name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ValueError(f"--simulate: {name}={text}; expected a whole number")
+        raise ValueError(f"{name}={text}; expected a whole number")
     return int(text)
 
 
 def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str, str], str]:
     def parse_text(name: str, text: str) -> str:
         if not pattern.fullmatch(text):
-            raise ValueError(f"--simulate: {name}={text}; expected {expected}")
+            raise ValueError(f"{name}={text}; expected {expected}")
         return text
 
     return parse_text

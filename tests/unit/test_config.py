@@ -16,7 +16,7 @@ TABLE = STATIC
 
 
 def load(*arguments: str, environment: dict[str, str] | None = None) -> config.Config:
-    return config.load(arguments, environment or {}, TABLE, "gpu-exporter")
+    return config.load(arguments, environment or {}, TABLE)
 
 
 def test_defaults_hold_without_any_input() -> None:
@@ -138,7 +138,7 @@ def test_names_split_on_commas_and_blanks() -> None:
 
 
 def test_help_shows_every_option_with_its_default() -> None:
-    text = config.parser("gpu-exporter", "", TABLE).format_help()
+    text = config.parser(config.DAEMON, TABLE).format_help()
 
     for option in TABLE:
         assert f"--{option.name}" in text

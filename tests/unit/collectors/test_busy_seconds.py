@@ -236,6 +236,22 @@ def test_utilization_publishes_ratios_and_totals_from_zero() -> None:
     }
 
 
+def test_gpu_and_memory_have_buffers_of_their_own() -> None:
+    def buffer(type_: int, last: int) -> tuple[tuple[int, int], ...]:
+        values = {1: 100, 2: 30}
+        return tuple((second * 1_000_000, values[type_]) for second in (1, 2) if second * 1_000_000 > last)
+
+    rates = Record(gpu=100, memory=30)
+    device = FakeDevice({"nvmlDeviceGetUtilizationRates": rates, "nvmlDeviceGetSamples": buffer})
+    reading = read(
+        device, Utilization(1.0, 0.3, Integral(cursor=1_000_000), Integral(cursor=1_000_000)), Tick(0.0, 1.0)
+    )
+    assert reading.busy is not None
+    assert reading.memory_busy is not None
+    assert (reading.busy.total, reading.memory_busy.total) == (1.0, 0.3)
+    assert (reading.share, reading.memory_share) == (1.0, 0.3)
+
+
 def test_mig_mode_has_no_utilization() -> None:
     with pytest.raises(UnsupportedError):
         read(FakeDevice(), None, Tick(EPOCH, 0.0))

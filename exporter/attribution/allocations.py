@@ -1,0 +1,87 @@
+"""Who was given which target, by the word of the kubelet and of Slurm's sources; and where they contradict."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from exporter.attribution.devices import Devices
+from exporter.attribution.kubernetes import KubernetesView
+from exporter.attribution.naming import PodPlace
+from exporter.attribution.slurm import ENVIRON, TRUST, Held
+
+H = TypeVar("H")
+
+Amounts = Mapping[str, float | None]
+"""Target uuid to the amount held of it (replicas, shards), None where the source states none."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAllocation:
+    """What one job holds, by the most trusted source that knows."""
+
+    targets: Amounts
+    source: str
+
+    @property
+    def low_trust(self) -> bool:
+        return self.source == ENVIRON
+
+
+@dataclass(frozen=True, slots=True)
+class Allocations:
+    pods: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
+    jobs: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
+    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By source: devices it tells otherwise than a source of higher trust."""
+
+
+def pod_allocations(view: KubernetesView, devices: Devices) -> Mapping[PodPlace, Amounts]:
+    """Replicas of a shared device count: a pod with two of the three handed out holds two thirds."""
+    found: dict[PodPlace, Counter[str]] = defaultdict(Counter)
+    for given in view.given:
+        place = PodPlace(given.namespace, given.pod, given.container)
+        for target in devices.find(given.device):
+            found[place][target.uuid] += 1
+    return {place: dict(counts) for place, counts in found.items()}
+
+
+def job_allocations(
+    told: Mapping[str, Mapping[str, Held]], devices: Devices
+) -> tuple[Mapping[str, JobAllocation], Mapping[str, int]]:
+    """From what each source tells of each job; the most trusted word counts, the others are compared with it."""
+    found: dict[str, JobAllocation] = {}
+    conflicts: Counter[str] = Counter()
+    for job, by_source in told.items():
+        resolved = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
+        if not resolved:
+            continue
+        best = next(iter(resolved))
+        targets = resolved[best]
+        for source, other in resolved.items():
+            conflicts[source] += len(targets.keys() ^ other.keys())
+            targets = {uuid: other.get(uuid) if amount is None else amount for uuid, amount in targets.items()}
+        found[job] = JobAllocation(targets, best)
+    return found, +conflicts
+
+
+def _resolved(held: Held, devices: Devices) -> Amounts:
+    return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
+
+
+def weights(given: Mapping[H, float | None], runners: Iterable[H]) -> Mapping[H, float]:
+    """Parts of one target, summing to 1: by amount where every holder has one, else evenly.
+
+    Those who merely run on what others were given have no part of it; where nobody was given it, they share it.
+    """
+    runners = tuple(runners)
+    amounts = given or dict.fromkeys(runners)
+    stated = [amount for amount in amounts.values() if amount]
+    if len(stated) == len(amounts) and stated:
+        total = sum(stated)
+        parts = {holder: (amount or 0.0) / total for holder, amount in amounts.items()}
+    else:
+        parts = {holder: 1.0 / len(amounts) for holder in amounts}
+    return {**dict.fromkeys(runners, 0.0), **parts}

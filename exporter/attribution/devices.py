@@ -1,0 +1,88 @@
+"""The names that owners use for a device, and the targets they mean."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from exporter.attribution.ownership import Target
+
+
+class DeviceName(NamedTuple):
+    """One name of a device: its UUID, or its place on the node; with `gpu_instance` a MIG instance of that GPU."""
+
+    uuid: str = ""
+    driver_index: int | None = None
+    """The driver's index."""
+    minor: int | None = None
+    """N of /dev/nvidiaN."""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_KUBERNETES = (
+    # legacy MIG name: parent, GPU instance, compute instance
+    re.compile(rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gi>[0-9]+)/(?P<ci>[0-9]+)(?:::.*)?"),
+    # device plugin; time-slicing and MPS add ::REPLICA, other sharing plugins -REPLICA
+    re.compile(rf"(?P<uuid>(?:GPU|MIG)-{_UUID})(?:(?:::|-).*)?"),
+    # GKE: nvidia0, nvidia0/gi1, nvidia0/vgpu3, nvidia0/gi1/vgpu3
+    re.compile(r"nvidia(?P<minor>[0-9]+)(?:/gi(?P<gi>[0-9]+))?(?:/vgpu[0-9]+)?"),
+    # NVIDIA's DRA driver; its MIG names (gpu-0-mig-…) tell a placement, which is not known here
+    re.compile(r"gpu-(?P<minor>[0-9]+)"),
+)
+
+
+def kubernetes_device(text: str) -> DeviceName | None:
+    """A device id of a device plugin or DRA driver; None where it is no NVIDIA GPU's."""
+    for pattern in _KUBERNETES:
+        match = pattern.fullmatch(text)
+        if match:
+            found = match.groupdict()
+            return DeviceName(
+                uuid=found.get("uuid") or "",
+                minor=_number(found.get("minor")),
+                gpu_instance=_number(found.get("gi")),
+                compute_instance=_number(found.get("ci")),
+            )
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+class Devices:
+    """The targets of this node, found by any of their names. A name of a GPU split by MIG means all its instances."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self.targets = tuple(targets)
+        self._by_uuid: dict[str, list[Target]] = defaultdict(list)
+        self._by_index: dict[int, list[Target]] = defaultdict(list)
+        self._by_minor: dict[int, list[Target]] = defaultdict(list)
+        for target in targets:
+            for uuid in {target.uuid, target.parent_uuid} - {""}:
+                self._by_uuid[uuid.lower()].append(target)
+            self._by_index[target.index].append(target)
+            if target.minor is not None:
+                self._by_minor[target.minor].append(target)
+
+    def find(self, name: DeviceName) -> tuple[Target, ...]:
+        """What `name` means here; empty where it is not of this node."""
+        if name.uuid:
+            found = self._by_uuid.get(name.uuid.lower(), [])
+        elif name.minor is not None:
+            found = self._by_minor.get(name.minor, [])
+        elif name.driver_index is not None:
+            found = self._by_index.get(name.driver_index, [])
+        else:
+            found = []
+        return tuple(target for target in found if _fits(target, name))
+
+
+def _fits(target: Target, name: DeviceName) -> bool:
+    if name.gpu_instance is not None and target.gpu_instance != name.gpu_instance:
+        return False
+    return name.compute_instance is None or target.compute_instance == name.compute_instance

@@ -1,0 +1,71 @@
+"""The attribution that the options ask for."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.attribution.join import Attribution
+from exporter.attribution.kubernetes import Kubernetes
+from exporter.attribution.pods import ApiServer, PodWatch
+from exporter.attribution.scontrol import show_job
+from exporter.attribution.slurm import Slurm, SlurmSite
+
+AUTO, ON, OFF = "auto", "on", "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributionOptions:
+    """The `--attribution.*` options and the host paths, as plain values. Modes are `auto`, `on` or `off`.
+
+    `auto` costs next to nothing where there is neither: a kubelet counts from when its socket is first there, Slurm
+    from when a job's cgroup, a mapping file or gres.conf is. `on` says that it must be there and reports it missing.
+    """
+
+    procfs: Path = Path("/proc")
+    cgroupfs: Path = Path("/sys/fs/cgroup")
+    kubernetes: str = AUTO
+    pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    kubernetes_api: bool = False
+    pod_labels: Sequence[str] = ()
+    node_name: str = ""
+    """Of this node in Kubernetes; empty: $NODE_NAME, else the host's name."""
+    slurm: str = AUTO
+    slurm_mapping_dir: str = ""
+    scontrol: str = "scontrol"
+    """Empty: slurmctld is never asked."""
+    gres_conf: Path = Path("/etc/slurm/gres.conf")
+
+
+def attribution(options: AttributionOptions, environment: Mapping[str, str] = os.environ) -> Attribution:
+    """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
+    return Attribution(_kubernetes(options, environment), _slurm(options, environment), procfs=options.procfs)
+
+
+def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> Kubernetes | None:
+    if options.kubernetes == OFF:
+        return None
+    watch = None
+    if options.kubernetes_api:
+        node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
+        watch = PodWatch(ApiServer.in_cluster(environment), node, options.pod_labels)
+    return Kubernetes(options.pod_resources_socket, required=options.kubernetes == ON, watch=watch)
+
+
+def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm | None:
+    if options.slurm == OFF:
+        return None
+    host = environment.get("SLURMD_NODENAME") or socket.gethostname()
+    site = SlurmSite(
+        procfs=options.procfs,
+        cgroupfs=options.cgroupfs,
+        gres_conf=options.gres_conf,
+        mapping=Path(options.slurm_mapping_dir) if options.slurm_mapping_dir else None,
+        scontrol=options.scontrol,
+        names=frozenset({host, host.partition(".")[0]}),
+        required=options.slurm == ON,
+    )
+    return Slurm(site, lambda job: show_job(options.scontrol, job))

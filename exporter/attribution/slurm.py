@@ -1,0 +1,255 @@
+"""Slurm on this node, from every source that can tell, each read outside the passes and each failing alone.
+
+Which GPUs a job holds, in order of trust: the prolog's files, slurmd's device program, slurmctld, the environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from exporter.attribution import device_program, gres, slurm_environ, slurm_mapping
+from exporter.attribution.cgroup import parse_path
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.polling import LAST_KNOWN_SECONDS, Poller
+from exporter.attribution.scontrol import JobBook
+from exporter.attribution.slurm_environ import Claimed
+from exporter.attribution.slurm_job import Job
+from exporter.attribution.slurm_node import job_cgroups, job_of_sluid, processes
+from exporter.host.process import user_name
+
+MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
+TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
+INTERVAL = 1.0
+
+Held = Mapping[DeviceName, float | None]
+"""Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Slurm on this node at one moment, from local files alone."""
+
+    present: bool = False
+    cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Job to its cgroup."""
+    sluids: Mapping[str, str] = field(default_factory=dict[str, str])
+    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Job to its user, where its cgroup tells (version 1)."""
+    mapped: Mapping[str, Held] = field(default_factory=dict[str, Held])
+    constrained: Mapping[str, Held] = field(default_factory=dict[str, Held])
+    claimed: Mapping[str, Claimed] = field(default_factory=dict[str, Claimed])
+    mapping_error: str = ""
+    program_error: str = ""
+    devices: tuple[DeviceName | None, ...] = ()
+    """By GRES index."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSite:
+    """Where Slurm is looked for. No `mapping` directory: no such files. No `scontrol`: slurmctld is not asked."""
+
+    procfs: Path = Path("/proc")
+    cgroupfs: Path = Path("/sys/fs/cgroup")
+    gres_conf: Path = Path("/etc/slurm/gres.conf")
+    mapping: Path | None = None
+    scontrol: str = "scontrol"
+    names: frozenset[str] = frozenset()
+    """What this node may be called in Slurm; its cgroups tell more."""
+    required: bool = False
+    """Whether Slurm must be here, rather than may."""
+
+
+class Slurm:
+    """The node's Slurm jobs. Only `start`ed threads read; `node`, `jobs` and `held` give what was read last."""
+
+    def __init__(
+        self,
+        site: SlurmSite,
+        ask: Callable[[str], Job | None],
+        *,
+        bpf: device_program.Bpf = device_program.kernel_bpf,
+        user_name: Callable[[int], str] = user_name,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._site = site
+        self._clock = clock
+        self._user_name = cache(user_name)
+        self._names = site.names
+        self._mapped_at = clock()
+        self._bpf: device_program.Bpf | None = bpf
+        self._book = JobBook(ask, clock=clock) if site.scontrol else None
+        self._programs: dict[str, Held] = {}
+        self._parents: frozenset[str] = frozenset()
+        self._poller = Poller(self._look, NodeView(), name="slurm", interval=INTERVAL, longest=INTERVAL, clock=clock)
+
+    def start(self) -> None:
+        self._poller.start()
+        if self._book:
+            self._book.start()
+
+    def stop(self) -> None:
+        self._poller.stop()
+        if self._book:
+            self._book.stop()
+
+    @property
+    def node(self) -> NodeView:
+        return self._poller.answer.value
+
+    def job(self, job: str) -> Job | None:
+        return self._book.jobs.get(job) if self._book else None
+
+    def pending(self, job: str) -> bool:
+        """Whether slurmctld is being asked about `job`."""
+        return self._book.pending(job) if self._book else False
+
+    def noticed(self, jobs: Collection[str], parents: Collection[str]) -> None:
+        """Jobs seen in processes' cgroups, and the cgroups they were under."""
+        if not self._parents.issuperset(parents):
+            self._parents = self._parents.union(parents)
+            self._poller.wake()
+        if not self.node.cgroups.keys() >= set(jobs):
+            self._poller.wake()
+        if self._book:
+            self._book.want({*jobs, *self.node.cgroups, *self.node.mapped})
+
+    def held(self, job: str) -> Mapping[str, Held]:
+        """By source, what the job holds here; a source that does not know is left out."""
+        view = self.node
+        known = self.job(job)
+        found = {
+            MAPPING: view.mapped.get(job),
+            PROGRAM: view.constrained.get(job),
+            SCONTROL: self._scheduled(known, view.devices) if known else None,
+            ENVIRON: self._environ(view.claimed.get(job), view.devices),
+        }
+        return {source: held for source, held in found.items() if held is not None}
+
+    def health(self, now: float, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
+        answer = self._poller.answer
+        view = answer.value
+        if not view.present:
+            return ()
+        age = max(0.0, now - answer.at)
+        mapping_age = age if not view.mapping_error else max(0.0, now - self._mapped_at)
+        found: list[SourceHealth] = []
+        if self._site.mapping:
+            found.append(SourceHealth(MAPPING, not view.mapping_error, mapping_age, conflicts.get(MAPPING, 0)))
+        if view.constrained:
+            found.append(SourceHealth(PROGRAM, not view.program_error, age, conflicts.get(PROGRAM, 0)))
+        if self._book:
+            asked = self._book.health(now)
+            found.append(SourceHealth(SCONTROL, asked.success, asked.age, conflicts.get(SCONTROL, 0)))
+        return tuple(found)
+
+    def _look(self) -> NodeView:
+        site = self._site
+        seen = job_cgroups(site.cgroupfs, self._parents)
+        sluids = {name: job_of_sluid(site.cgroupfs, site.procfs, at) for name, at in seen.items() if name[0] == "s"}
+        cgroups = {sluids.get(name, name): at for name, at in seen.items()}
+        cgroups.pop("", None)
+        places = {job: parse_path(at) for job, at in cgroups.items()}
+        self._names |= {place.node for place in places.values()} - {""}
+        users = {job: self._user_name(int(place.job_uid)) for job, place in places.items() if place.job_uid}
+        devices = gres.read(site.gres_conf, site.procfs, self._names)
+        mapped, mapping_error = self._mapped(devices)
+        constrained, program_error = self._constrained(cgroups)
+        told = mapped.keys() | constrained.keys() | {job for job in cgroups if self.job(job)}
+        present = bool(site.required or cgroups or mapped or devices or site.mapping)
+        claimed = {job: found for job in cgroups.keys() - told if (found := self._claims(job, cgroups[job]))}
+        if self._book:
+            self._book.want(cgroups.keys() | mapped.keys())
+        return NodeView(
+            present=present,
+            cgroups=cgroups,
+            sluids=sluids,
+            users=users,
+            mapped=mapped,
+            constrained=constrained,
+            claimed=claimed,
+            mapping_error=mapping_error,
+            program_error=program_error,
+            devices=devices,
+        )
+
+    def _mapped(self, devices: tuple[DeviceName | None, ...]) -> tuple[Mapping[str, Held], str]:
+        if not self._site.mapping:
+            return {}, ""
+        try:
+            files = slurm_mapping.read(self._site.mapping)
+        except OSError as error:
+            fresh = self._clock() - self._mapped_at <= LAST_KNOWN_SECONDS
+            return self.node.mapped if fresh else {}, str(error)
+        self._mapped_at = self._clock()
+        found: dict[str, Held] = {}
+        for job, mapped in files.items():
+            names = (each.device or _instance(devices, each) for each in mapped)
+            found[job] = {name: None for name in names if name}
+        return found, ""
+
+    def _constrained(self, cgroups: Mapping[str, str]) -> tuple[Mapping[str, Held], str]:
+        """Each job's program is read once: an allocation does not change."""
+        self._programs = {job: held for job, held in self._programs.items() if job in cgroups}
+        for job, path in cgroups.items():
+            if self._bpf is None or job in self._programs:
+                continue
+            try:
+                held = self._program(path)
+            except OSError as error:
+                if error.errno in (errno.EPERM, errno.ENOSYS, errno.EINVAL):
+                    self._bpf = None  # not permitted here, nor will it be
+                    return {}, ""
+                return self._programs, str(error)
+            if held is not None:
+                self._programs[job] = held
+        return dict(self._programs), ""
+
+    def _program(self, path: str) -> Held | None:
+        bpf = self._bpf
+        root = self._site.cgroupfs
+        folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if at.is_dir()), None)
+        if folder is None or bpf is None:
+            return None
+        try:
+            rules = device_program.rules(folder, bpf)
+        except FileNotFoundError:  # the job has ended
+            return None
+        if rules is None:
+            return None
+        return {
+            DeviceName(minor=rule.minor): None for rule in rules if rule.allowed and rule.major == gres.NVIDIA_MAJOR
+        }
+
+    def _claims(self, job: str, path: str) -> Claimed | None:
+        pids = processes(self._site.cgroupfs, path)
+        return slurm_environ.together(job, (slurm_environ.read(pid, self._site.procfs) for pid in pids))
+
+    def _scheduled(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Held | None:
+        here = job.held_on(self._names)
+        if job.gres and not here:
+            return None
+        found: dict[DeviceName, float | None] = {}
+        for each in here:
+            shared = each.name != "gpu" and len(each.indices) > 0
+            part = each.amount / len(each.indices) if shared else None
+            names = (gres.by_index(devices, index) for index in each.indices)
+            found |= {name: part for name in names if name}
+        return found
+
+    def _environ(self, claim: Claimed | None, devices: tuple[DeviceName | None, ...]) -> Held | None:
+        if claim is None or not claim.gpus:
+            return None
+        return {name: None for index in claim.gpus if (name := gres.by_index(devices, index))}
+
+
+def _instance(devices: tuple[DeviceName | None, ...], mapped: slurm_mapping.MappedDevice) -> DeviceName | None:
+    found = gres.by_index(devices, mapped.index) if mapped.index is not None else None
+    if found is None or mapped.gpu_instance is None:
+        return found
+    return found._replace(gpu_instance=mapped.gpu_instance)

@@ -1,0 +1,44 @@
+"""GPUs and processes as attribution gets them, in few words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostProcess
+
+
+def gpu(number: int, minor: int | None = None) -> Target:
+    return Target(
+        uuid=f"GPU-00000000-0000-0000-0000-00000000000{number}",
+        index=number,
+        pci_bus_id=f"0000:{number:02x}:00.0",
+        minor=number if minor is None else minor,
+    )
+
+
+def instance(number: int, gi: int) -> Target:
+    """MIG instance `gi` of GPU `number`."""
+    return Target(
+        uuid=f"MIG-00000000-0000-0000-000{gi}-00000000000{number}",
+        index=number,
+        pci_bus_id=f"0000:{number:02x}:00.0",
+        minor=number,
+        parent_uuid=f"GPU-00000000-0000-0000-0000-00000000000{number}",
+        gpu_instance=gi,
+        compute_instance=0,
+        share=1 / 7,
+    )
+
+
+def host_process(pid: int, cgroup: str, user: str = "alice", command: str = "python3") -> HostProcess:
+    return HostProcess(pid, command, user, 1000.0 + pid, 1.0, 1 << 20, cgroup)
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for `condition`, and say so when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s"
+        time.sleep(0.005)

@@ -1,0 +1,58 @@
+"""Every alert has its runbook, at the address the alert gives, with all its parts and queries that can be asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from promql_parser import parse
+
+from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
+from tests.stack import ROOT
+
+PAGES = ROOT / "docs/runbooks"
+SECTIONS = ["Meaning", "Impact", "Check", "Fix", "Escalate"]
+QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
+LINK = re.compile(r"\]\(([a-z]+\.md)\)")
+
+
+def page(name: str) -> str:
+    return (PAGES / f"{name.lower()}.md").read_text()
+
+
+@pytest.mark.parametrize("name", [alert.name for alert in ALERTS])
+def test_runbook_has_every_part_in_order_and_none_is_empty(name: str) -> None:
+    head, *parts = re.split(r"^## ", page(name), flags=re.MULTILINE)
+
+    assert head.startswith(f"# {name}\n")
+    assert [part.splitlines()[0] for part in parts] == SECTIONS
+    assert all("".join(part.splitlines()[1:]).strip() for part in parts)
+
+
+def test_address_in_an_alert_is_that_of_its_page() -> None:
+    repository = RUNBOOKS.split("docs/runbooks/")[0]
+
+    urls = [rule["annotations"]["runbook_url"] for group in render()["groups"] for rule in group["rules"]]
+
+    assert len(urls) == len(ALERTS)
+    assert all((ROOT / url.removeprefix(repository)).is_file() for url in urls)
+
+
+def test_address_can_be_a_site_s_own() -> None:
+    groups = render(Settings(runbooks="https://wiki.example.org/{name}"))["groups"]
+
+    assert groups[1]["rules"][0]["annotations"]["runbook_url"] == "https://wiki.example.org/gputhermalthrottling"
+
+
+def test_there_is_no_page_without_an_alert() -> None:
+    assert {path.stem for path in PAGES.glob("*.md")} == {alert.runbook for alert in ALERTS}
+
+
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*.md")), ids=lambda path: path.stem)
+def test_queries_parse_and_links_lead_somewhere(path: Path) -> None:
+    text = path.read_text()
+
+    for block, span in QUERY.findall(text):
+        parse(block or span)
+    assert all((PAGES / link).is_file() for link in LINK.findall(text))
