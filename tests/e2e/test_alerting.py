@@ -20,10 +20,10 @@ from tests.stack import ROOT, Message, Receiver, alertmanager, free_port, poll, 
 
 pytestmark = pytest.mark.xdist_group("alerting")
 
-# The rules as they are, with the durations of a test.
+# The rules as they are, with the durations of a test. The job that waits for storage is busy for 30 % of its time.
 SETTINGS = Settings(
     values={
-        "GpuUnderutilized": {"window": "10s", "for": "2s"},
+        "GpuUnderutilized": {"utilization": 0.5, "window": "10s", "for": "2s"},
         "GpuThermalThrottling": {"window": "5s", "for": "2s", "keepFiringFor": "1s"},
         "GpuXidHardware": {"recent": 10},
         "GpuLost": {"for": "2s", "before": "10s"},
