@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fake_nvml.fixture import fake_nvml
+
+__all__ = ["fake_nvml", "pytest_terminal_summary"]
+
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = (report for reports in terminalreporter.stats.values() for report in reports)
