@@ -100,6 +100,22 @@ def test_the_last_answer_is_held() -> None:
     assert replay.call("nvmlSystemGetDriverVersion") == "580.95.05"
 
 
+def test_samples_come_once_and_only_as_far_as_the_replay_has_come() -> None:
+    capture, _ = recorded("H200:training")
+    clock = Clock(0.0)
+    replay = CaptureDriver(capture, clock)
+    replay.open()
+    (device,) = replay.devices()
+    clock.time = 2.0
+    seen = device.call("nvmlDeviceGetSamples", 1, 0)
+    clock.time = 3.0
+    new = device.call("nvmlDeviceGetSamples", 1, seen[-1][0])
+
+    assert EPOCH + 101.8 < seen[-1][0] / 1e6 <= EPOCH + 102
+    assert [round(stamp / 1e6 - EPOCH - 102, 3) for stamp, _ in new] == [0.167, 0.333, 0.5, 0.667, 0.833, 1.0]
+    assert device.call("nvmlDeviceGetSamples", 1, new[-1][0]) == ()
+
+
 def test_a_gpu_lost_during_the_recording_is_lost_in_the_replay() -> None:
     capture, driver = recorded("2xH200:training;fault=lost:1@102.5", seconds=6)
     clock = Clock(0.0)
