@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from tests.fake_nvml.scenario import mig_instance, node, uuid
 
 Make = Callable[..., Any]
+
+_OLD_BINDING = Path(__file__).resolve().parents[3] / ".cache" / "old-binding"
 
 _OPEN = """
 import os, threading, time
@@ -300,6 +303,32 @@ def test_function_that_the_binding_lacks_is_an_absent_reading(fake_nvml: Make) -
     code = "del nvml.nvmlDeviceGetPowerUsage\nprint([shown(gpu.call, 'nvmlDeviceGetPowerUsage') for _ in range(2)])"
 
     assert printed(fake_nvml(), code) == [str(["UnsupportedError FUNCTION_NOT_FOUND"] * 2)]
+
+
+def test_oldest_binding_allowed_reads_what_a_new_driver_has(fake_nvml: Make) -> None:
+    fake = fake_nvml({"gpu.fabric.health_summary": 2, **mig_instance(1, 3, 2, "1g.10gb")})
+    assert (_OLD_BINDING / "pynvml.py").exists(), "make setup-nvml"
+    fake.environment["PYTHONPATH"] = str(_OLD_BINDING)
+
+    code = """
+print(nvml.__file__.split("/")[-2], hasattr(nvml, "nvmlDeviceGetTemperatureV"), gpus[1].instances[0].mig.profile)
+for call in (
+    ("nvmlDeviceGetTemperatureV", 0), ("nvmlDeviceGetMarginTemperature",), ("nvmlDeviceGetUtilizationRates",),
+    ("nvmlDeviceGetFieldValues", ((82, 0), (230, 0))), ("nvmlDeviceGetComputeRunningProcesses",),
+    ("nvmlDeviceGetHostname_v1",),
+): print(shown(gpu.call, *call))
+print(gpu.call("nvmlDeviceGetGpuFabricInfoV").healthSummary, driver.events(0.05))
+"""
+    assert printed(fake, code) == [
+        "old-binding False 1g.10gb",
+        "45",
+        "40",
+        "Record(gpu=40, memory=20)",
+        "(61, 0)",
+        "()",
+        "UnsupportedError FUNCTION_NOT_FOUND",
+        "2 ()",
+    ]
 
 
 def test_struct_calls_do_not_need_a_binding_that_knows_them(fake_nvml: Make) -> None:
