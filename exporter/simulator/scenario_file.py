@@ -81,15 +81,15 @@ class _Entry:
         return str(value)
 
     def names(self, key: str, known: Sequence[str]) -> Sequence[str]:
-        """A name or a list of names among those known; all where the key is not there."""
+        """The known names that a pattern or one of a list of patterns fits; all where the key is not there."""
         value: Any = self.values.get(key)
         if value is None:
             return known
-        names: list[Any] = _list(value) or [value]
-        for name in names:
-            if name not in known:
-                raise self.wrong(key, name, f"a node among {_some(known)}")
-        return names
+        patterns: list[Any] = _list(value) or [value]
+        for pattern in patterns:
+            if not any(fnmatch.fnmatchcase(name, str(pattern)) for name in known):
+                raise self.wrong(key, pattern, f"a node among {_some(known)}")
+        return [name for name in known if any(fnmatch.fnmatchcase(name, str(pattern)) for pattern in patterns)]
 
     def entries(self, key: str, keys: Sequence[str]) -> list[_Entry]:
         value: Any = self.values.get(key, [])
