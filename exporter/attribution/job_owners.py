@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,14 +48,18 @@ class JobOwners:
         """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node
         jobs = {pid: job for pid, cgroup in seen.cgroups.items() if (job := self._by_cgroup(cgroup))}
+        stray = self._read_strays(seen, jobs if node.present else seen.cgroups)
+        jobs |= {pid: claim.job for pid, claim in stray.items() if claim.job}
         everyone = {*jobs.values(), *node.cgroups, *node.mapped}
-        given, conflicts = job_allocations({job: self._slurm.held(job) for job in everyone}, seen.devices)
+        given, conflicts = job_allocations(
+            {job: self._slurm.held(job, self._claimed(job)) for job in everyone}, seen.devices
+        )
         trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
-        if node.present:
-            strays = self._stray_jobs(seen, jobs, given)
-            jobs |= {pid: job for pid, (job, _) in strays.items()}
-            trust |= dict(strays.values())
-        everyone |= set(jobs.values())
+        trust |= {claim.job: naming.LOW for claim in stray.values()}
+        unnamed = [pid for pid, claim in stray.items() if not claim.job and seen.cgroups[pid].unit.endswith(_SLURMD)]
+        inferred = {pid: job for pid in unnamed if (job := _sole_holder(seen.places[pid], given))}
+        trust |= dict.fromkeys(inferred.values(), naming.INFERRED)
+        jobs |= inferred
         self._ask(everyone, seen)
         self._first.update(everyone, seen.now)
         self._pods = {job: place for job in everyone if (place := self._pod(job, jobs, seen, pod_of))}
@@ -108,24 +112,14 @@ class JobOwners:
         cgroups += [parse_path(path)] if path else []
         return next((place for cgroup in cgroups if cgroup.pod and (place := pod_of(cgroup))), None)
 
-    def _stray_jobs(
-        self, seen: Seen, jobs: Mapping[int, str], given: Mapping[str, JobAllocation]
-    ) -> Mapping[int, tuple[str, str]]:
-        """Processes that Slurm tracks without cgroups: by their environment, else by who was given their GPU."""
-        kept: dict[tuple[int, float], Claimed] = {}
-        found: dict[int, tuple[str, str]] = {}
-        for pid, cgroup in seen.cgroups.items():
-            if pid in jobs or not _may_be_slurms(cgroup):
-                continue
-            key = (pid, seen.hosts[pid].start_time)
-            kept[key] = self._strays.get(key) or slurm_environ.read(pid, self._procfs)
-            sole = _sole_holder(seen.places[pid], given)
-            if kept[key].job:
-                found[pid] = (kept[key].job, naming.LOW)
-            elif sole and cgroup.unit.endswith(_SLURMD):
-                found[pid] = (sole, naming.INFERRED)
-        self._strays = kept
-        return found
+    def _read_strays(self, seen: Seen, named: Container[int]) -> Mapping[int, Claimed]:
+        """What processes say that Slurm may track without cgroups; each is read once."""
+        strays = [pid for pid, cgroup in seen.cgroups.items() if pid not in named and _may_be_slurms(cgroup)]
+        keys = {pid: (pid, seen.hosts[pid].start_time) for pid in strays}
+        self._strays = {
+            key: self._strays.get(key) or slurm_environ.read(pid, self._procfs) for pid, key in keys.items()
+        }
+        return {pid: self._strays[key] for pid, key in keys.items()}
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:

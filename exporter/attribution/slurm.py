@@ -119,15 +119,18 @@ class Slurm:
         if self._book:
             self._book.want({*jobs, *self.node.cgroups, *self.node.mapped})
 
-    def held(self, job: str) -> Mapping[str, Held]:
-        """By source, what the job holds here; a source that does not know is left out."""
+    def held(self, job: str, claimed: Claimed | None = None) -> Mapping[str, Held]:
+        """By source, what the job holds here; a source that does not know is left out.
+
+        `claimed` is the word of a process of the job that is not in its cgroup.
+        """
         view = self.node
         known = self.job(job)
         found = {
             MAPPING: view.mapped.get(job),
             PROGRAM: view.constrained.get(job),
             SCONTROL: self._scheduled(known, view.devices) if known else None,
-            ENVIRON: self._environ(view.claimed.get(job), view.devices),
+            ENVIRON: self._environ(view.claimed.get(job) or claimed, view.devices),
         }
         return {source: held for source, held in found.items() if held is not None}
 

@@ -42,3 +42,11 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"
         time.sleep(0.005)
+
+
+def becomes(expected: object, ask: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until `ask` answers what is expected, and show both when it does not."""
+    deadline = time.monotonic() + seconds
+    while (found := ask()) != expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found == expected, f"found {found}\nnot   {expected}"

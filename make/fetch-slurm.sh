@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# fetch-slurm.sh [DIR]: put Slurm's daemons and commands and munged into DIR (default .cache/slurm).
+#
+# Unpacked, not installed, from Debian's packages with whatever they need that is not here: no service starts, no user
+# is made, nothing is written outside DIR. Programs are in DIR/root/usr/{s,}bin and need DIR/root's libraries.
+# Does nothing when all is there.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+dir=${1:-$root/.cache/slurm}
+packages=(slurmctld slurmd slurm-client munge)
+needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd bin/scontrol bin/sbatch bin/srun sbin/munged)
+
+complete() {
+  local program
+  for program in "${needed[@]}"; do [ -x "$dir/root/usr/$program" ] || return 1; done
+}
+
+closure() { # names of the packages and of what they need and this machine lacks
+  apt-get install -qq -y --no-install-recommends --reinstall --print-uris "${packages[@]}" | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p"
+}
+
+unpack() {
+  local work
+  work=$(mktemp -d "$dir/unpack.XXXXXX")
+  trap 'rm -rf "$work"' RETURN
+  chmod 755 "$work" # apt drops its privileges to download
+  apt-cache show "${packages[@]}" >/dev/null 2>&1 || apt-get update -q
+  # shellcheck disable=SC2046 # package names hold no blanks
+  (cd "$work" && apt-get download -q $(closure))
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/root"; done
+  # Slurm's programs behave by the name they are called by, and Debian's alternatives give it only when installed.
+  for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/root/usr/sbin/$program"; done
+}
+
+mkdir -p "$dir"
+exec 9>"$dir/.lock"
+flock 9 # two test workers may ask at once
+complete && exit 0
+unpack
+complete || { echo "fetch-slurm: still incomplete in $dir" >&2; exit 1; }
+echo "Slurm unpacked in $dir"

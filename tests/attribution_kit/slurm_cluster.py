@@ -1,0 +1,294 @@
+"""A real Slurm on this machine for as long as a test needs it: one node, eight device nodes for GPUs, loopback only.
+
+Debian's packages, unpacked by make/fetch-slurm.sh. Needs root: device nodes, cgroups, jobs of another user.
+GRES indices are deliberately not the devices' minor numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.attribution_kit.nodes import until
+
+ROOT = Path(__file__).resolve().parents[2] / ".cache/slurm/root"
+LIBRARIES = next(iter((ROOT / "usr/lib").glob("*-linux-gnu")), ROOT / "usr/lib")
+INDEX_TO_MINOR = (4, 5, 6, 7, 0, 1, 2, 3)
+TRACKING = ("cgroup", "linuxproc") if Path("/sys/fs/cgroup/freezer").is_dir() else ("linuxproc",)
+"""How Slurm can track processes here: by cgroup v1 where it is mounted, by parentage everywhere."""
+
+_CONF = """\
+ClusterName=e2e
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmdPort={daemon}
+AuthType=auth/munge
+AuthInfo=socket={work}/run/munge.sock
+PluginDir={plugins}
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={work}/state
+SlurmdSpoolDir={work}/spool
+SlurmctldPidFile={work}/run/slurmctld.pid
+SlurmdPidFile={work}/run/slurmd.pid
+SlurmctldLogFile={work}/logs/slurmctld.log
+SlurmdLogFile={work}/logs/slurmd.log
+ReturnToService=2
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000
+KillWait=1
+ProctrackType=proctrack/{tracking}
+TaskPlugin={task}
+PrologFlags={flags}
+Prolog={work}/etc/prolog.sh
+Epilog={work}/etc/epilog.sh
+JobAcctGatherType=jobacct_gather/none
+GresTypes=gpu,shard
+SlurmdParameters=config_overrides
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=32 RealMemory=1000 Gres=gpu:fake:8,shard:32
+PartitionName=gpu Nodes={node} Default=YES MaxTime=INFINITE State=UP
+"""
+_GRES = """\
+NodeName=other Name=gpu Type=fake File=/dev/nvidia[0-7]
+NodeName={node} Name=gpu Type=fake File={work}/gpu[4-7],{work}/gpu[0-3]
+NodeName={node} Name=shard Count=32
+"""
+_PROLOG = """\
+#!/bin/bash
+exec 9> {work}/gpumap.lock
+flock 9
+for gpu in ${{SLURM_JOB_GPUS//,/ }}; do echo "$SLURM_JOB_ID" >> {work}/gpumap/$gpu; done
+exit 0
+"""
+_EPILOG = """\
+#!/bin/bash
+exec 9> {work}/gpumap.lock
+flock 9
+for gpu in ${{SLURM_JOB_GPUS//,/ }}; do
+  file={work}/gpumap/$gpu
+  [ -f "$file" ] || continue
+  grep -vx "$SLURM_JOB_ID" "$file" > {work}/gpumap.new || true
+  if [ -s {work}/gpumap.new ]; then cp {work}/gpumap.new "$file"; else rm "$file"; fi
+done
+exit 0
+"""
+# A GPU program that computes nothing: tells its pid, and which device nodes it may open (no driver: ENXIO).
+_HOLD = """\
+#!/bin/bash
+open=""
+for minor in 0 1 2 3 4 5 6 7; do
+  said=$( {{ : < {work}/gpu$minor; }} 2>&1 )
+  case "$said" in *"not permitted"*) ;; *) open="$open $minor" ;; esac
+done
+echo "$$ $open / ${{SLURM_STEP_GPUS:-$SLURM_JOB_GPUS}}" > {work}/pids/.$$
+mv {work}/pids/.$$ {work}/pids/$SLURM_JOB_ID.$$
+exec sleep 600
+"""
+
+
+_SCONTROL = """\
+#!/bin/sh
+SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/scontrol "$@"
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class SlurmCluster:
+    """Start with `with`. `tracking` is one of TRACKING."""
+
+    def __init__(self, tracking: str) -> None:
+        self.tracking = tracking
+        self.node = f"e2e{os.getpid()}{tracking}"
+        """Of its own, for its cgroups carry the name and test workers run side by side."""
+        self.work = Path(tempfile.mkdtemp(prefix="slurm-e2e-"))
+        self._children: list[subprocess.Popen[bytes]] = []
+        self.environment = {
+            **os.environ,
+            "SLURM_CONF": str(self.work / "etc/slurm.conf"),
+            "LD_LIBRARY_PATH": f"{LIBRARIES}:{LIBRARIES}/slurm-wlm",
+            "PATH": f"{ROOT}/usr/bin:{ROOT}/usr/sbin:{os.environ['PATH']}",
+        }
+
+    def __enter__(self) -> SlurmCluster:  # noqa: PYI034 - Self is newer than our oldest Python
+        try:
+            self._configure()
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._cancel_all()
+        finally:
+            for child in self._children:
+                child.kill()
+                child.wait(20)
+            for name in ("slurmd", "slurmctld", "munged"):
+                self.stop_daemon(name)
+            for pid in self._left():
+                self._kill(pid, signal.SIGKILL)
+            self._remove_cgroups()
+            shutil.rmtree(self.work, ignore_errors=True)
+
+    def _cancel_all(self) -> None:
+        if (self.work / "run/slurmctld.pid").exists():
+            for user in ("root", "nobody"):
+                self.run("scancel", "-u", user, check=False)
+            until(lambda: not self.run("squeue", "-h", check=False).strip(), 30)
+
+    def run(self, *command: str, check: bool = True) -> str:
+        done = subprocess.run(
+            command, env=self.environment, cwd=self.work, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert not check or done.returncode == 0, f"{command}: {done.stderr} {self.logs()}"
+        return done.stdout
+
+    def spawn(self, *command: str) -> None:
+        """Run a command of Slurm's that stays (srun) until the cluster ends."""
+        quiet = subprocess.DEVNULL
+        child = subprocess.Popen(command, env=self.environment, cwd=self.work, stdout=quiet, stderr=quiet)
+        self._children.append(child)
+
+    @property
+    def hold(self) -> str:
+        return f"{self.work}/hold.sh"
+
+    @property
+    def scontrol(self) -> Path:
+        """This cluster's scontrol, to be called from anywhere."""
+        return self.work / "scontrol"
+
+    def job(self, name: str) -> str:
+        """Raw id of the one running job of that name."""
+        return self.jobs(name)[0]
+
+    def jobs(self, name: str) -> Sequence[str]:
+        return self.run("squeue", "-h", "-t", "R", "-n", name, "-o", "%A").split()
+
+    def holding(self) -> Mapping[int, tuple[str, frozenset[int]]]:
+        """By pid of each program that runs: its job, and the minors of its devices."""
+        found: dict[int, tuple[str, frozenset[int]]] = {}
+        for file in (self.work / "pids").glob("[0-9]*"):
+            opened, _, indices = file.read_text().partition("/")
+            pid, *minors = map(int, opened.split())
+            if len(minors) == len(INDEX_TO_MINOR):  # nothing kept it from opening what is not its own
+                minors = [INDEX_TO_MINOR[int(index)] for index in indices.split(",")]
+            if Path(f"/proc/{pid}").exists():
+                found[pid] = (file.name.partition(".")[0], frozenset(minors))
+        return found
+
+    def stop_daemon(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        file = self.work / f"run/{name}.pid"
+        if not file.exists():
+            return
+        pid = int(file.read_text())
+        self._kill(pid, number)
+        until(lambda: not Path(f"/proc/{pid}").exists() or _zombie(pid), 30)
+        file.unlink(missing_ok=True)
+
+    def logs(self) -> str:
+        return "\n".join(log.read_text()[-2000:] for log in sorted((self.work / "logs").glob("*.log")))
+
+    def _configure(self) -> None:
+        self.work.chmod(0o755)
+        for name in ("etc", "run", "state", "spool", "logs", "gpumap", "pids"):
+            (self.work / name).mkdir()
+        (self.work / "pids").chmod(0o777)
+        for minor in range(8):
+            os.mknod(self.work / f"gpu{minor}", 0o020666, os.makedev(195, minor))
+            (self.work / f"gpu{minor}").chmod(0o666)
+        cgroup = self.tracking == "cgroup"
+        values = {
+            "work": self.work,
+            "host": socket.gethostname(),
+            "node": self.node,
+            "controller": _free_port(),
+            "daemon": _free_port(),
+            "plugins": f"{LIBRARIES}/slurm-wlm",
+            "tracking": self.tracking,
+            "task": "task/cgroup" if cgroup else "task/none",
+            "flags": "Alloc,Contain" if cgroup else "Alloc",
+        }
+        files = {
+            "etc/slurm.conf": _CONF,
+            "etc/gres.conf": _GRES,
+            "etc/cgroup.conf": "CgroupPlugin=autodetect\nConstrainDevices=yes\n",
+            "etc/prolog.sh": _PROLOG,
+            "etc/epilog.sh": _EPILOG,
+            "hold.sh": _HOLD,
+        }
+        for name, text in files.items():
+            (self.work / name).write_text(text.format(**values))
+            (self.work / name).chmod(0o755)
+        self.scontrol.write_text(_SCONTROL.format(libraries=self.environment["LD_LIBRARY_PATH"], root=ROOT, **values))
+        self.scontrol.chmod(0o755)
+        (self.work / "run/munge.key").write_bytes(os.urandom(1024))
+        (self.work / "run/munge.key").chmod(0o600)
+
+    def _start(self) -> None:
+        run = self.work / "run"
+        self.run(
+            "munged", "--force", f"--key-file={run}/munge.key", f"--socket={run}/munge.sock",
+            f"--pid-file={run}/munged.pid", f"--log-file={self.work}/logs/munged.log", f"--seed-file={run}/seed",
+        )  # fmt: skip
+        self.run("slurmctld", "-c")
+        until(lambda: "is UP" in self.run("scontrol", "ping", check=False))
+        self.run("slurmd", "-c", "-N", self.node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
+        until(lambda: self.run("sinfo", "-h", "-o", "%t", check=False).strip() == "idle")
+
+    def _kill(self, pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def _left(self) -> Sequence[int]:
+        """What still runs in this cluster's directory: without slurmctld, steps wait for it for long."""
+        return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _works_in(folder, self.work)]
+
+    def _remove_cgroups(self) -> None:
+        for controller in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}"):
+            for folder, _, _ in os.walk(controller, topdown=False):
+                for pid in Path(folder, "cgroup.procs").read_text().split():
+                    self._kill(int(pid), signal.SIGKILL)
+                until(lambda path=folder: _removed(path))
+
+
+def _zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def _works_in(process: Path, work: Path) -> bool:
+    try:
+        return (process / "cwd").readlink().is_relative_to(work)
+    except OSError:
+        return False
+
+
+def _removed(folder: str) -> bool:
+    """A cgroup goes when its last process has."""
+    try:
+        Path(folder).rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,224 @@
+"""Owners of jobs that a real Slurm runs on this machine, with all of its sources and without each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.factory import AttributionOptions, attribution
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership
+from exporter.host.process import ProcessReader
+from tests.attribution_kit.nodes import becomes, gpu, until
+from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, TRACKING, SlurmCluster
+
+GPUS = tuple(gpu(number) for number in range(8))
+PROGRAMS = 7
+"""Two steps of the batch job, two array elements, the srun, two shard jobs."""
+NO_FILES = ""
+
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture(scope="module", params=TRACKING)
+def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    with SlurmCluster(request.param) as started:
+        hold = started.hold
+        steps = f"srun -Q --exact -n1 --gres=gpu:1 {hold} & srun -Q --exact -n1 --gres=gpu:1 {hold} & wait"
+        batch = ("sbatch", "-Q", "-o", "/dev/null")
+        started.run("salloc", "-Q", "--no-shell", "-J", "idle", "--gres=gpu:1", "--time=60")
+        started.run(*batch, "-J", "train", "-A", "physics", "--uid=nobody", "-n2", "--gres=gpu:2", "--wrap", steps)
+        started.run(*batch, "-J", "sweep", "--array=7,9", "--gres=gpu:1", "--wrap", f"exec {hold}")
+        started.spawn("srun", "-Q", "-J", "direct", "--gres=gpu:1", hold)
+        started.run(*batch, "-J", "third", "--gres=shard:1", "--wrap", f"exec {hold}")
+        started.run(*batch, "-J", "most", "--gres=shard:3", "--wrap", f"exec {hold}")
+        until(lambda: len(started.holding()) == PROGRAMS, 60)
+        yield started
+
+
+class Observer:
+    """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
+
+    def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str) -> None:
+        self._cluster = cluster
+        self._attribution = attribution(
+            AttributionOptions(
+                kubernetes="off",
+                slurm="on",
+                slurm_mapping_dir=mapping,
+                scontrol=scontrol,
+                gres_conf=cluster.work / "etc/gres.conf",
+            ),
+            {"SLURMD_NODENAME": cluster.node},
+        )
+        self._attribution.start()
+        self._reader = ProcessReader()
+
+    def look(self) -> Ownership:
+        processes: dict[str, list[int]] = defaultdict(list)
+        for pid, (_, minors) in self._cluster.holding().items():
+            for minor in minors:
+                processes[GPUS[minor].uuid].append(pid)
+        pids = {pid for each in processes.values() for pid in each}
+        hosts = {pid: host for pid in pids if (host := self._reader.read(pid))}
+        return self._attribution.join(GPUS, processes, hosts, time.time())
+
+    def stop(self) -> None:
+        self._attribution.stop()
+
+
+@contextlib.contextmanager
+def observing(cluster: SlurmCluster, *, mapping: bool = True, scontrol: bool = True) -> Iterator[Observer]:
+    observer = Observer(
+        cluster, str(cluster.work / "gpumap") if mapping else "", str(cluster.scontrol) if scontrol else ""
+    )
+    try:
+        yield observer
+    finally:
+        observer.stop()
+
+
+def owner(job: str, user: str = "root", account: str = "", partition: str = "gpu") -> Owner:
+    return Owner(f"slurm:{job}", "slurm", slurm_job=job, user=user, account=account, partition=partition)
+
+
+def truth(cluster: SlurmCluster) -> dict[str, frozenset[Owner]]:
+    """Who holds each GPU, by what Slurm let the programs open and by where it put the idle allocation."""
+    train, idle = cluster.job("train"), cluster.job("idle")
+    found: dict[str, set[Owner]] = defaultdict(set)
+    for job, minors in cluster.holding().values():
+        for minor in minors:
+            found[GPUS[minor].uuid].add(owner(job, "nobody", "physics") if job == train else owner(job))
+    line = cluster.run("scontrol", "-o", "-d", "show", "job", idle)
+    index = int(line.partition("(IDX:")[2].partition(")")[0])
+    found[GPUS[INDEX_TO_MINOR[index]].uuid].add(owner(idle))
+    return {uuid: frozenset(owners) for uuid, owners in found.items()}
+
+
+def holders(ownership: Ownership) -> dict[str, frozenset[Owner]]:
+    return {uuid: frozenset(owners) for uuid, owners in ownership.holders.items()}
+
+
+def of_jobs(ownership: Ownership) -> dict[int, str]:
+    return {pid: each.slurm_job for pid, each in ownership.processes.items()}
+
+
+def jobs_of(cluster: SlurmCluster) -> dict[int, str]:
+    return {pid: job for pid, (job, _) in cluster.holding().items()}
+
+
+@pytest.mark.parametrize("mapping", [True, False], ids=["with-files", "without-files"])
+def test_every_job_and_the_idle_allocation_hold_what_slurm_gave_them(cluster: SlurmCluster, mapping: bool) -> None:  # noqa: FBT001 - a parameter
+    expected = truth(cluster)
+    if not mapping and cluster.tracking == "linuxproc":  # nothing on the node tells of an allocation without a process
+        idle = owner(cluster.job("idle"))
+        expected = {uuid: owners for uuid, owners in expected.items() if idle not in owners}
+    with observing(cluster, mapping=mapping) as observer:
+        becomes(expected, lambda: holders(observer.look()))
+        ownership = observer.look()
+
+    assert of_jobs(ownership) == jobs_of(cluster)
+    assert all(health.success and not health.conflicts for health in ownership.health), ownership.health
+
+
+def test_idle_allocation_has_no_process_but_a_holder(cluster: SlurmCluster) -> None:
+    idle = owner(cluster.job("idle"))
+    with observing(cluster) as observer:
+        until(lambda: idle in observer.look().info)
+        ownership = observer.look()
+
+    assert idle not in ownership.processes.values()
+    assert [uuid for uuid, owners in ownership.holders.items() if owners == (idle,)] != []
+    assert ownership.info[idle].job_name == "idle"
+    assert ownership.info[idle].time_limit_seconds == 3600
+
+
+def test_array_elements_are_told_apart(cluster: SlurmCluster) -> None:
+    elements = {owner(job) for job in cluster.jobs("sweep")}
+    with observing(cluster) as observer:
+        until(lambda: elements <= observer.look().info.keys())
+        info = observer.look().info
+
+    assert {info[each].slurm_array_task for each in elements} == {"7", "9"}
+    assert len({info[each].slurm_array_job for each in elements}) == 1
+
+
+def test_shards_of_one_gpu_are_shared_by_their_number(cluster: SlurmCluster) -> None:
+    third, most = owner(cluster.job("third")), owner(cluster.job("most"))
+    with observing(cluster) as observer:
+        until(lambda: {third, most} <= observer.look().info.keys())
+        ownership = observer.look()
+    shared = next(uuid for uuid, owners in ownership.holders.items() if third in owners)
+
+    assert set(ownership.holders[shared]) == {third, most}
+    assert ownership.weights[shared, third] == pytest.approx(1 / 4)
+    assert ownership.weights[shared, most] == pytest.approx(3 / 4)
+    for uuid, owners in ownership.holders.items():
+        assert sum(ownership.weights[uuid, each] for each in owners) == pytest.approx(1)
+
+
+def test_own_cgroup_of_a_job_is_the_jobs(cluster: SlurmCluster) -> None:
+    train = owner(cluster.job("train"), "nobody", "physics")
+    with observing(cluster) as observer:
+        until(lambda: train in observer.look().info)
+        path = observer.look().cgroups.get(train)
+
+    if cluster.tracking == "cgroup":
+        assert path is not None
+        assert Path(f"/sys/fs/cgroup/freezer{path}/cgroup.procs").exists()
+        assert path.endswith(f"/job_{train.slurm_job}")
+    else:
+        assert path is None
+
+
+def test_without_slurmctld_and_files_the_environment_tells_with_low_trust(cluster: SlurmCluster) -> None:
+    expected = {uuid: {each.slurm_job for each in owners} for uuid, owners in truth(cluster).items()}
+    idle, train = cluster.job("idle"), cluster.job("train")
+    with observing(cluster, mapping=False, scontrol=False) as observer:
+        until(lambda: owner(train, "nobody", "physics") in observer.look().info)
+        becomes(jobs_of(cluster), lambda: of_jobs(observer.look()))
+        ownership = observer.look()
+
+    found = {uuid: {each.slurm_job for each in owners} for uuid, owners in ownership.holders.items()}
+    assert found == {uuid: jobs for uuid, jobs in expected.items() if jobs != {idle}}
+    assert {info.trust for info in ownership.info.values()} == {"low"}
+
+
+def test_job_that_ends_holds_nothing_any_more(cluster: SlurmCluster) -> None:
+    job = cluster.job("direct")
+    with observing(cluster) as observer:
+        until(lambda: owner(job) in observer.look().info)
+        cluster.run("scancel", job)
+        until(lambda: owner(job) not in {each for held in observer.look().holders.values() for each in held})
+        ownership = observer.look()
+
+    assert owner(job) not in ownership.cgroups
+
+
+def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster) -> None:
+    """Last: it takes slurmctld away for good."""
+    train = cluster.job("train")
+    with observing(cluster) as before:
+        becomes(truth(cluster), lambda: holders(before.look()))
+        known = before.look()
+        cluster.stop_daemon("slurmctld", signal.SIGKILL)
+        again = before.look()
+        with observing(cluster) as after:
+            becomes(jobs_of(cluster), lambda: of_jobs(after.look()), 30)
+            until(lambda: not all(health.success for health in after.look().health), 30)
+            fresh = after.look()
+
+    assert (again.holders, again.processes) == (known.holders, known.processes)
+    assert all(health.success for health in again.health)
+    assert of_jobs(fresh) == of_jobs(known)
+    same = {uuid: {each.slurm_job for each in held} for uuid, held in fresh.holders.items()}
+    assert same == {uuid: {each.slurm_job for each in held} for uuid, held in known.holders.items()}
+    assert {health.source for health in fresh.health if not health.success} == {"slurm_scontrol"}
+    assert next(each for each in fresh.info if each.slurm_job == train).user == "nobody"
