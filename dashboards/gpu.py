@@ -109,7 +109,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Temperature",
-            "Of the chip.",
+            "Temperature of the chip.",
             over_time(f'gpu_temperature_celsius{{{DEVICE}, sensor="gpu"}}'),
             units.Celsius,
             steps=look.HEAT,
@@ -132,7 +132,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Power",
-            "Drawn now.",
+            "Power it draws now.",
             over_time(f"gpu_power_watts{{{DEVICE}}}"),
             units.Watt,
             size=(3, 4),

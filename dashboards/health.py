@@ -358,7 +358,7 @@ def _lost() -> table.Panel:
             Value("Answers", f"gpu_up{{{NODE}}} == 0", "none", mappings=tuple(look.ANSWERS), width=90),
             Value(
                 "Last answer",
-                f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) (gpu_up == 0)",
+                f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) (gpu_up{{{NODE}}} == 0)",
                 units.Seconds,
                 decimals=0,
                 width=110,

@@ -20,6 +20,7 @@ def workload_kubernetes() -> build.Dashboard:
         (
             variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, namespace)"),
             variable.many("workload", "Workload", f'label_values({_ELSEWHERE}, namespace=~"$namespace"}}, workload)'),
+            variable.holding(POD),
             *price.variables(),
         ),
         scope=f'{POD}, workload!=""',

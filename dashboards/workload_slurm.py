@@ -21,6 +21,7 @@ def workload_slurm() -> build.Dashboard:
             variable.many("account", "Account", f"label_values({_JOBS}}}, account)"),
             variable.many("user", "User", f'label_values({_JOBS}, account=~"$account"}}, user)'),
             variable.many("workload", "Job", f'label_values({_JOBS}, account=~"$account", user=~"$user"}}, workload)'),
+            variable.holding(SLURM),
             *price.variables(),
         ),
         scope=f'{SLURM}, workload!=""',

@@ -31,7 +31,7 @@ def encode(answer: Any) -> Any:
         name = type(answer).__name__ if type(answer).__name__ in _ERRORS else DriverError.__name__
         return {"error": name, "code": answer.code, "message": str(answer)}
     if isinstance(answer, Record):
-        return {"record": {name: encode(value) for name, value in sorted(vars(answer).items())}}
+        return {"record": {name: encode(value) for name, value in vars(answer).items()}}
     if isinstance(answer, tuple | list):
         return [encode(item) for item in cast("list[Any]", answer)]
     if isinstance(answer, dict):

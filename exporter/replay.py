@@ -135,17 +135,17 @@ class _CaptureDevice(Device):
         if function == BY_FIELD:
             return tuple([self._part(function, list(field), now) for field in args[0]])
         if function == BY_METRIC:
-            found = {metric: self._part(function, [metric], now) for metric in args[0]}
+            found = {metric: self._part(function, [metric], now, early=False) for metric in args[0]}
             return {metric: value for metric, value in found.items() if value is not None}
         if function in PROCESS_SAMPLES or function == SAMPLES:
             _answer(self._calls, function, args, now)
             return _newer(self._calls[key_of(function, args)], args[-1] if args else 0, now)
         return _answer(self._calls, function, args, now)
 
-    def _part(self, function: str, part: list[Any], now: float) -> Any:
-        """One entry of a batch; None where it was never answered."""
+    def _part(self, function: str, part: list[Any], now: float, *, early: bool = True) -> Any:
+        """One entry of a batch; None where it was never answered, or unless `early` not yet (the first GPM call)."""
         timeline = self._calls.get(key_of(function, part))
-        return None if timeline is None else timeline.at(now)
+        return timeline.at(now) if timeline and (early or timeline.times[0] <= now) else None
 
 
 def load(path: Path, clock: Callable[[], float] = wall.time) -> CaptureDriver:

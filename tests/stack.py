@@ -101,7 +101,7 @@ def prometheus(config: Path, folder: Path, *flags: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One request somebody sent: when it came (monotonic seconds), to which path, with what JSON."""
+    """One request somebody sent: when it came (Unix seconds), to which path, with what JSON."""
 
     time: float
     path: str
@@ -129,7 +129,7 @@ def receiver() -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            taken.append(Message(time.monotonic(), self.path, json.loads(body)))
+            taken.append(Message(time.time(), self.path, json.loads(body)))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"ok")

@@ -18,7 +18,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
     links: tuple[Link, ...] = (link.to_node(node),) if all_links else ()
     return Table(
         title="Alerts that fire now",
-        description="Every GPU alert that fires, what it is about, and since when. "
+        description="Every GPU alert that fires (those of severity info left out), what it is about, and since when. "
         "Click the GPU or the workload to go there; the alert's runbook says what to do.",
         keys=(
             Key("severity", "Severity", width=95, mappings=tuple(look.SEVERITIES)),
@@ -31,7 +31,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
         columns=(
             Value(
                 "Firing for",
-                f"(time() - ALERTS_FOR_STATE{{{scope}}}) and ignoring (alertstate, __name__) ALERTS{{{ALERTS}, {scope}}}",
+                f'(time() - ALERTS_FOR_STATE{{{scope}}}) and ignoring (alertstate) ALERTS{{{ALERTS}, {scope}, severity!="info"}}',
                 units.Seconds,
                 decimals=0,
                 width=110,

@@ -21,7 +21,7 @@ class Price(NamedTuple):
 
 # fmt: off
 PRICES = (
-    Price("price_b200",  "B200, GB200",       ".*B[123]00.*",             "5.00"),
+    Price("price_b200",  "B200, GB200",       ".*B(100|200|300).*",            "5.00"),
     Price("price_h100",  "H100, H200, GH200", ".*(H100|H200|H800|H20).*", "3.00"),
     Price("price_a100",  "A100",              ".*(A100|A800).*",          "1.80"),
     Price("price_l40s",  "L40S, L40, L4",     ".*L4.*",                   "1.00"),

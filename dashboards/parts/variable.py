@@ -42,6 +42,18 @@ def many(name: str, label: str, query: str) -> build.QueryVariable:
     return _query(name, label, query).multi(True).include_all(True).all_value(".*").current(_ALL)
 
 
+def holding(owner: str) -> build.QueryVariable:
+    """Out of sight: the nodes on which the selection holds GPUs, so that queries look at those alone."""
+    query = f"label_values(gpu_owner_share{{{owner}}}, instance)"
+    return (
+        _query("instance", "Nodes", query)
+        .multi(True)
+        .include_all(True)
+        .current(_ALL)
+        .hide(model.VariableHide.HIDE_VARIABLE)
+    )
+
+
 def text(name: str, label: str, default: str, description: str) -> build.TextBoxVariable:
     return (
         build.TextBoxVariable(name)

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, price, states
-from dashboards.parts.query import GPU_HOURS, GPU_LABELS, THERMAL, dominant, hours, now, over_time, rate
+from dashboards.parts.query import GPU_HOURS, GPU_LABELS, NODE, THERMAL, dominant, hours, now, over_time, rate
 from dashboards.parts.table import Key, Table, Value, advice, gauge, lost_state
 
 BY_WORKLOAD = "{{workload}}"
@@ -224,6 +224,7 @@ def _causes(made: build.Dashboard, kind: Kind) -> None:
 
 
 def _gpus(kind: Kind) -> table.Panel:
+    """NODE in its queries takes the hidden variable of the nodes that the selection is on."""
     node, gpu = link.cell("Node"), link.cell("GPU")
     held = f" and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
     by = "cluster, instance, gpu"
@@ -248,17 +249,28 @@ def _gpus(kind: Kind) -> table.Panel:
                 width=made.width,
             )
             for made in (
-                gauge("Utilization", rate("gpu_busy_seconds_total") + held, look.GOOD_IS_HIGH, width=140),
-                gauge("SM active", rate("gpu_sm_active_seconds_total") + held, look.PLAIN, width=140),
-                gauge("Memory", f"(gpu_memory_used_bytes / gpu_memory_total_bytes){held}", look.FULL, width=140),
-                Value("Temp.", f'gpu_temperature_celsius{{sensor="gpu"}}{held}', units.Celsius, look.HEAT, width=75),
+                gauge("Utilization", rate(f"gpu_busy_seconds_total{{{NODE}}}") + held, look.GOOD_IS_HIGH, width=140),
+                gauge("SM active", rate(f"gpu_sm_active_seconds_total{{{NODE}}}") + held, look.PLAIN, width=140),
+                gauge(
+                    "Memory",
+                    f"(gpu_memory_used_bytes{{{NODE}}} / gpu_memory_total_bytes{{{NODE}}}){held}",
+                    look.FULL,
+                    width=140,
+                ),
+                Value(
+                    "Temp.",
+                    f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}{held}',
+                    units.Celsius,
+                    look.HEAT,
+                    width=75,
+                ),
                 gauge(
                     "Held down by heat",
-                    f"sum by ({GPU_LABELS}) ({rate('gpu_throttled_seconds_total{' + THERMAL + '}')}){held}",
+                    f"sum by ({GPU_LABELS}) ({rate(f'gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}')}){held}",
                     look.SHARE_OF_TIME,
                     width=130,
                 ),
-                Value("Power", f"gpu_power_watts{held}", units.Watt, width=80),
+                Value("Power", f"gpu_power_watts{{{NODE}}}{held}", units.Watt, width=80),
             )
         ),
         sort="Utilization",
@@ -270,7 +282,7 @@ def _gpus(kind: Kind) -> table.Panel:
 
 def _gpu_lines(made: build.Dashboard, kind: Kind) -> None:
     held = f"and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
-    busy = f"({rate('gpu_busy_seconds_total')} {held})"
+    busy = f"({rate(f'gpu_busy_seconds_total{{{NODE}}}')} {held})"
     names = ("least used GPU", "mean", "most used GPU")
     made.with_panel(
         panel.band(

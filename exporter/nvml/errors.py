@@ -46,6 +46,9 @@ _NAMES: Mapping[int, str] = {
     if name.startswith(_PREFIX) and isinstance(value, int)
 }
 
+LIBRARY_MISMATCH: type[Exception] = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)
+"""The binding's word for a function too new for this driver. No NVMLError, and not in the oldest bindings."""
+
 BINDING_ERRORS = (AttributeError, TypeError, ValueError)
 """What the binding itself raises where it has a bug, or lacks a function that a newer release has."""
 

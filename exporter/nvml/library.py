@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Any
 
 from exporter.driver import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
-from exporter.nvml.errors import BINDING_ERRORS, SUCCESS, error_for, nvml
+from exporter.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for, nvml
 from exporter.nvml.plain import plain
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Library:
             if mapped.code == "FUNCTION_NOT_FOUND":
                 self._missing.add(function)
             raise mapped from None
-        except nvml.NVMLLibraryMismatchError:  # not an NVMLError: the binding's word for a function too new
+        except LIBRARY_MISMATCH:
             self._missing.add(function)
             raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND") from None
         except BINDING_ERRORS as error:

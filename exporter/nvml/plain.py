@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from exporter.driver import Record
@@ -12,7 +13,7 @@ from exporter.nvml.errors import nvml
 
 def plain(answer: Any) -> Any:
     """int, float, str, None, tuples of these, and Records for structs."""
-    if answer is None or type(answer) in (int, float, str):
+    if answer is None or type(answer) in _PLAIN:
         return answer
     for kind, convert in _CONVERTERS.items():
         if isinstance(answer, kind):
@@ -29,8 +30,13 @@ def _tuple(answer: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _struct(answer: Any) -> Record:
-    names: list[str] = [entry[0] for entry in answer._fields_]
-    return Record(**{name: plain(getattr(answer, name)) for name in names})
+    kind: Any = answer.__class__
+    return Record(**{name: plain(getattr(answer, name)) for name in _names(kind)})
+
+
+@cache
+def _names(struct: Any) -> tuple[str, ...]:
+    return tuple(entry[0] for entry in struct._fields_)
 
 
 def _friendly(answer: Any) -> Record:
@@ -38,6 +44,7 @@ def _friendly(answer: Any) -> Record:
     return Record(**{name: plain(value) for name, value in values.items()})
 
 
+_PLAIN = frozenset({int, float, str})
 _CONVERTERS: Mapping[type[Any], Callable[[Any], Any]] = {
     bool:                    int,
     int:                     int,

@@ -6,6 +6,7 @@ A versioned struct begins with its version: `size | version << 24`.
 from __future__ import annotations
 
 import ctypes
+import sys
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -25,7 +26,7 @@ _ATTRIBUTES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """A struct of one C function: the fields after `version`, and how they lie in memory."""
 
@@ -49,16 +50,22 @@ ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES
 
 def read(target: Target, layout: Layout, *given: int) -> Record:
     """Fill the struct; `given` are the fields the caller sets, which come first."""
-    size = layout.form.size
-    buffer = target.buffers.get(layout)
-    if buffer is None:
-        buffer = target.buffers[layout] = ctypes.create_string_buffer(size)
-    head = (size | layout.version << 24, *given) if layout.version else given
-    ctypes.memset(buffer, 0, size)
-    buffer[: 4 * len(head)] = Struct(f"={len(head)}I").pack(*head)
+    key = (layout, given)
+    kept = target.buffers.get(key)
+    if kept is None:
+        kept = target.buffers[key] = _blank(layout, given)
+    buffer, blank = kept
+    ctypes.memmove(buffer, blank, len(blank))
     target.library.ask(layout.symbol, target.handle, buffer)
     values = layout.form.unpack(buffer)
     return Record(**dict(zip(layout.names, values[1:] if layout.version else values, strict=True)))
+
+
+def _blank(layout: Layout, given: tuple[int, ...]) -> tuple[Any, bytes]:
+    size = layout.form.size
+    head = (size | layout.version << 24, *given) if layout.version else given
+    blank = b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
+    return ctypes.create_string_buffer(blank, size), blank
 
 
 def memory(target: Target) -> Record:

@@ -57,10 +57,15 @@ class Gpus:
                 found.setdefault(collector, []).append(outcome)
         return found
 
-    def read(self, devices: Iterable[Device], now: float, deadline: float) -> tuple[DriverError, ...]:
-        """Read every present GPU until `deadline`; what was lost on the way is returned, for the keeper."""
+    def read(
+        self, devices: Iterable[Device], now: float, deadline: float, booked: float | None = None
+    ) -> tuple[DriverError, ...]:
+        """Read every present GPU until `deadline`; what was lost on the way is returned, for the keeper.
+
+        `booked` is the monotonic time the readings are booked at, where that is not the machine's own.
+        """
         self._meet(devices)
-        monotonic = time.monotonic()
+        monotonic = time.monotonic() if booked is None else booked
         started = [uuid for uuid, gpu in self._gpus.items() if gpu.present and self._start(gpu, now, monotonic)]
         lost: list[DriverError] = []
         for uuid in started:

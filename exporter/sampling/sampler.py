@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from exporter.collector import AnyCollector
 from exporter.driver import Driver
@@ -27,6 +28,13 @@ class Pacing:
     stale: float = 10.0
 
 
+class Moment(NamedTuple):
+    """One moment on both clocks, in seconds: Unix time, and the one that never jumps."""
+
+    unix: float
+    monotonic: float
+
+
 class Sampler:
     """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
 
@@ -46,17 +54,21 @@ class Sampler:
     def start(self) -> None:
         self._node.start()
 
-    def run_pass(self) -> Snapshot:
-        """Take one pass. It lasts at most the deadline and a little, whatever the driver does."""
-        now, started = time.time(), time.monotonic()
+    def run_pass(self, at: Moment | None = None) -> Snapshot:
+        """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
+
+        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
+        """
+        began = time.monotonic()
+        at = at or Moment(time.time(), began)
         if not self._passes:
             self.keeper.first.wait(self._pacing.deadline)
         view = self.keeper.view
-        for failure in self._gpus.read(view.devices, now, started + self._pacing.deadline):
+        for failure in self._gpus.read(view.devices, at.unix, began + self._pacing.deadline, at.monotonic):
             self.keeper.refresh(failure)
-        settlement = self._accounts.settle(self._gpus.all, self._node, now, started)
+        settlement = self._accounts.settle(self._gpus.all, self._node, *at)
         self._passes += 1
-        return self._publish(view, settlement, now, started)
+        return self._publish(view, settlement, at, time.monotonic() - began)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it."""
@@ -67,12 +79,13 @@ class Sampler:
         self._gpus.stop()
         self._node.stop()
 
-    def _publish(self, view: View, settlement: Settlement, now: float, started: float) -> Snapshot:
+    def _publish(self, view: View, settlement: Settlement, at: Moment, seconds: float) -> Snapshot:
+        now, started = at
         gpus = self._gpus.all
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
-            pass_seconds=time.monotonic() - started,
+            pass_seconds=seconds,
             passes=self._passes,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,

@@ -87,7 +87,7 @@ _ROWS = (
     replace(_TRAINING, name="straggler", help="The first GPU is slow, the others wait for it.", duty=0.99, jitter=0.0,
             peer_duty=0.55, period=1.5),
     Pattern(name="communication-bound", help="Mostly moves gradients between GPUs.", period=1.2, duty=0.97, jitter=0.02,
-            power=0.42, sm=0.32, occupancy=0.2, tensor=0.15, dram=0.3, fp32=0.05, activity=0.35, nvlink=0.62, pcie=0.05,
+            power=0.24, sm=0.32, occupancy=0.2, tensor=0.15, dram=0.3, fp32=0.05, activity=0.35, nvlink=0.62, pcie=0.05,
             memory=0.7, samples=250.0),
     Pattern(name="memory-bound", help="Kernels that wait for the GPU's memory.", period=0.9, duty=0.97, jitter=0.02,
             power=0.6, sm=0.82, occupancy=0.5, tensor=0.04, dram=0.86, fp32=0.2, activity=0.93, nvlink=0.03, pcie=0.02,

@@ -23,6 +23,7 @@ faults:
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -80,15 +81,15 @@ class _Entry:
         return str(value)
 
     def names(self, key: str, known: Sequence[str]) -> Sequence[str]:
-        """A name or a list of names among those known; all where the key is not there."""
+        """The known names that a pattern or one of a list of patterns fits; all where the key is not there."""
         value: Any = self.values.get(key)
         if value is None:
             return known
-        names: list[Any] = _list(value) or [value]
-        for name in names:
-            if name not in known:
-                raise self.wrong(key, name, f"a node among {_some(known)}")
-        return names
+        patterns: list[Any] = _list(value) or [value]
+        for pattern in patterns:
+            if not any(fnmatch.fnmatchcase(name, str(pattern)) for name in known):
+                raise self.wrong(key, pattern, f"a node among {_some(known)}")
+        return [name for name in known if any(fnmatch.fnmatchcase(name, str(pattern)) for pattern in patterns)]
 
     def entries(self, key: str, keys: Sequence[str]) -> list[_Entry]:
         value: Any = self.values.get(key, [])
@@ -107,20 +108,20 @@ def load_scenario(path: str, settings: Settings) -> Scenario:
     Raises ValueError, one line that names the file and what was expected.
     """
     entry = _entry(f"{path}", _load(path), _TOP)
-    plans = _plans(entry)
     nodes = _nodes(entry)
     node = settings.node if settings.node in nodes else nodes[0]
+    plans = _plans(entry, node)
     if settings.node not in (node, Settings().node):
         raise ValueError(f"node={settings.node}; expected a node of {path}: {_some(nodes)}")
     workloads = [
         _workload(item, nodes, plans, node, 4000 + index)
         for index, item in enumerate(entry.entries("workloads", _WORKLOAD))
     ]
-    faults = [_fault(item, nodes, len(plans)) for item in entry.entries("faults", _FAULT)]
+    faults = [_fault(item, nodes, node, len(plans)) for item in entry.entries("faults", _FAULT)]
     return Scenario(
         gpus=tuple(plans),
         workloads=tuple(each for each in workloads if each),
-        faults=(*(fault for where, fault in faults if where in ("", node)), *settings.faults),
+        faults=(*(fault for fault in faults if fault), *settings.faults),
         seed=settings.seed or int(entry.number("seed", 0)),
         driver=entry.text("driver", DRIVER) if settings.driver == DRIVER else settings.driver,
         node=node,
@@ -154,10 +155,17 @@ def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:
     return _Entry(where, mapping)
 
 
-def _plans(entry: _Entry) -> list[Plan]:
+def _plans(entry: _Entry, node: str) -> list[Plan]:
     from exporter.simulator.spec import parse_gpus  # noqa: PLC0415 - the two name each other
 
-    return parse_gpus(entry.text("gpus", "8xH200"))
+    value = entry.values.get("gpus", "8xH200")
+    if not isinstance(value, dict):
+        return parse_gpus(entry.text("gpus", "8xH200"))
+    by_name = cast("Mapping[Any, Any]", value)
+    found = next((gpus for pattern, gpus in by_name.items() if fnmatch.fnmatchcase(node, str(pattern))), None)
+    if not isinstance(found, str):
+        raise entry.wrong("gpus", found, f"GPUs for {node}")
+    return parse_gpus(found)
 
 
 def _nodes(entry: _Entry) -> Sequence[str]:
@@ -177,11 +185,12 @@ def _start(entry: _Entry) -> float | None:
 def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: str, job: int) -> Workload | None:
     """None where it does not run on this node."""
     on = item.names("nodes", nodes)
+    here = node in on
     pattern = PATTERNS[item.choice("pattern", tuple(PATTERNS), "training")]
     workload = Workload(
         name=item.text("name", pattern.name),
         pattern=pattern,
-        places=_places(item, plans),
+        places=_places(item, plans) if here else (),
         slurm=item.choice("scheduler", ("slurm", "kubernetes"), "slurm") == "slurm",
         user=item.text("user", "ada"),
         account=item.text("account", "research"),
@@ -194,7 +203,7 @@ def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: s
     )
     if workload.every and workload.duration > workload.every:
         raise item.wrong("every", item.values.get("every"), "at least the duration")
-    return replace(workload, rank=on.index(node)) if node in on else None
+    return replace(workload, rank=on.index(node)) if here else None
 
 
 def _places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:
@@ -215,17 +224,20 @@ def _places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _fault(item: _Entry, nodes: Sequence[str], gpus: int) -> tuple[str, Fault]:
-    """The node it is on, empty for all, and the fault."""
+def _fault(item: _Entry, nodes: Sequence[str], node: str, gpus: int) -> Fault | None:
+    """None where it hits another node."""
     kind = KINDS[item.choice("kind", tuple(KINDS))]
+    where = item.text("node")
+    if where and where not in nodes:
+        raise item.wrong("node", where, f"a node among {_some(nodes)}")
+    at, duration = item.seconds("at", kind.begins), item.seconds("duration", math.inf)
+    xid = int(item.number("xid", 0))
+    if where not in ("", node):
+        return None
     gpu = item.values.get("gpu")
     if gpu is not None and (isinstance(gpu, bool) or not isinstance(gpu, int) or not 0 <= gpu < gpus):
         raise item.wrong("gpu", gpu, f"a number from 0 to {gpus - 1}")
-    node = item.text("node")
-    if node and node not in nodes:
-        raise item.wrong("node", node, f"a node among {_some(nodes)}")
-    at, duration = item.seconds("at", kind.begins), item.seconds("duration", math.inf)
-    return node, Fault(kind, gpu, at, duration, int(item.number("xid", 0)))
+    return Fault(kind, gpu, at, duration, xid)
 
 
 def _list(value: Any) -> list[Any] | None:

@@ -53,13 +53,13 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
     token = pod_spec(render(values), lambda found, kind: next(d for d in found if d["kind"] == kind))
 
     wanted = (
-        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
         if values.get("attribution", {}).get("pods", {}).get("api")
         else []
     )
     assert [rule for rule in rights if "pods" in rule["resources"]] == wanted
     assert token["automountServiceAccountToken"] is bool(wanted)
-    assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "use"}
+    assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "use"}
 
 
 def test_without_the_hosts_process_ids_none_are_read(render: Render, one: One) -> None:

@@ -65,7 +65,7 @@ def test_settings_change_threshold_duration_severity_and_switch() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings(values={"GpuLost": {"treshold": 1}}), Settings(values={"Gpu": {"for": "1m"}}), Settings(disabled={"X"})],
+    [Settings(values={"GpuLost": {"limit": 1}}), Settings(values={"Gpu": {"for": "1m"}}), Settings(disabled={"X"})],
 )
 def test_setting_nobody_knows_is_refused(settings: Settings) -> None:
     with pytest.raises(ValueError, match="unknown"):

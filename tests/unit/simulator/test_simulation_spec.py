@@ -75,7 +75,7 @@ def test_a_fault_has_its_time_and_length() -> None:
         ("0xH200", "expected 1 to 64"),
         ("40xH200+40xA10", "80 GPUs; expected at most 64"),
         ("4xT4-mig", "T4 has no MIG; expected -mig with one of B200, H200, H100, A100"),
-        ("8xH200:trainig", "pattern 'trainig'; expected [COUNT*]NAME, NAME one of training"),
+        ("8xH200:walking", "pattern 'walking'; expected [COUNT*]NAME, NAME one of training"),
         ("8xH200:9*training", "is for 9 GPUs; expected patterns for at most 8"),
         ("8xH200:0*training", "pattern '0*training'; expected"),
         ("8xH200;speed=9", "option 'speed=9'; expected one of seed, driver"),

@@ -1,0 +1,56 @@
+"""Make the simulated captures anew: `python tests/captures/make_captures.py`. Read the diff before committing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.capture import record, write
+from exporter.simulator import SimulatedDriver, parse
+
+START = 1_800_000_000.0
+
+SPECS = (
+    # model      driver         pattern         specification
+    ("H200",     "580.95.05",   "mixed",        "2xH200:training,input-bound"),
+    ("H200",     "580.95.05",   "thermal",      "1xH200:thermal"),
+    ("H200",     "580.65.06",   "thermal",      "1xH200:thermal"),
+    ("H100",     "535.104.05",  "lost",         "2xH100:training;fault=lost:1@62.15"),
+    ("H100-mig", "570.86.15",   "mixed",        "1xH100-mig:training,free,inference"),
+    ("A100",     "525.60.13",   "ecc-storm",    "1xA100:ecc-storm"),
+    ("A100-mig", "550.54.15",   "mixed",        "1xA100-mig:training,idle-held,notebook"),
+    ("B200",     "590.44.01",   "nvlink-down",  "1xB200:nvlink-down"),
+    ("L40S",     "560.35.03",   "inference",    "1xL40S:inference"),
+    ("T4",       "470.82.01",   "idle-loaded",  "1xT4:idle-loaded"),
+    ("V100",     "535.104.05",  "storage-bound", "1xV100:storage-bound"),
+    ("RTX4090",  "575.51.03",   "fan-failure",  "1xRTX4090:fan-failure"),
+)  # fmt: skip
+
+
+@dataclass
+class Clock:
+    """`cost` is the seconds each look at it takes: a GPU is lost in the middle of a pass, not between two."""
+
+    cost: float = 0.0
+    time: float = START
+
+    def __call__(self) -> float:
+        self.time += self.cost
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def main() -> None:
+    for model, driver, pattern, spec in SPECS:
+        clock = Clock(cost=0.001 if pattern == "lost" else 0.0)
+        simulated = SimulatedDriver(parse(f"{spec};driver={driver}"), clock, clock.sleep)
+        simulated.open()
+        clock.sleep(60)
+        capture = record(simulated, 4, clock=clock, sleep=clock.sleep)
+        write(capture, Path(__file__).parent / f"sim__{model}__{driver}__{pattern}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Prints, when all tests have ended, what they measured: `record_property("measured", "2.1 s from here to there")`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fake_nvml.fixture import fake_nvml
+
+__all__ = ["fake_nvml", "pytest_terminal_summary"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = (report for reports in terminalreporter.stats.values() for report in reports)
+    lines = sorted(
+        f"{report.nodeid.split('::')[-1]}: {text}"
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, text in report.user_properties
+        if name == "measured"
+    )
+    if lines:
+        terminalreporter.section("measured")
+        for line in lines:
+            terminalreporter.write_line(line)

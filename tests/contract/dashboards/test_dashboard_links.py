@@ -1,0 +1,91 @@
+"""Links and variables: every click arrives, and carries what the reader has chosen."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import promql_parser as promql
+import pytest
+
+from dashboards.parts import uid
+from tests.contract.dashboards.inference import labels
+from tests.contract.dashboards.reading import NAMES, links, load, panels, renamed, stand_in, variables, variables_used
+
+BY_UID = {load(name)["uid"]: name for name in NAMES}
+_GIVEN = re.compile(r"var-(\w+)=([^&]+)")
+_CELL = re.compile(r'__data\.fields\["([^"]+)"\]')
+_LABEL = re.compile(r"__field\.labels\.(\w+)")
+EVERY_LINK = [(name, panel, url) for name in NAMES for panel in panels(name) for url in links(panel)]
+
+
+def _target(url: str) -> str:
+    assert url.startswith("/d/"), url
+    return urlsplit(url).path.removeprefix("/d/")
+
+
+def test_links_lead_to_dashboards_that_exist() -> None:
+    assert {_target(url) for _, _, url in EVERY_LINK} <= set(BY_UID)
+
+
+def test_links_carry_data_source_cluster_and_time_range() -> None:
+    bare = [
+        (name, url)
+        for name, _, url in EVERY_LINK
+        if not all(
+            f"${{{each}}}" in url for each in ("datasource:queryparam", "cluster:queryparam", "__url_time_range")
+        )
+    ]
+
+    assert bare == []
+
+
+def test_links_set_variables_the_target_has_and_all_it_must_be_told() -> None:
+    for name, panel, url in EVERY_LINK:
+        known = variables(BY_UID[_target(url)])
+        given = {each for each, _ in _GIVEN.findall(url)}
+        needed = {each["name"] for each in known.values() if each["type"] == "query" and not each["includeAll"]}
+        assert given <= set(known), (name, panel["title"], url)
+        assert needed <= given, (name, panel["title"], url)
+
+
+def test_links_take_their_values_from_columns_and_labels_that_exist() -> None:
+    for name, panel, url in EVERY_LINK:
+        where = (name, panel["title"], url)
+        assert set(_CELL.findall(url)) <= set(renamed(panel).values()), where
+        wanted = set(_LABEL.findall(url))
+        for target in panel["targets"] if wanted else ():
+            assert wanted <= labels(promql.parse(stand_in(target["expr"]))), where
+
+
+def test_links_lead_from_the_fleet_to_the_gpu_and_to_the_workload_in_two_clicks() -> None:
+    def reached(start: str) -> set[str]:
+        return {_target(url) for name, _, url in EVERY_LINK if load(name)["uid"] == start}
+
+    first = reached(uid.FLEET)
+    assert {uid.NODE, uid.GPU, uid.KUBERNETES, uid.SLURM, uid.WASTE, uid.HEALTH} <= first
+    assert uid.GPU in reached(uid.NODE)
+    assert {uid.KUBERNETES, uid.SLURM} <= reached(uid.WASTE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_dashboard_lists_the_others(name: str) -> None:
+    (link,) = load(name)["links"]
+
+    assert (link["type"], link["tags"], link["includeVars"], link["keepTime"]) == ("dashboards", [uid.TAG], True, True)
+    assert "placement" not in link
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_variable_is_unused_and_none_unknown(name: str) -> None:
+    known = variables(name)
+    used = {each for panel in panels(name) for text in _texts(panel) for each in variables_used(text)}
+    used |= {each for variable in known.values() for each in variables_used(str(variable.get("query", "")))}
+
+    assert set(known) - used == set()
+    assert used - set(known) == set()
+
+
+def _texts(panel: dict[str, Any]) -> list[str]:
+    return [*(target["expr"] for target in panel["targets"]), "${datasource}", *links(panel)]

@@ -1,0 +1,147 @@
+"""The queries: they parse, and ask for what there is, as it must be asked for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import promql_parser as promql
+import pytest
+
+from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit
+from tests.contract.dashboards.reading import NAMES, Query, every_query, load, queries, variables
+from tests.contract.dashboards.vocabulary import METRICS, RECORDED
+
+_LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
+_LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
+_JOINED = {
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "scrape_samples_scraped",
+    "scrape_duration_seconds",
+}
+"""Everybody's metrics: kept to the exporters by a join with a series that is selected by cluster."""
+
+FITTING = {
+    "bytes": {"bytes"},
+    "bytes per second": {"Bps"},
+    "celsius": {"celsius"},
+    "count": {"short", "none"},
+    "hertz": {"hertz"},
+    "joules": {"joule"},
+    "per second": {"cps", "ops", "reqps"},
+    "ratio": {"percentunit"},
+    "seconds": {"s"},
+    "share": {"percentunit", "short"},  # of one GPU or core it is a share; of several, their worth
+    "watts": {"watt"},
+}
+
+
+def _parsed(query: Query) -> Any:
+    return promql.parse(query.promql)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_queries_parse(name: str) -> None:
+    for query in queries(name):
+        _parsed(query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_metrics_exist(name: str) -> None:
+    unknown = {
+        selector.name
+        for query in queries(name)
+        for selector in selectors(_parsed(query))
+        if selector.name not in METRICS
+    }
+
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_exist(name: str) -> None:
+    for query in queries(name):
+        try:
+            found = labels(_parsed(query))
+        except WrongLabelError as error:
+            pytest.fail(f"{query}\n{error}")
+        assert set(_LEGEND.findall(query.legend)) <= found, query
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rates_are_of_counters(name: str) -> None:
+    wrong = [
+        (function, metric)
+        for query in queries(name)
+        for function, metric in ranged(_parsed(query))
+        if METRICS[metric].type != "counter"
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_window_is_fixed(name: str) -> None:
+    fixed = [query for query in queries(name) if re.search(r"\[[^$\]]", query.expr)]
+
+    assert fixed == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_units_match(name: str) -> None:
+    wrong = []
+    for query in queries(name):
+        found = unit(_parsed(query))
+        if query.unit and found in FITTING and query.unit not in FITTING[found]:
+            wrong.append((str(query), found, query.unit))
+
+    assert wrong == []
+
+
+def test_most_units_can_be_told() -> None:
+    told = [unit(_parsed(query)) in FITTING for query in every_query() if query.unit]
+
+    assert sum(told) > 0.6 * len(told)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_query_selects_the_cluster(name: str) -> None:
+    loose = [
+        (str(query), selector.name)
+        for query in queries(name)
+        for selector in selectors(_parsed(query))
+        if matchers(selector).get("cluster") != "$cluster"
+        and selector.name not in _JOINED
+        and not selector.name.startswith(("vllm:", "nv_"))
+    ]
+
+    assert loose == []
+
+
+@pytest.mark.parametrize("name", ["fleet", "waste"])
+def test_fleet_wide_panels_ask_recorded_series_only(name: str) -> None:
+    raw = {
+        selector.name
+        for query in queries(name)
+        for selector in selectors(_parsed(query))
+        if selector.name not in RECORDED and not selector.name.startswith("ALERTS")
+    }
+
+    assert raw == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_annotations_ask_for_what_there_is(name: str) -> None:
+    for each in load(name)["annotations"]["list"]:
+        labels(promql.parse(each["expr"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variables_ask_for_what_there_is(name: str) -> None:
+    for variable in variables(name).values():
+        if variable["type"] != "query":
+            continue
+        asked = _LABEL_VALUES.fullmatch(variable["query"]["query"])
+        assert asked, variable["name"]
+        assert asked["label"] in labels(promql.parse(asked["selector"])), variable["name"]

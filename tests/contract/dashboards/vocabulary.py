@@ -1,0 +1,89 @@
+"""Every metric a dashboard may ask for, with its type, unit and labels: declared, recorded, or of somebody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.prometheus.recordings import GROUPS
+from exporter.attribution.owner import OWNER_LABELS
+from exporter.declarations import families
+
+TARGET = frozenset({"cluster", "job", "instance", "node"})
+"""Labels that Prometheus adds when it scrapes."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`type` is counter, gauge or info; `unit` a base unit, or empty for plain numbers."""
+
+    type: str
+    unit: str
+    labels: frozenset[str]
+
+
+ALERT = frozenset({"alertname", "alertstate", "severity", "audience", "gpu", "uuid", "xid", "class", *OWNER_LABELS})
+# fmt: off
+EXTERNAL = {
+    # Prometheus's own, about rules and scrapes
+    "ALERTS":                    Metric("gauge",   "",        ALERT),
+    "ALERTS_FOR_STATE":          Metric("gauge",   "timestamp", ALERT - {"alertstate"}),
+    "up":                        Metric("gauge",   "",        frozenset()),
+    "scrape_samples_scraped":    Metric("gauge",   "",        frozenset()),
+    "scrape_duration_seconds":   Metric("gauge",   "seconds", frozenset()),
+    # prometheus-client's, about the exporter's process
+    "process_cpu_seconds_total":     Metric("counter", "seconds", frozenset()),
+    "process_resident_memory_bytes": Metric("gauge",   "bytes",   frozenset()),
+    # vLLM's
+    "vllm:generation_tokens_total":            Metric("counter", "",        frozenset({"model_name"})),
+    "vllm:prompt_tokens_total":                Metric("counter", "",        frozenset({"model_name"})),
+    "vllm:num_requests_running":               Metric("gauge",   "",        frozenset({"model_name"})),
+    "vllm:num_requests_waiting":               Metric("gauge",   "",        frozenset({"model_name"})),
+    "vllm:time_to_first_token_seconds_bucket": Metric("counter", "seconds", frozenset({"model_name", "le"})),
+    # Triton's
+    "nv_inference_count":               Metric("counter", "",   frozenset({"model", "version"})),
+    "nv_inference_request_success":     Metric("counter", "",   frozenset({"model", "version"})),
+    "nv_inference_request_failure":     Metric("counter", "",   frozenset({"model", "version"})),
+    "nv_inference_queue_duration_us":   Metric("counter", "us", frozenset({"model", "version"})),
+    "nv_inference_request_duration_us": Metric("counter", "us", frozenset({"model", "version"})),
+}
+# fmt: on
+
+
+def _recorded_unit(record: str) -> str:
+    """The unit of level:metric:operation, from its name as Prometheus's convention has it."""
+    _, metric, operation = record.split(":")
+    if operation.startswith("ratio"):
+        return "ratio"
+    if operation.startswith("rate"):
+        return {"joules": "watts"}.get(metric.rsplit("_", 1)[-1], "")
+    unit = metric.removeprefix("gpu_").rsplit("_", 1)[-1]
+    return unit if unit in {"bytes", "watts", "celsius"} else ""
+
+
+def _declared() -> dict[str, Metric]:
+    found: dict[str, Metric] = {}
+    for family in families():
+        unit = "timestamp" if family.name.endswith(("timestamp_seconds", "start_time_seconds")) else family.unit.value
+        found[family.name] = Metric(family.type.value, unit, frozenset(family.all_labels))
+    return found
+
+
+def _recorded() -> dict[str, Metric]:
+    return {
+        rule.record: Metric("gauge", _recorded_unit(rule.record), frozenset(rule.by))
+        for group in GROUPS
+        for rule in group.rules
+    }
+
+
+REPORTED = {
+    name: Metric(kind, unit, frozenset(OWNER_LABELS))
+    for name, kind, unit in (
+        ("gpu_workload_samples_total", "counter", ""),
+        ("gpu_workload_steps_total", "counter", ""),
+        ("gpu_workload_progress_ratio", "gauge", "ratio"),
+    )
+}
+"""What training and serving programs report of themselves."""
+METRICS = REPORTED | _declared() | _recorded() | EXTERNAL
+RECORDED = frozenset(_recorded())

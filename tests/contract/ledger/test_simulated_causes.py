@@ -1,0 +1,104 @@
+"""Simulated workloads of every kind, read by the real collectors and settled by the real accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from exporter.collectors import COLLECTORS
+from exporter.node_sources import SimulatedNode
+from exporter.sampling.accounts import Accounts, Terms
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.reader import read_gpu
+from exporter.simulator import simulate
+
+START, PASSES = 1_700_000_000.0, 120
+
+CAUSES = {
+    "input-bound": "wait_cpu",
+    "cpu-bound": "wait_cpu",
+    "storage-bound": "wait_storage",
+    "straggler": "wait_peer",
+    "tiny-kernels": "small_kernels",
+    "inference": "wait_other",
+    "idle-held": "held_idle",
+    "idle-loaded": "wait_other",
+    "thermal": "throttled_thermal",
+    "power-brake": "throttled_power_brake",
+}
+"""Told apart on every device."""
+CAUSES_BY_GPM = {"communication-bound": "communication", "memory-bound": "memory_bound"}
+
+
+def states(spec: str) -> Mapping[str, Mapping[str, float]]:
+    """Seconds by state of each GPU after two minutes, in GPU order, named by index as text."""
+    clock = [START]
+    driver = simulate(spec, lambda: clock[0])
+    driver.open()
+    node, accounts = SimulatedNode(driver.node), Accounts(Terms(), ())
+    gpus = [Gpu(device) for device in driver.devices()]
+    settled: Mapping[str, Mapping[str, float]] = {}
+    for second in range(PASSES + 1):
+        clock[0] = START + second
+        found = [read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second)) for gpu in gpus]
+        gpus = [
+            Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.lost)
+            for read in found
+        ]
+        settled = accounts.settle(gpus, node, clock[0], float(second)).states
+    return {str(gpu.device.index): settled[gpu.device.uuid] for gpu in gpus}
+
+
+def of_pairs(model: str, patterns: tuple[str, ...]) -> Mapping[str, Mapping[str, float]]:
+    """Each pattern on two GPUs of one node: its seconds by state over both."""
+    names = ",".join(f"2*{pattern}" for pattern in patterns)
+    found = states(f"{2 * len(patterns)}x{model}:{names};seed=3")
+    return {
+        pattern: {state: found[str(2 * place)][state] + found[str(2 * place + 1)][state] for state in found["0"]}
+        for place, pattern in enumerate(patterns)
+    }
+
+
+@pytest.fixture(scope="module")
+def hopper() -> Mapping[str, Mapping[str, float]]:
+    return of_pairs("H200", (*CAUSES, *CAUSES_BY_GPM, "training", "power-capped", "free"))
+
+
+@pytest.fixture(scope="module")
+def ampere() -> Mapping[str, Mapping[str, float]]:
+    return of_pairs("A100", (*CAUSES, *CAUSES_BY_GPM, "training"))
+
+
+def share_of_lost(seconds: Mapping[str, float], state: str) -> float:
+    lost = sum(seconds.values()) - seconds["busy"] - seconds["free"]
+    assert lost > 0
+    return seconds[state] / lost
+
+
+@pytest.mark.parametrize(("pattern", "state"), (CAUSES | CAUSES_BY_GPM).items())
+def test_cause_wins_with_gpm(hopper: Mapping[str, Mapping[str, float]], pattern: str, state: str) -> None:
+    assert share_of_lost(hopper[pattern], state) >= 0.8, hopper[pattern]
+
+
+@pytest.mark.parametrize(("pattern", "state"), CAUSES.items())
+def test_cause_wins_without_gpm(ampere: Mapping[str, Mapping[str, float]], pattern: str, state: str) -> None:
+    assert share_of_lost(ampere[pattern], state) >= 0.8, ampere[pattern]
+
+
+def test_what_cannot_be_told_without_gpm_is_busy(ampere: Mapping[str, Mapping[str, float]]) -> None:
+    assert ampere["memory-bound"]["memory_bound"] == 0.0
+    assert ampere["memory-bound"]["busy"] >= 0.9 * 2 * PASSES
+
+
+@pytest.mark.parametrize("pattern", ["training", "power-capped"])
+def test_healthy_training_is_busy(hopper: Mapping[str, Mapping[str, float]], pattern: str) -> None:
+    assert hopper[pattern]["busy"] >= 0.9 * 2 * PASSES, hopper[pattern]
+
+
+def test_free_gpus_are_free(hopper: Mapping[str, Mapping[str, float]]) -> None:
+    assert hopper["free"]["free"] == pytest.approx(2 * PASSES)
+
+
+def test_every_gpu_balances(hopper: Mapping[str, Mapping[str, float]]) -> None:
+    assert [sum(seconds.values()) for seconds in hopper.values()] == pytest.approx([2 * PASSES] * len(hopper))

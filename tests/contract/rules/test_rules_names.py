@@ -1,0 +1,128 @@
+"""Rules and runbooks ask for series and labels there are: those the exporter declares, or a recording rule makes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from promql_parser import (
+    AggregateExpr,
+    BinaryExpr,
+    Call,
+    Expr,
+    MatrixSelector,
+    ParenExpr,
+    SubqueryExpr,
+    UnaryExpr,
+    VectorSelector,
+    parse,
+)
+
+from deploy.prometheus.recordings import GROUPS
+from deploy.prometheus.render import render, render_recordings
+from exporter.attribution.owner import OWNER_LABELS
+from exporter.declarations import families
+from exporter.metric import Type
+from tests.stack import ROOT
+
+TARGET = {"job", "instance", "node", "cluster"}
+OTHERS = {
+    "up": set(),
+    "kube_node_spec_unschedulable": set(),
+    "process_cpu_seconds_total": set(),
+    "ALERTS": {"alertstate", "alertname"},
+}
+LATER = {"gpu_workload_steps_total": set(OWNER_LABELS), "gpu_workload_progress_ratio": set(OWNER_LABELS)}
+"""Families of the programs' own reports, which come with a part of their own."""
+RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
+QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
+
+
+def known() -> Mapping[str, set[str]]:
+    declared = {family.name: set(family.all_labels) for family in families()}
+    return {**LATER, **OTHERS, **RECORDED, **declared}
+
+
+def selectors(expr: Expr) -> Iterator[VectorSelector]:
+    """The vector selectors of an expression, wherever they are in it."""
+    if isinstance(expr, VectorSelector):
+        yield expr
+    elif isinstance(expr, MatrixSelector):
+        yield from selectors(expr.vector_selector)
+    elif isinstance(expr, BinaryExpr):
+        yield from selectors(expr.lhs)
+        yield from selectors(expr.rhs)
+    elif isinstance(expr, Call):
+        for argument in expr.args:
+            yield from selectors(argument)
+    elif isinstance(expr, AggregateExpr | ParenExpr | SubqueryExpr | UnaryExpr):
+        yield from selectors(expr.expr)
+
+
+def labels(expr: Expr) -> Iterator[str]:
+    """Labels that `by`, `without`, `on` and the groupings name."""
+    text = expr.prettify()
+    for found in re.findall(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^()]*)\)", text):
+        yield from (name.strip() for name in found.split(",") if name.strip())
+
+
+def wrong(query: str) -> list[str]:
+    expr, series = parse(query), known()
+    found = [f"no series {each.name}" for each in selectors(expr) if each.name not in series]
+    for each in selectors(expr):
+        names = {matcher.name for matcher in each.matchers.matchers}
+        found += [f"{each.name} has no label {name}" for name in names - series.get(str(each.name), names) - TARGET]
+    all_labels = TARGET.union(*(series.get(str(each.name), set()) for each in selectors(expr)))
+    return found + [f"no label {name}" for name in labels(expr) if name not in all_labels]
+
+
+def rules() -> list[tuple[str, str]]:
+    documents: list[dict[str, Any]] = [render(), render_recordings()]
+    return [
+        (rule.get("alert") or rule["record"], rule["expr"])
+        for document in documents
+        for group in document["groups"]
+        for rule in group["rules"]
+    ]
+
+
+@pytest.mark.parametrize(("name", "expr"), rules(), ids=[name for name, _ in rules()])
+def test_rule_asks_for_what_there_is(name: str, expr: str) -> None:
+    assert wrong(expr) == [], name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/runbooks").glob("*.md")), ids=lambda path: path.stem)
+def test_runbook_asks_for_what_there_is(path: Any) -> None:
+    queries = [block or span for block, span in QUERY.findall(path.read_text())]
+
+    assert [each for query in queries for each in wrong(query)] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("rate(gpu_bussy_seconds_total[5m])", "no series gpu_bussy_seconds_total"),
+        ('gpu_up{uid="x"}', "gpu_up has no label uid"),
+        ("sum by (modell) (gpu_info)", "no label modell"),
+    ],
+)
+def test_misspelt_name_is_found(query: str, complaint: str) -> None:
+    assert wrong(query) == [complaint]
+
+
+def test_families_of_later_parts_are_left_out_once_they_are_declared() -> None:
+    declared = {family.name for family in families()}
+
+    assert {name for name in LATER if name in declared} == set(), "take them out of LATER"
+
+
+def test_counters_are_asked_as_counters() -> None:
+    """A counter is read through a rate or an increase, or compared with what it was; never summed raw."""
+    counters = {family.name for family in families() if family.type is Type.COUNTER}
+    raw = {"gpu_ecc_errors_total", "gpu_xid_errors_total", "gpu_workload_steps_total"}
+    levels = re.compile(r"(?<![\w:])(gpu_\w+_total)(?!\w)(?:\{[^}]*\})?(?!\[|\{|\w)")
+
+    for name, expr in rules():
+        assert {found for found in levels.findall(expr) if found in counters} <= raw, name

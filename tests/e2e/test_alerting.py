@@ -1,0 +1,229 @@
+"""A fault of a simulated GPU reaches the right receiver, by real Prometheus and Alertmanager, and so does its end."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from deploy.prometheus.render import Settings, render, to_yaml
+from tests.stack import ROOT, Message, Receiver, alertmanager, free_port, poll, prometheus, receiver, running
+
+pytestmark = pytest.mark.xdist_group("alerting")
+
+# The rules as they are, with the durations of a test. The job that waits for storage is busy for 30 % of its time.
+SETTINGS = Settings(
+    values={
+        "GpuUnderutilized": {"utilization": 0.5, "window": "10s", "for": "2s"},
+        "GpuThermalThrottling": {"window": "5s", "for": "2s", "keepFiringFor": "1s"},
+        "GpuXidHardware": {"recent": 10},
+        "GpuLost": {"for": "2s", "before": "10s"},
+        "GpuExporterDown": {"for": "2s"},
+    },
+    interval="1s",
+)
+
+SCENARIO = {
+    "gpus": "4xH100",
+    "nodes": ["gpu-a", "gpu-b"],
+    "workloads": [
+        {
+            "name": "slow",
+            "pattern": "storage-bound",
+            "user": "bob",
+            "job": 77,
+            "nodes": "gpu-a",
+            "gpus": "0",
+            "duration": 25,
+        },
+        {
+            "name": "train",
+            "pattern": "training",
+            "user": "ada",
+            "account": "vision",
+            "job": 78,
+            "nodes": "gpu-a",
+            "gpus": "1-3",
+        },
+    ],
+    "faults": [
+        {"kind": "thermal", "node": "gpu-a", "gpu": 1, "at": 12, "duration": 10},
+        {"kind": "lost", "node": "gpu-a", "gpu": 2, "at": 12, "duration": 15},
+    ],
+}
+"""The slow job runs from the start for 25 s; GPU 1 is hot and GPU 2 off the bus from 12 s on."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A simulated node: its exporter, and the Unix time its simulation began."""
+
+    name: str
+    folder: Path
+    start: float
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+        command = [
+            *(sys.executable, "-m", "exporter"),
+            *("--simulate", f"@{self.folder / 'scenario.yaml'};node={self.name};start={self.start}"),
+            *("--web.listen-address", f"127.0.0.1:{self.port}"),
+        ]
+        return running(command, self.folder / f"{self.name}.log")
+
+    def answers(self) -> bool | None:
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"http://127.0.0.1:{self.port}/metrics", timeout=2).ok or None
+        return None
+
+
+def alertmanager_config(folder: Path, url: str) -> Path:
+    """The shipped example, its routes and inhibition as they are, with every receiver a path of `url`."""
+    config = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())
+    names = [each["name"] for each in config["receivers"]]
+    config["receivers"] = [{"name": name, "webhook_configs": [{"url": f"{url}/{name}"}]} for name in names]
+    for route in (config["route"], *config["route"]["routes"]):
+        route |= {"group_wait": "0s", "group_interval": "1s"}
+    del config["templates"], config["global"]
+    path = folder / "alertmanager.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def prometheus_config(folder: Path, nodes: list[Node], alerts: str) -> Path:
+    (folder / "rules.yaml").write_text(to_yaml(render(SETTINGS)))
+    targets = [{"targets": [f"127.0.0.1:{node.port}"], "labels": {"node": node.name}} for node in nodes]
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s", "external_labels": {"cluster": "c1"}},
+        "rule_files": ["rules.yaml"],
+        "scrape_configs": [{"job_name": "gpu-exporter", "static_configs": targets}],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alerts.removeprefix("http://")]}]}]},
+    }
+    path = folder / "prometheus.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    nodes: dict[str, Node]
+    start: float
+    sink: Receiver
+
+    def told(self, receiver_: str, status: str, **labels: str) -> tuple[Message, dict[str, Any]]:
+        """The first message to a receiver with an alert of this status and these labels, and that alert."""
+
+        def match(alert: dict[str, Any]) -> bool:
+            return alert["status"] == status and labels.items() <= alert["labels"].items()
+
+        message = self.sink.first(
+            lambda m: m.path == f"/{receiver_}" and any(map(match, m.body["alerts"])),
+            f"{labels} {status} at {receiver_}; came: {[(m.path, _names(m)) for m in self.sink.messages]}",
+            deadline=90,
+        )
+        return message, next(alert for alert in message.body["alerts"] if match(alert))
+
+
+def _names(message: Message) -> list[str]:
+    return [f"{alert['labels']['alertname']} {alert['status']}" for alert in message.body["alerts"]]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("alerting")
+    (folder / "scenario.yaml").write_text(yaml.safe_dump(SCENARIO))
+    with contextlib.ExitStack() as exits:
+        sink = exits.enter_context(receiver())
+        alerts = exits.enter_context(alertmanager(alertmanager_config(folder, sink.url), folder))
+        # The faults come when everything is up, however slow the machine is.
+        nodes = {name: Node(name, folder, time.time() + 3) for name in SCENARIO["nodes"]}
+        exits.enter_context(prometheus(prometheus_config(folder, list(nodes.values()), alerts), folder))
+        start = time.time()
+        for node in nodes.values():
+            node.start = start
+        nodes["gpu-b"].process = exits.enter_context(nodes["gpu-b"].run())
+        nodes["gpu-a"].process = exits.enter_context(nodes["gpu-a"].run())
+        for node in nodes.values():
+            poll(f"the exporter of {node.name}", node.answers)
+        yield Stack(nodes, start, sink)
+
+
+Measured = Callable[[str, object], None]
+
+
+def measured(record_property: Measured, message: Message, fault: float, waits: str) -> None:
+    record_property("measured", f"{message.time - fault:.1f} s from fault to webhook, {waits} of them by the rule")
+
+
+def test_owner_hears_of_low_utilization_with_cause_and_advice(stack: Stack, record_property: Measured) -> None:
+    message, alert = stack.told("owner-mail", "firing", alertname="GpuUnderutilized", user="bob", slurm_job="77")
+
+    measured(record_property, message, stack.start, "12 s")
+    assert "slurm:77 of bob" in alert["annotations"]["summary"]
+    assert "wait_storage" in alert["annotations"]["description"]
+    assert "Cache the data on local disk" in alert["annotations"]["description"]
+
+
+def test_oncall_hears_of_a_hot_gpu_and_whom_it_hits(stack: Stack, record_property: Measured) -> None:
+    message, alert = stack.told("ticket", "firing", alertname="GpuThermalThrottling", node="gpu-a", gpu="1")
+
+    measured(record_property, message, stack.start + 12, "2 s")
+    assert "It hits slurm:78 (ada)." in alert["annotations"]["description"]
+
+
+def test_oncall_is_paged_for_the_first_xid_79(stack: Stack, record_property: Measured) -> None:
+    message, alert = stack.told("page", "firing", alertname="GpuXidHardware", node="gpu-a", gpu="2", xid="79")
+
+    measured(record_property, message, stack.start + 12, "0 s")
+    assert "Drain the node and restart it." in alert["annotations"]["description"]
+
+
+def test_oncall_is_paged_for_a_lost_gpu(stack: Stack, record_property: Measured) -> None:
+    message, _ = stack.told("page", "firing", alertname="GpuLost", node="gpu-a", gpu="2")
+
+    measured(record_property, message, stack.start + 12, "2 s")
+
+
+def test_oncall_hears_of_an_exporter_that_is_down_and_of_its_return(stack: Stack, record_property: Measured) -> None:
+    node = stack.nodes["gpu-b"]
+    assert node.process is not None
+    node.process.kill()
+    node.process.wait()
+    killed = time.time()
+
+    message, alert = stack.told("ticket", "firing", alertname="GpuExporterDown", node="gpu-b")
+    measured(record_property, message, killed, "2 s")
+    assert f"127.0.0.1:{node.port}" in alert["annotations"]["description"]
+    with node.run():
+        stack.told("ticket", "resolved", alertname="GpuExporterDown", node="gpu-b")
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "labels"),
+    [
+        ("owner-mail", "GpuUnderutilized", {"user": "bob"}),
+        ("ticket", "GpuThermalThrottling", {"gpu": "1"}),
+        ("page", "GpuXidHardware", {"gpu": "2"}),
+        ("page", "GpuLost", {"gpu": "2"}),
+    ],
+)
+def test_recovery_is_told_to_who_was_told_of_the_fault(
+    stack: Stack, to: str, name: str, labels: dict[str, str]
+) -> None:
+    stack.told(to, "resolved", alertname=name, **labels)
+
+
+def test_nobody_was_told_of_what_had_no_fault(stack: Stack) -> None:
+    told = {alert["labels"]["alertname"] for message in stack.sink.messages for alert in message.body["alerts"]}
+
+    assert told == {"GpuUnderutilized", "GpuThermalThrottling", "GpuXidHardware", "GpuLost", "GpuExporterDown"}

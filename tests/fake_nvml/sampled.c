@@ -1,0 +1,110 @@
+/* What the driver measures over sampling periods: utilization, and the buffers of past samples. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "fake.h"
+
+enum { STEPS = 32, DEPTH = 100, PROCESSOR_CLOCK = 1, MEMORY_CLOCK = 2, GARBAGE = 0x7fffffff };
+
+static double period_of(Device device) { return device_number(device, 1000.0 / 6, "sample_period_ms") / 1000; }
+
+/* The mean over the period that ends at `end` (scenario time): as the driver tells busy time, not a moment. */
+static int mean(Device device, const char *key, double end, double *value)
+{
+    double period = period_of(device), sum = 0, moment = 0;
+    const char *text = device_text(device, "%s", key);
+    for (int step = 0; step < STEPS; step++) {
+        int code = expression(text, end - period * (step + 0.5) / STEPS, &moment);
+        if (code != NVML_SUCCESS)
+            return code;
+        sum += moment;
+    }
+    *value = sum / STEPS;
+    return NVML_SUCCESS;
+}
+
+static double last_sample(Device device) { return floor(scenario_time() / period_of(device)) * period_of(device); }
+
+int sampled(Device device, const char *key, double *value)
+{
+    return mig_enabled(device) ? NVML_ERROR_NOT_SUPPORTED : mean(device, key, last_sample(device), value);
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
+{
+    BEGIN;
+    double gpu = 0, memory = 0;
+    code = sampled(self, "utilization", &gpu);
+    if (code == NVML_SUCCESS)
+        sampled(self, "memory_utilization", &memory);
+    out->gpu = (unsigned)lrint(gpu);
+    out->memory = (unsigned)lrint(memory);
+    return leave(code);
+}
+
+#define ENGINE(function, key)                                                          \
+    nvmlReturn_t function(nvmlDevice_t device, unsigned *out, unsigned *period)        \
+    {                                                                                  \
+        BEGIN;                                                                         \
+        double percent = 0;                                                            \
+        code = sampled(self, key, &percent);                                           \
+        *out = (unsigned)lrint(percent);                                               \
+        *period = (unsigned)(period_of(self) * 1e6);                                   \
+        return leave(code);                                                            \
+    }
+
+ENGINE(nvmlDeviceGetEncoderUtilization, "encoder_utilization")
+ENGINE(nvmlDeviceGetDecoderUtilization, "decoder_utilization")
+ENGINE(nvmlDeviceGetJpgUtilization, "jpeg_utilization")
+ENGINE(nvmlDeviceGetOfaUtilization, "ofa_utilization")
+
+static const char *const sample_keys[] = {
+    [NVML_TOTAL_POWER_SAMPLES] = "power_mw",
+    [NVML_GPU_UTILIZATION_SAMPLES] = "utilization",
+    [NVML_MEMORY_UTILIZATION_SAMPLES] = "memory_utilization",
+    [NVML_ENC_UTILIZATION_SAMPLES] = "encoder_utilization",
+    [NVML_DEC_UTILIZATION_SAMPLES] = "decoder_utilization",
+    [NVML_PROCESSOR_CLK_SAMPLES] = "clock.1",
+    [NVML_MEMORY_CLK_SAMPLES] = "clock.2",
+};
+
+static bool is_utilization(unsigned type)
+{
+    return type >= NVML_GPU_UTILIZATION_SAMPLES && type <= NVML_DEC_UTILIZATION_SAMPLES;
+}
+
+/* Fill `out` with the samples after `last` (µs), oldest first, as far as the buffer goes and the caller has room. */
+static unsigned fill(Device self, const char *key, unsigned long long last, unsigned room, nvmlSample_t *out)
+{
+    double period = period_of(self), newest = last_sample(self);
+    unsigned depth = (unsigned)device_number(self, DEPTH, "sample_depth"), written = 0;
+    for (unsigned back = depth; back-- > 0 && written < room;) {
+        double end = newest - back * period, value;
+        unsigned long long stamp = (unsigned long long)llrint((end + scenario_epoch()) * 1e6);
+        if (end <= 0 || stamp <= last || mean(self, key, end, &value) != NVML_SUCCESS)
+            continue;
+        memset(&out[written], 0, sizeof *out);
+        out[written].timeStamp = stamp;
+        out[written].sampleValue.uiVal = (unsigned)lrint(value);
+        written++;
+    }
+    return written;
+}
+
+nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, unsigned long long last,
+                                  nvmlValueType_t *value_type, unsigned *count, nvmlSample_t *out)
+{
+    BEGIN;
+    const char *key = (unsigned)type < sizeof sample_keys / sizeof *sample_keys ? sample_keys[type] : NULL;
+    if (!key || (is_utilization(type) && (mig_enabled(self) || device_number(self, 1, "samples") == 0)))
+        return leave(NVML_ERROR_NOT_SUPPORTED);
+    NEED(now, "%s", key);
+    (void)now;
+    *value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
+    if (!out) {
+        *count = (unsigned)device_number(self, DEPTH, "sample_depth");
+        return leave(NVML_SUCCESS);
+    }
+    *count = fill(self, key, last, *count, out);
+    return leave(*count ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND);
+}

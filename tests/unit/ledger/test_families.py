@@ -1,0 +1,115 @@
+"""The series the ledger feeds: names, labels, all states from the first pass."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from exporter.attribution.owner import OWNER_LABELS, Owner
+from exporter.attribution.ownership import Target
+from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.evidence import Signals
+from exporter.ledger.families import FAMILIES
+from exporter.ledger.ledger import advance
+from exporter.ledger.states import BY_STATE, RULES, SPLITS, STATES, diagnosable
+from exporter.ledger.thresholds import Thresholds
+from exporter.metric import Sample
+
+OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
+GPU = Target("GPU-a", 3, "0000:01:00.0")
+MIG = Target("MIG-b", 4, "0000:02:00.0", None, "GPU-b", 7, 0, 3 / 7)
+FAMILY = {family.name: family for family in FAMILIES}
+
+
+def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Ledger:
+    first = Pass(time=100.0, seconds=0.0, readings=readings, host_tells=frozenset({"io_pressure"}))
+    starts = {} if start is None else {OWNER: start}
+    second = Pass(time=100.0 + seconds, seconds=seconds, readings=readings, starts=starts)
+    return advance(advance(Ledger(), first), second)
+
+
+def held(target: Target, busy: float, **rest: float) -> Reading:
+    return Reading(target, Signals(busy=busy, **rest), (Holding(OWNER, 1.0, (1,)),), 50.0, "3g.40gb")
+
+
+def samples(name: str, of: Ledger) -> dict[tuple[str, ...], float]:
+    return {sample.labels: sample.value for sample in FAMILY[name].collect(of)}
+
+
+def test_gpu_rows_have_every_state_and_instances_have_rows_of_their_own() -> None:
+    found = ledger(2.0, held(GPU, 0.5), held(MIG, 1.0), Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals()))
+
+    whole, inside = samples("gpu_time_seconds_total", found), samples("gpu_mig_time_seconds_total", found)
+
+    assert set(whole) == {(gpu, uuid, state) for gpu, uuid in (("3", "GPU-a"), ("4", "GPU-b")) for state in STATES}
+    assert set(inside) == {("4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", state) for state in STATES}
+    assert (whole["3", "GPU-a", "busy"], inside["4", "MIG-b", "GPU-b", "3g.40gb", "7", "0", "busy"]) == (1.0, 2.0)
+
+
+def test_workload_rows() -> None:
+    found = ledger(2.0, held(GPU, 0.0), start=100.5)
+
+    assert samples("gpu_workload_gpu_seconds_total", found)[(*OWNER.labels, "wait_other")] == 2.0
+    assert len(samples("gpu_workload_gpu_seconds_total", found)) == len(STATES)
+    assert samples("gpu_workload_energy_joules_total", found) == {OWNER.labels: 100.0}
+    assert samples("gpu_workload_idle_seconds", found) == {OWNER.labels: 2.0}
+    assert samples("gpu_workload_start_time_seconds", found) == {OWNER.labels: 100.5}
+
+
+def test_what_is_not_known_is_absent() -> None:
+    found = ledger(2.0, held(GPU, 0.0))
+
+    assert samples("gpu_workload_first_kernel_seconds", found) == {}
+    assert samples("gpu_workload_start_time_seconds", found) == {}
+
+
+def test_first_kernel_is_told_once_it_ran() -> None:
+    assert samples("gpu_workload_first_kernel_seconds", ledger(2.0, held(GPU, 1.0), start=100.5)) == {OWNER.labels: 1.5}
+
+
+def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
+    found = samples("gpu_exporter_diagnosable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_active=0.1)))
+
+    told = {state for (_, _, state), value in found.items() if value}
+    assert {state for _, _, state in found} == {rule.state for rule in SPLITS}
+    assert told == {"wait_storage", "wait_peer", "throttled_thermal", "small_kernels"}
+
+
+def test_gpu_with_instances_tells_what_they_tell() -> None:
+    parent = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals())
+    found = samples("gpu_exporter_diagnosable", ledger(1.0, parent, held(MIG, 0.5, dram_active=0.1, tensor_active=0.1)))
+
+    assert found["4", "GPU-b", "memory_bound"] == 1.0
+
+
+def test_gpu_that_never_answered_tells_nothing() -> None:
+    assert samples("gpu_exporter_diagnosable", ledger(1.0, Reading(GPU))) == {}
+
+
+def test_nothing_is_told_where_busy_is_not() -> None:
+    assert not any(diagnosable(Signals(sm_active=0.5), ("io_pressure",)).values())
+
+
+def test_empty_ledger_has_no_samples() -> None:
+    assert [sample for family in FAMILIES for sample in family.collect(Ledger())] == list[Sample]()
+
+
+def test_owner_families_carry_every_owner_label() -> None:
+    owners = [family for family in FAMILIES if family.name.startswith("gpu_workload_")]
+
+    assert all(set(OWNER_LABELS) <= set(family.all_labels) for family in owners)
+
+
+def test_rules_name_thresholds_there_are() -> None:
+    known = {item.name for item in fields(Thresholds)}
+
+    assert {name for rule in RULES for name in rule.thresholds} <= known
+    assert list(STATES) == list(BY_STATE)
+    assert len(set(STATES)) == 13
+
+
+@pytest.mark.parametrize(("name", "value"), [("hot_thread", 1.1), ("wait_cover", -0.1), ("gap_intervals", -1.0)])
+def test_threshold_that_makes_no_sense_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        Thresholds(**{name: value})
