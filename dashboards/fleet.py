@@ -41,7 +41,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(panel.number("GPUs", "GPUs that answer the driver.", now(answers), size=(3, 4)))
     made.with_panel(
         panel.number(
-            "Lost GPUs",
+            "Do not answer",
             "GPUs the exporters knew once and the driver no longer answers for. Click for Health.",
             now(f"{known} - {answers}"),
             steps=look.SOME_IS_BAD,
@@ -74,7 +74,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "GPUs held and lost",
+            "GPUs wasted",
             "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
             over_time(total("gpu_waste:rate5m")),
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -91,7 +91,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Critical alerts",
+            "Critical",
             "GPU alerts of severity critical that fire now.",
             now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}) or vector(0)'),
             steps=look.SOME_IS_BAD,
@@ -115,8 +115,8 @@ def _workloads(made: build.Dashboard) -> None:
     name = link.cell("Workload")
     made.with_panel(
         block.workloads(
-            "Pods that lose most",
-            "Pods (and containers and units outside Slurm) that hold GPUs, those that lose most of them first. Click one to see why.",
+            "Pods that waste most",
+            "Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them first. Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
             owner_keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=110),),
             onward=link.to_pod(name),
@@ -125,8 +125,8 @@ def _workloads(made: build.Dashboard) -> None:
     )
     made.with_panel(
         block.workloads(
-            "Slurm jobs that lose most",
-            "Slurm jobs that hold GPUs, those that lose most of them first. Click one to see why.",
+            "Slurm jobs that waste most",
+            "Slurm jobs that hold GPUs, those that waste most of them first. Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
             owner_keys=(
                 Key("user", "User", (link.to_user(link.cell("User")),), width=90),
@@ -167,15 +167,15 @@ def _nodes() -> table.Panel:
     def of(name: str) -> str:
         return f"node:{name}{{{CLUSTER}}}"
 
-    lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0'
+    lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.05'
     return Table(
         title="Nodes",
-        description="One row per node, those with lost GPUs and alerts first. Click a node to see its GPUs.",
+        description="One row per node, those with most alerts first. Click a node to see its GPUs.",
         keys=(Key("cluster", "Cluster", width=110), Key("instance", "Node", (link.to_node(node),), width=170)),
         columns=(
             Value(
                 "Alerts",
-                f'count by (cluster, instance) (ALERTS{{{ALERTS}, {CLUSTER}, audience="oncall"}}) or 0 * sum by (cluster, instance) ({of("gpu_up:count")})',
+                f'count by (cluster, instance) (ALERTS{{{ALERTS}, {CLUSTER}, severity!="info"}}) or 0 * sum by (cluster, instance) ({of("gpu_up:count")})',
                 "short",
                 look.SOME_IS_BAD,
                 decimals=0,
@@ -183,13 +183,13 @@ def _nodes() -> table.Panel:
             ),
             Value("GPUs", of("gpu_up:sum"), "short", decimals=0, width=65),
             Value(
-                "Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", "short", look.SOME_IS_BAD, decimals=0, width=65
+                "Gone", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", "short", look.SOME_IS_BAD, decimals=0, width=65
             ),
             Value("Held", of("gpu_workload_gpus:sum"), "short", decimals=1, width=65),
             gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN),
             gauge("Memory", f"{of('gpu_memory_used_bytes:sum')} / {of('gpu_memory_total_bytes:sum')}", look.FULL),
-            Value("Held and lost", of("gpu_waste:rate5m"), "short", look.SOME_IS_WORTH_A_LOOK, decimals=1, width=110),
-            lost_state("Loses most to", lost),
+            Value("Wasted", of("gpu_waste:rate5m"), "short", look.SOME_IS_WORTH_A_LOOK, decimals=1, width=110),
+            lost_state("Wasted on", lost),
             gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME),
             Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=105),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=90),
@@ -214,7 +214,7 @@ def _models(made: build.Dashboard) -> None:
                 Value("Held", of("gpu_owner_share:sum"), "short", decimals=1, width=70, reduce="sum"),
                 gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=150),
                 Value(
-                    "Held and lost",
+                    "Wasted",
                     of("gpu_waste:rate5m"),
                     "short",
                     look.SOME_IS_WORTH_A_LOOK,
@@ -224,7 +224,7 @@ def _models(made: build.Dashboard) -> None:
                 ),
             ),
             sort="GPUs",
-            size=(12, 8),
+            size=(8, 8),
         ).build()
     )
     made.with_panel(
@@ -233,8 +233,8 @@ def _models(made: build.Dashboard) -> None:
             description="One row per namespace that holds GPUs. Click one for its workloads.",
             keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),)),),
             columns=_owner_columns("namespace"),
-            sort="Held and lost",
-            size=(6, 8),
+            sort="Wasted",
+            size=(8, 8),
             empty="No pod holds a GPU",
         ).build()
     )
@@ -244,8 +244,8 @@ def _models(made: build.Dashboard) -> None:
             description="One row per account that holds GPUs. Click one for its jobs.",
             keys=(Key("account", "Account", (link.to_account(link.cell("Account")),)),),
             columns=_owner_columns("account"),
-            sort="Held and lost",
-            size=(6, 8),
+            sort="Wasted",
+            size=(8, 8),
             empty="No Slurm job holds a GPU",
         ).build()
     )
@@ -256,7 +256,7 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
         Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", "short", decimals=1, width=65, reduce="sum"),
         gauge("Utilization", f"{level}:gpu_utilization:ratio_rate5m{{{CLUSTER}}}", look.GOOD_IS_HIGH, reduce="avg"),
         Value(
-            "Held and lost",
+            "Wasted",
             f"{level}:gpu_waste:rate5m{{{CLUSTER}}}",
             "short",
             look.SOME_IS_WORTH_A_LOOK,

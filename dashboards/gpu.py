@@ -85,11 +85,10 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Utilization",
             "Share of time a kernel ran.",
-            over_time(rate(f"gpu_busy_seconds_total{{{DEVICE}}}")),
+            now(rate(f"gpu_busy_seconds_total{{{DEVICE}}}")),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,
-            spark=True,
             empty=NOT_REPORTED,
         )
     )
@@ -97,12 +96,11 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Memory used",
             "Share of its memory in use.",
-            over_time(f"gpu_memory_used_bytes{{{DEVICE}}} / gpu_memory_total_bytes{{{DEVICE}}}"),
+            now(f"gpu_memory_used_bytes{{{DEVICE}}} / gpu_memory_total_bytes{{{DEVICE}}}"),
             units.PercentUnit,
             steps=look.FULL,
             size=(3, 4),
             decimals=0,
-            spark=True,
             empty=NOT_REPORTED,
         )
     )
@@ -110,11 +108,10 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Temperature",
             "Temperature of the chip.",
-            over_time(f'gpu_temperature_celsius{{{DEVICE}, sensor="gpu"}}'),
+            now(f'gpu_temperature_celsius{{{DEVICE}, sensor="gpu"}}'),
             units.Celsius,
             steps=look.HEAT,
             size=(3, 4),
-            spark=True,
             empty=NOT_REPORTED,
         )
     )
@@ -133,10 +130,9 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Power",
             "Power it draws now.",
-            over_time(f"gpu_power_watts{{{DEVICE}}}"),
+            now(f"gpu_power_watts{{{DEVICE}}}"),
             units.Watt,
             size=(3, 4),
-            spark=True,
             empty=NOT_REPORTED,
         )
     )
@@ -265,6 +261,7 @@ def _load(made: build.Dashboard) -> None:
             ],
             units.PercentUnit,
             size=(24, 5),
+            ceiling=1,
             empty="This GPU does not report video engines",
         )
     )

@@ -76,7 +76,7 @@ def _count(
 
 
 def _numbers(made: build.Dashboard) -> None:
-    made.with_panel(_count("Lost GPUs", "The driver no longer answers for them.", f"count(gpu_up{{{NODE}}} == 0)"))
+    made.with_panel(_count("Do not answer", "The driver no longer answers for them.", f"count(gpu_up{{{NODE}}} == 0)"))
     made.with_panel(
         _count(
             "GPUs with hardware XIDs",

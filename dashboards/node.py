@@ -41,7 +41,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(panel.number("GPUs", "GPUs that answer the driver.", now(f"sum(gpu_up{{{NODE}}})"), size=(3, 4)))
     made.with_panel(
         panel.number(
-            "Lost GPUs",
+            "Do not answer",
             "GPUs the PCI bus shows or the exporter knew once, and the driver does not answer for.",
             now(f"count(gpu_up{{{NODE}}}) - sum(gpu_up{{{NODE}}})"),
             steps=look.SOME_IS_BAD,

@@ -72,7 +72,7 @@ def _programs() -> table.Panel:
                 "Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.GOOD_IS_HIGH, width=140
             ),
             lost_state(
-                "Loses most to",
+                "Wasted on",
                 f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0){only}',
             ),
         ),

@@ -54,7 +54,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Held and lost",
+            "Wasted",
             "Held, and idle, waiting or throttled.",
             now(lost),
             GPU_HOURS,
@@ -65,8 +65,8 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Lost of held",
-            "The share of the held hours that was lost.",
+            "Wasted of held",
+            "The share of the held hours that was wasted.",
             now(f"{lost} / ({held} > 0)"),
             units.PercentUnit,
             steps=look.LOSS,
@@ -87,8 +87,8 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Price of what was lost",
-            "The part of it that was held and lost.",
+            "Price of the waste",
+            "The part of it that was held and idle, waiting or throttled.",
             now(f"sum({price.lost(CLUSTER)})"),
             units.Dollars,
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -131,12 +131,12 @@ def _states(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Causes, and what to do",
-            description="The lost hours by cause, the largest first, the number of workloads each struck, and what helps.",
+            description="The wasted hours by cause, the largest first, the number of workloads each struck, and what helps.",
             keys=(Key("state", "Cause", width=180, mappings=tuple(states.by_name())),),
             columns=(
-                Value("GPU hours lost", f"{hours(lost)} > 0", GPU_HOURS, decimals=1, width=120, reduce="sum"),
+                Value("GPU hours wasted", f"{hours(lost)} > 0", GPU_HOURS, decimals=1, width=165, reduce="sum"),
                 gauge(
-                    "Share of the loss",
+                    "Share of the waste",
                     f"sum by (state) (sum_over_time({lost}[$__range])) / on () group_left () (sum(sum_over_time({lost}[$__range])) > 0) > 0",
                     look.PLAIN,
                     width=160,
@@ -150,9 +150,9 @@ def _states(made: build.Dashboard) -> None:
                 ),
                 advice("What to do", f"{hours(lost)} > 0"),
             ),
-            sort="GPU hours lost",
+            sort="GPU hours wasted",
             size=(24, 8),
-            empty="Nothing was lost in the time range",
+            empty="Nothing was wasted in the time range",
         ).build()
     )
 
@@ -164,8 +164,8 @@ def _workloads() -> table.Panel:
     by = "cluster, workload, kind, user, namespace, account"
     busy = f'sum by ({by}) (sum_over_time({OWNED}, state=~"{states.BUSY_REGEX}"}}[$__range])) / (sum by ({by}) ({total}) > 0)'
     return Table(
-        title="Workloads that lost most",
-        description="The 30 workloads that lost most GPU hours in the range, ended ones too: whose they are, what they lost to, "
+        title="Workloads that wasted most",
+        description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
         "what it cost, what to do. Click one to see it.",
         keys=(
             Key("workload", "Workload", (link.to_pod(name), link.to_job(name)), width=230),
@@ -175,7 +175,7 @@ def _workloads() -> table.Panel:
         ),
         columns=(
             Value(
-                "Lost",
+                "Wasted",
                 hours(f"workload:gpu_waste:rate5m{{{CLUSTER}}}"),
                 GPU_HOURS,
                 look.SOME_IS_WORTH_A_LOOK,
@@ -185,12 +185,12 @@ def _workloads() -> table.Panel:
                 wrap="topk(30, {} > 0)",
             ),
             Value("Held", hours(f"{OWNED}}}"), GPU_HOURS, decimals=1, width=85, reduce="sum"),
-            Value("Price of loss", price.lost(CLUSTER), units.Dollars, decimals=2, width=100, reduce="sum"),
+            Value("Price", price.lost(CLUSTER), units.Dollars, decimals=2, width=100, reduce="sum"),
             gauge("Utilization", busy, look.GOOD_IS_HIGH, width=120),
-            lost_state("Lost most to", lost, 160),
+            lost_state("Wasted on", lost, 160),
             advice("What to do", lost),
         ),
-        sort="Lost",
+        sort="Wasted",
         size=(24, 12),
         empty="No workload held a GPU in the time range",
     ).build()
@@ -213,13 +213,13 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     busy = f'sum by ({level}) (sum_over_time({ledger}, state=~"{states.BUSY_REGEX}"}}[$__range])) / (sum by ({level}) (sum_over_time({ledger}}}[$__range])) > 0)'
     return Table(
         title=title,
-        description=f"GPU hours by {level}: held, lost, what that cost, and to which state most of it went. Click one for its workloads.",
+        description=f"GPU hours by {level}: held, wasted, what that cost, and on which state most of it went. Click one for its workloads.",
         keys=(Key(level, level.capitalize(), (onward,)),),
         columns=(
             Value("Held", hours(f"{ledger}}}"), GPU_HOURS, decimals=1, width=85, reduce="sum"),
             gauge("Utilization", busy, look.GOOD_IS_HIGH, width=130),
             Value(
-                "Lost",
+                "Wasted",
                 hours(f"{level}:gpu_waste:rate5m{{{CLUSTER}}}"),
                 GPU_HOURS,
                 look.SOME_IS_WORTH_A_LOOK,
@@ -227,10 +227,10 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
                 width=85,
                 reduce="sum",
             ),
-            Value("Price of loss", price.lost(mine), units.Dollars, decimals=2, width=110, reduce="sum"),
-            lost_state("Lost most to", lost, 165),
+            Value("Price", price.lost(mine), units.Dollars, decimals=2, width=110, reduce="sum"),
+            lost_state("Wasted on", lost, 165),
         ),
-        sort="Lost",
+        sort="Wasted",
         size=(12, 9),
         empty=f"No {level} held a GPU in the time range",
     ).build()
@@ -242,13 +242,13 @@ def _models() -> table.Panel:
     free = f'{ledger}, state="free"}}'
     return Table(
         title="Models",
-        description="GPU hours by model: all, free, lost, and the price of what was lost.",
+        description="GPU hours by model: all, free, wasted, and the price of the waste.",
         keys=(Key("model", "Model"),),
         columns=(
             Value("All", hours(f"{ledger}}}"), GPU_HOURS, decimals=1, width=85, reduce="sum"),
             Value("Free", hours(free), GPU_HOURS, decimals=1, width=85, reduce="sum"),
             Value(
-                "Lost",
+                "Wasted",
                 hours(f"model:gpu_waste:rate5m{{{CLUSTER}}}"),
                 GPU_HOURS,
                 look.SOME_IS_WORTH_A_LOOK,
@@ -257,16 +257,16 @@ def _models() -> table.Panel:
                 reduce="sum",
             ),
             Value(
-                "Price of loss",
+                "Price",
                 price.priced(lambda model: hours(f"model:gpu_waste:rate5m{{{CLUSTER}{model}}}")),
                 units.Dollars,
                 decimals=2,
                 width=110,
                 reduce="sum",
             ),
-            lost_state("Lost most to", lost, 165),
+            lost_state("Wasted on", lost, 165),
         ),
-        sort="Lost",
+        sort="Wasted",
         size=(12, 9),
         empty="No GPU was known in the time range",
     ).build()

@@ -44,25 +44,23 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
     ).build()
 
 
-def gpus(scope: str, *, title: str = "GPUs", description: str = "", size: tuple[int, int] = (24, 10)) -> table.Panel:
-    """One row per GPU of the selector: who holds it, how it is used, how it fares."""
-    node, gpu = link.cell("Node"), link.cell("GPU")
+def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
+    """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
     by = "cluster, instance, gpu"
     state = f"sum by ({by}, state) ({rate(f'gpu_time_seconds_total{{{scope}}}')})"
     return Table(
-        title=title,
-        description=description
-        or "One row per GPU, the hottest first. A dash means the GPU does not report it. Click a GPU to open it.",
+        title="GPUs",
+        description="One row per GPU, those that do not answer first. A dash: the GPU does not report it. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
-            Key("instance", "Node", (link.to_node(node),), width=140),
-            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
+            Key("instance", "Node", hidden=True),
+            Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
             Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=85, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
-            lost_state("Mostly", state, 150),
+            lost_state("Mostly", state, 140),
             gauge("Utilization", rate(f"gpu_busy_seconds_total{{{scope}}}"), look.PLAIN, width=120),
             gauge(
                 "Memory", f"gpu_memory_used_bytes{{{scope}}} / gpu_memory_total_bytes{{{scope}}}", look.FULL, width=120
@@ -95,7 +93,8 @@ def gpus(scope: str, *, title: str = "GPUs", description: str = "", size: tuple[
                 width=80,
             ),
         ),
-        sort="Temp.",
+        sort="Answers",
+        ascending=True,
         size=size,
         empty="No GPU in this selection",
     ).build()
@@ -128,12 +127,12 @@ def workloads(
     at_most: int = 25,
     with_advice: bool = False,
 ) -> table.Panel:
-    """One row per workload, those that lose most first, from recorded series."""
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0'
+    """One row per workload, those that waste most first, from recorded series."""
+    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.05'
     memory = f"workload:gpu_workload_memory_bytes:sum{{{scope}}}"
     columns: list[Value | Text] = [
         Value(
-            "GPUs lost",
+            "Wasted",
             f"workload:gpu_waste:rate5m{{{scope}}}",
             "short",
             look.SOME_IS_WORTH_A_LOOK,
@@ -144,7 +143,7 @@ def workloads(
         ),
         Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", "short", decimals=1, width=65, reduce="sum"),
         gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{scope}}}", look.GOOD_IS_HIGH, width=130),
-        lost_state("Loses most to", state),
+        lost_state("Wasted on", state),
     ]
     if with_advice:
         columns += [advice("What to do", state), Value("GPU memory", memory, units.BytesIEC, width=100, reduce="sum")]
@@ -153,10 +152,10 @@ def workloads(
         description=description,
         keys=(Key("workload", "Workload", (onward,)), *owner_keys),
         columns=tuple(columns),
-        sort="GPUs lost",
+        sort="Wasted",
         size=size,
         empty=empty,
-        order=("GPUs", "Utilization", "GPUs lost"),
+        order=("GPUs", "Utilization", "Wasted"),
     ).build()
 
 

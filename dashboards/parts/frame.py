@@ -57,14 +57,17 @@ def dashboard(
 
 
 def _firing(name: str, severity: str, colour: str, scope: str) -> build.AnnotationQuery:
-    expr = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
+    """One mark per alert that fires in the range, at the moment its trouble began. The value is that moment in ms."""
+    fires = f'ALERTS{{{ALERTS}, severity="{severity}", {scope}}}'
+    since = f'ALERTS_FOR_STATE{{severity="{severity}", {scope}}}'
     return (
         build.AnnotationQuery()
         .name(name)
         .datasource(SOURCE)
         .enable(True)
         .icon_color(colour)
-        .expr(expr)
+        .expr(f"{since} * 1000 and ignoring (alertstate) {fires}")
+        .use_value_for_time(True)
         .step("60s")
         .title_format("{{alertname}}")
         .text_format("{{instance}} GPU {{gpu}} {{workload}}")

@@ -15,7 +15,7 @@ GOOD_IS_HIGH: Steps = ((None, RED), (0.3, ORANGE), (0.6, GREEN))
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
 """Memory, power: much is normal, all is worth a look."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
-"""Share of held time that was lost."""
+"""Share of held time that was wasted."""
 SOME_IS_BAD: Steps = ((None, GREEN), (1, RED))
 SOME_IS_WORTH_A_LOOK: Steps = ((None, GREEN), (1, ORANGE))
 HEAT: Steps = ((None, GREEN), (75, YELLOW), (83, ORANGE), (90, RED))

@@ -173,10 +173,23 @@ def ledger(
         legend=shared.LegendPlacement.RIGHT,
     )
     panel.stacking(common.StackingConfig().mode(shared.StackingMode.NORMAL).group("A")).line_width(0)
+    for step in _in_ledger_order():
+        panel.with_transformation(step)
     for state in states.STATES:
         shown = model.DynamicConfigValue("displayName", states.TITLES[state])
         colour_series(panel, state, states.COLOURS[state], shown)
     return panel
+
+
+def _in_ledger_order() -> tuple[model.DataTransformerConfig, ...]:
+    """Prometheus answers in the order of the alphabet; a stack is read from busy at its foot to free at its top."""
+    order = {state: index for index, state in enumerate(("Time", *reversed(states.STATES)))}
+    return (
+        model.DataTransformerConfig(id_val="joinByField", options={"byField": "Time", "mode": "outer"}),
+        model.DataTransformerConfig(
+            id_val="organize", options={"excludeByName": {}, "indexByName": order, "renameByName": {}}
+        ),
+    )
 
 
 def bars(

@@ -24,7 +24,7 @@ _SHOWN = {
     "busy":                  ("Busy",                 "#37872D"),
 }
 # fmt: on
-"""Grey: nobody's. Warm: lost. Blue and light green: busy, and could be better. Green: busy."""
+"""Grey: nobody's. Warm: wasted. Blue and light green: busy, and could be better. Green: busy."""
 
 STATES = tuple(rule.state for rule in RULES)
 """In the ledger's order; a state's code in a state timeline is its place here."""

@@ -63,6 +63,8 @@ class Text:
     coloured: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
+    long: bool = False
+    """Whether a click shows the whole text."""
 
 
 Column = Value | Text
@@ -146,7 +148,7 @@ def lost_state(title: str, expr: str, width: int | None = 170) -> Text:
 
 def advice(title: str, expr: str, width: int | None = None) -> Text:
     """What the owner should do about the state in which the row lost most."""
-    return Text(title, expr, "state", tuple(states.advice_by_name()), width, alias="advice")
+    return Text(title, expr, "state", tuple(states.advice_by_name()), width, alias="advice", long=True)
 
 
 def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:
@@ -166,14 +168,16 @@ def _common(width: int | None, links: tuple[Link, ...], mappings: tuple[model.Va
 
 
 def _key_config(key: Key) -> list[Config]:
-    config = _common(key.width, key.links, key.mappings)
+    config = [Config("noValue", "-"), *_common(key.width, key.links, key.mappings)]
     if key.mappings:
         config.append(Config("custom.cellOptions", {"type": "color-text"}))
     return config
 
 
 def _text_config(column: Text) -> list[Config]:
-    config = _common(column.width, column.links, column.mappings)
+    config = [Config("noValue", "-"), *_common(column.width, column.links, column.mappings)]
+    if column.long:
+        config.append(Config("custom.inspect", value=True))
     if column.coloured:
         config.append(Config("custom.cellOptions", {"type": "color-text"}))
     return config

@@ -87,7 +87,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.number(
-            "GPU hours lost",
+            "GPU hours wasted",
             "Held and idle, waiting or throttled, in the time range.",
             now(f"sum({hours(f'workload:gpu_waste:rate5m{{{scope}}}')})"),
             GPU_HOURS,
@@ -99,7 +99,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     )
     made.with_panel(
         panel.number(
-            "Price of the lost hours",
+            "Price of the waste",
             "At the prices set above; MIG instances are not in it.",
             now(f"sum({price.lost(scope)})"),
             units.Dollars,
@@ -136,16 +136,16 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
 
 def _table(kind: Kind) -> table.Panel:
     scope = kind.scope
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0'
+    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.05'
     return Table(
         title=f"{kind.noun.capitalize()}s",
-        description=f"One row per {kind.noun} that holds GPUs now, those that lose most first. Click one to select it.",
+        description=f"One row per {kind.noun} that holds GPUs now, those that waste most first. Click one to select it.",
         keys=(Key("workload", kind.noun.capitalize(), (kind.onward,)), *kind.owner_keys),
         columns=(
             Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", "short", decimals=1, width=65, reduce="sum"),
             gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{scope}}}", look.GOOD_IS_HIGH, width=130),
             Value(
-                "GPUs lost",
+                "Wasted",
                 f"workload:gpu_waste:rate5m{{{scope}}}",
                 "short",
                 look.SOME_IS_WORTH_A_LOOK,
@@ -153,7 +153,7 @@ def _table(kind: Kind) -> table.Panel:
                 width=85,
                 reduce="sum",
             ),
-            lost_state("Loses most to", state, 160),
+            lost_state("Wasted on", state, 160),
             advice("What to do", state),
             Value(
                 "GPU memory",
@@ -171,7 +171,7 @@ def _table(kind: Kind) -> table.Panel:
                 width=100,
             ),
         ),
-        sort="GPUs lost",
+        sort="Wasted",
         size=(24, 9),
         empty=f"No {kind.noun} in this selection holds a GPU now",
     ).build()

@@ -1,0 +1,177 @@
+"""Time passed quickly: the real sampler on simulated GPUs, each pass written as Prometheus would have scraped it."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from exporter.attribution.families import workload_families
+from exporter.collectors import COLLECTORS
+from exporter.driver import Device, Driver, UnsupportedError, XidEvent
+from exporter.node_sources import SimulatedNode
+from exporter.sampling.accounts import Accounts, Terms
+from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.simulator.driver import SimulatedDriver
+from exporter.simulator.scenario import Scenario
+from exporter.simulator.spec import parse
+from exporter.snapshot import Snapshot
+from tests.e2e.dashboards.nodes import Node
+
+JOB = "gpu-exporter"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Unix seconds from the first pass to the last, one pass (and scrape) each `step`."""
+
+    start: int
+    end: int
+    step: int
+
+    @property
+    def times(self) -> range:
+        return range(self.start, self.end + 1, self.step)
+
+
+@dataclass
+class Clock:
+    """Unix seconds; monotonic time is the same count."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Writer:
+    """OpenMetrics lines with timestamps. The text of a series is made once."""
+
+    node: Node
+    out: TextIO
+    texts: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+
+    def snapshot(self, snapshot: Snapshot, at: int, seconds: float) -> None:
+        count = 0
+        for block in snapshot.blocks:
+            name, labels = block.family.name, block.family.all_labels
+            for sample in block.samples:
+                values = (*block.prefix, *sample.labels)
+                text = self.texts.get((name, values)) or self._text(
+                    name, values, dict(zip(labels, values, strict=True))
+                )
+                self.out.write(f"{text} {float(sample.value)} {at}\n")
+                count += 1
+        self._scrape(at, count, seconds)
+
+    def _text(self, name: str, values: tuple[str, ...], labels: Mapping[str, str]) -> str:
+        target = {"cluster": self.node.cluster, "instance": self.node.instance, "job": JOB}
+        pairs = ",".join(f'{key}="{value}"' for key, value in (target | dict(labels)).items() if value)
+        return self.texts.setdefault((name, values), f"{name}{{{pairs}}}")
+
+    def _scrape(self, at: int, count: int, seconds: float) -> None:
+        """What Prometheus adds to a scrape, and the exporter's process metrics (this process has 32 nodes in it)."""
+        own = {
+            "up": 1.0,
+            "scrape_samples_scraped": count,
+            "scrape_duration_seconds": seconds,
+            "process_cpu_seconds_total": at % 1_000_000 * 0.003,
+            "process_resident_memory_bytes": 40e6 + count * 100,
+        }
+        for name, value in own.items():
+            text = self.texts.get((name, ())) or self._text(name, (), {})
+            self.out.write(f"{text} {value} {at}\n")
+
+
+def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
+    """One OpenMetrics file with the history of all nodes."""
+    jobs = [(node, span, folder / f"{node.instance}.om") for node in nodes]
+    with ProcessPoolExecutor(max_workers=2) as pool:
+        parts = list(pool.map(_write_node, jobs))
+    whole = folder / "history.om"
+    with whole.open("w") as out:
+        for part in parts:
+            out.write(part.read_text())
+            part.unlink()
+        out.write("# EOF\n")
+    return whole
+
+
+def _write_node(job: tuple[Node, Span, Path]) -> Path:
+    node, span, path = job
+    with path.open("w") as out:
+        writer = Writer(node, out)
+        for at, seconds, snapshot in _passes(node, span):
+            writer.snapshot(snapshot, at, seconds)
+    return path
+
+
+def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
+    clock = Clock(span.start)
+    driver = SimulatedDriver(_scenario(node, span), clock)
+    accounts = Accounts(Terms(interval=float(span.step)), workload_families())
+    pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
+    sampler = Sampler(Unbuffered(driver), SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
+    try:
+        for at in span.times:
+            clock.now = at
+            began = time.perf_counter()
+            for event in driver.events(0):
+                sampler.xids.add(event, "driver")
+            snapshot = sampler.run_pass(Moment(at, at))
+            yield at, time.perf_counter() - began, snapshot
+    finally:
+        sampler.stop()
+
+
+def _scenario(node: Node, span: Span) -> Scenario:
+    """Pods of different nodes get different names, as a ReplicaSet would give them."""
+    scenario = parse(f"{node.spec};start={span.start}")
+    suffix = f"{zlib.crc32(node.instance.encode()):08x}"[:5]
+    workloads = (each if each.slurm else replace(each, name=f"{each.name}-{suffix}") for each in scenario.workloads)
+    return replace(scenario, workloads=tuple(workloads))
+
+
+class Unbuffered(Driver):
+    """The driver without its buffers of samples: they hold some seconds, and passes here are a minute apart.
+
+    What reads them falls back to the reading of the moment, as on GPUs that have no such buffers.
+    """
+
+    simulated = True
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def open(self) -> None:
+        self._driver.open()
+
+    def close(self) -> None:
+        self._driver.close()
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(map(_UnbufferedDevice, self._driver.devices()))
+
+    def call(self, function: str, *args: Any) -> Any:
+        return self._driver.call(function, *args)
+
+    def events(self, timeout: float) -> tuple[XidEvent, ...]:
+        return self._driver.events(timeout)
+
+
+class _UnbufferedDevice(Device):
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.index, self.uuid, self.minor = device.index, device.uuid, device.minor
+        self.pci_bus_id, self.parent_uuid, self.mig = device.pci_bus_id, device.parent_uuid, device.mig
+        self.instances = tuple(map(_UnbufferedDevice, device.instances))
+
+    def call(self, function: str, *args: Any) -> Any:
+        if function == "nvmlDeviceGetSamples":
+            raise UnsupportedError(function)
+        return self._device.call(function, *args)

@@ -1,0 +1,86 @@
+"""A dashboard as Grafana would ask for it: variables chosen, every query of every panel sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+from tests.contract.dashboards.reading import load, panels
+from tests.e2e.dashboards.history import Span
+from tests.e2e.dashboards.tsdb import ask, ask_at
+
+_QUERY = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a panel got: the number of series (or rows) over all its queries."""
+
+    panel: str
+    kind: str
+    series: int
+    says_why: bool
+    """Whether it has words for the case that it is empty."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """`chosen` are the variables the reader sets; the others stay at All, or take the first value there is."""
+
+    url: str
+    span: Span
+    chosen: Mapping[str, str]
+
+    def answers(self, name: str) -> Iterator[Answer]:
+        """Raises AssertionError, which names the panel, where Prometheus refuses a query."""
+        values = self._values(name)
+        for panel in panels(name):
+            says_why = len(panel["fieldConfig"]["defaults"].get("noValue", "")) > 0
+            count = sum(len(self._ask(panel["title"], target, values)) for target in panel["targets"])
+            yield Answer(panel["title"], panel["type"], count, says_why)
+
+    def rows(self, name: str, title: str, ref: str = "A") -> list[dict[str, Any]]:
+        """What one query of one panel answers."""
+        (panel,) = (panel for panel in panels(name) if panel["title"] == title)
+        (target,) = (target for target in panel["targets"] if target["refId"] == ref)
+        return self._ask(title, target, self._values(name))
+
+    def _ask(self, title: str, target: Mapping[str, Any], values: Mapping[str, str]) -> list[dict[str, Any]]:
+        expr = self._fill(target["expr"], values)
+        try:
+            return ask_at(self.url, expr, self.span.end) if target.get("instant") else ask(self.url, expr, self.span)
+        except AssertionError as error:
+            raise AssertionError(f"{title} / {target['refId']}: {error}\n{expr}") from error
+
+    def _values(self, name: str) -> dict[str, str]:
+        values: dict[str, str] = {}
+        for variable in load(name)["templating"]["list"]:
+            values[variable["name"]] = self._value(variable, values)
+        return values
+
+    def _value(self, variable: Mapping[str, Any], values: Mapping[str, str]) -> str:
+        name = variable["name"]
+        if name in self.chosen:
+            return self.chosen[name]
+        if variable["type"] != "query":
+            return str(variable["query"])
+        if variable["includeAll"] and variable.get("allValue"):
+            return str(variable["allValue"])
+        asked = _QUERY.fullmatch(self._fill(variable["query"]["query"], values))
+        assert asked, name
+        url = f"{self.url}/api/v1/label/{asked['label']}/values"
+        times = {"match[]": asked["selector"], "start": str(self.span.start), "end": str(self.span.end)}
+        found = requests.get(url, params=times, timeout=60).json()["data"]
+        assert found, f"variable {name} of {asked['selector']} has no value"
+        return "|".join(found) if variable["includeAll"] else str(found[0])
+
+    def _fill(self, text: str, values: Mapping[str, str]) -> str:
+        text = text.replace("$__range", f"{self.span.end - self.span.start}s")
+        text = text.replace("$__rate_interval", f"{4 * self.span.step}s")
+        for name in sorted(values, key=len, reverse=True):
+            text = re.sub(rf"\${name}\b", lambda _, name=name: values[name], text)
+        return text

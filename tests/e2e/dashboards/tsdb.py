@@ -1,0 +1,152 @@
+"""A Prometheus data folder made from text, with the recording rules and alerts as they would have been evaluated."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import promql_parser as promql
+import requests
+import yaml
+
+from tests.e2e.dashboards.history import Span
+from tests.stack import ROOT, program, prometheus
+
+RULES = ROOT / "deploy/prometheus/rules"
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """`folder`/prometheus is the data of a Prometheus that knows no targets and no rules."""
+
+    folder: Path
+    span: Span
+
+    def add(self, text: Path) -> None:
+        command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", text, self.data]
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "prometheus"
+
+    def served(self) -> Any:
+        """Context manager: the URL of a Prometheus on this data."""
+        config = self.folder / "prometheus.yml"
+        config.write_text("global: {}\n")
+        return prometheus(config, self.folder, "--query.lookback-delta=5m")
+
+    def evaluate(self) -> None:
+        """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
+        for number, layer in enumerate(_layers(_recordings())):
+            self._add_lines(f"layer{number}", lambda url, layer=layer: _recorded(url, layer, self.span))
+        self._add_lines("alerts", lambda url: _alerts(url, self.span))
+
+    def _add_lines(self, name: str, lines: Any) -> None:
+        text = self.folder / f"{name}.om"
+        with self.served() as url, text.open("w") as out:
+            out.writelines(f"{line}\n" for line in lines(url))
+            out.write("# EOF\n")
+        self.add(text)
+
+
+def ask(url: str, expr: str, span: Span) -> list[dict[str, Any]]:
+    """The series of a range query. Raises where Prometheus refuses it."""
+    form = {"query": expr, "start": span.start, "end": span.end, "step": span.step}
+    return _result(requests.post(f"{url}/api/v1/query_range", data=form, timeout=60))
+
+
+def ask_at(url: str, expr: str, time: float) -> list[dict[str, Any]]:
+    """The elements of an instant query."""
+    return _result(requests.post(f"{url}/api/v1/query", data={"query": expr, "time": time}, timeout=60))
+
+
+def _result(response: requests.Response) -> list[dict[str, Any]]:
+    answer = response.json()
+    if answer["status"] != "success":
+        raise AssertionError(answer["error"])
+    found = answer["data"]["result"]
+    return found if answer["data"]["resultType"] != "scalar" else [{"metric": {}, "value": found}]
+
+
+def _rules(file: str, kind: str) -> list[dict[str, Any]]:
+    groups = yaml.safe_load((RULES / file).read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"] if kind in rule]
+
+
+def _recordings() -> dict[str, str]:
+    return {rule["record"]: rule["expr"] for rule in _rules("gpu-recording.yaml", "record")}
+
+
+def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Rules whose expressions ask no rule of the same or a later layer."""
+    left = dict(rules)
+    while left:
+        ready = {name: expr for name, expr in left.items() if not _names(expr) & left.keys()}
+        assert ready, "recording rules go round in a circle"
+        yield ready
+        left = {name: expr for name, expr in left.items() if name not in ready}
+
+
+def _names(expr: str) -> set[str]:
+    """Metrics an expression asks for."""
+    found: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if isinstance(node, promql.VectorSelector):
+            found.add(node.name)
+        for name in ("lhs", "rhs", "expr", "param", "vector_selector"):
+            child = getattr(node, name, None)
+            if isinstance(child, promql.Expr):
+                visit(child)
+        for child in getattr(node, "args", None) or ():
+            visit(child)
+
+    visit(promql.parse(expr))
+    return found
+
+
+def _recorded(url: str, rules: Mapping[str, str], span: Span) -> Iterator[str]:
+    for name, expr in rules.items():
+        for series in ask(url, expr, span):
+            text = _series(name, series["metric"])
+            yield from (f"{text} {value} {at}" for at, value in series["values"])
+
+
+def _alerts(url: str, span: Span) -> Iterator[str]:
+    for rule in _rules("gpu-alerts.yaml", "alert"):
+        wait, keep = _seconds(rule.get("for", "0s")), _seconds(rule.get("keep_firing_for", "0s"))
+        for series in ask(url, rule["expr"], span):
+            labels = series["metric"] | rule["labels"] | {"alertname": rule["alert"]}
+            true = {at for at, _ in series["values"]}
+            yield from _firing(labels, true, (wait, keep), span.times)
+
+
+def _seconds(duration: str) -> float:
+    return 0.0 if duration == "0s" else float(promql.parse_duration(duration).total_seconds())
+
+
+def _firing(
+    labels: Mapping[str, str], true: set[float], waits: tuple[float, float], times: Iterable[int]
+) -> Iterator[str]:
+    """ALERTS and ALERTS_FOR_STATE of one alert whose expression holds at the times `true`."""
+    wait, keep = waits
+    since = last = None
+    for at in times:
+        if at in true:
+            since, last = (at if since is None else since), at
+        elif last is not None and since is not None and (last - since < wait or at - last > keep):
+            since = last = None
+        if since is not None:
+            yield f"{_series('ALERTS_FOR_STATE', labels)} {since} {at}"
+            if at - since >= wait:
+                yield f"{_series('ALERTS', {**labels, 'alertstate': 'firing'})} 1 {at}"
+
+
+def _series(name: str, labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{key}="{value}"' for key, value in labels.items() if key != "__name__" and "{" not in value)
+    return f"{name}{{{pairs}}}"
