@@ -30,11 +30,13 @@ from exporter.snapshot import Snapshot
 class Exporter:
     """All moving parts of one process, started and stopped together."""
 
-    def __init__(self, sampler: Sampler, driver: Driver, loop: Loop, kmsg: Path | None) -> None:
+    def __init__(
+        self, sampler: Sampler, driver: Driver, loop: Loop, xids: Sequence[Callable[[threading.Event], None]]
+    ) -> None:
         self._sampler = sampler
         self._driver = driver
         self._loop = loop
-        self._kmsg = kmsg
+        self._xids = xids
         self._stopped = threading.Event()
 
     @property
@@ -49,11 +51,8 @@ class Exporter:
     def start(self) -> None:
         self._sampler.start()
         self._loop.start()
-        keeper, log = self._sampler.keeper, self._sampler.xids
-        self._thread("xid", lambda: follow_driver(self._driver, log, self._stopped, lambda: not keeper.view.error))
-        if self._kmsg:
-            path = self._kmsg
-            self._thread("kmsg", lambda: follow_kernel_log(path, log, self._sampler.uuids, self._stopped))
+        for follow in self._xids:
+            threading.Thread(target=follow, args=(self._stopped,), name="xid", daemon=True).start()
 
     def stop(self) -> None:
         """Ask every thread to end. None is waited for: one may hang in the driver."""
@@ -61,18 +60,28 @@ class Exporter:
         self._loop.stop()
         self._sampler.stop()
 
-    def _thread(self, name: str, target: Callable[[], None]) -> None:
-        threading.Thread(target=target, name=name, daemon=True).start()
-
 
 def assemble(config: Config, published: Callable[[Snapshot], None]) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError."""
     driver = driver_of(config)
-    real = not driver.simulated
     accounts = Accounts(_terms(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     sampler = Sampler(driver, _node(config, driver), enabled(config), _pacing(config), accounts)
     loop = Loop(sampler.run_pass, config["sample.interval"], published)
-    return Exporter(sampler, driver, loop, Path(config["path.kmsg"]) if real else None)
+    return Exporter(sampler, driver, loop, _xid_sources(config, driver, sampler))
+
+
+def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> Sequence[Callable[[threading.Event], None]]:
+    """What tells of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
+    if not config["collector.xid"]:
+        return ()
+
+    def events(stopped: threading.Event) -> None:
+        follow_driver(driver, sampler.xids, stopped, lambda: not sampler.keeper.view.error)
+
+    def kernel_log(stopped: threading.Event) -> None:
+        follow_kernel_log(Path(config["path.kmsg"]), sampler.xids, sampler.uuids, stopped)
+
+    return (events,) if driver.simulated else (events, kernel_log)
 
 
 def driver_of(config: Config) -> Driver:

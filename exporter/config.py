@@ -35,12 +35,15 @@ class Config:
 
 def options() -> tuple[Option, ...]:
     """All options: the fixed ones, and those that follow from the collectors and the ledger's thresholds."""
+    events = Option(
+        "collector.xid", True, boolean, "", "XIDs from the driver's events and the kernel log.", "Collectors"
+    )
     switches = tuple(Option(f"collector.{c.name}", c.enabled, boolean, "", c.help, "Collectors") for c in COLLECTORS)
     thresholds = tuple(
         Option(f"ledger.{f.name.replace('_', '-')}", f.default, number, "NUMBER", f.metadata["help"], "Ledger")
         for f in fields(Thresholds)
     )
-    return (*STATIC, *switches, *thresholds)
+    return (*STATIC, *switches, events, *thresholds)
 
 
 class _Parser(argparse.ArgumentParser):

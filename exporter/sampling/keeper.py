@@ -42,6 +42,8 @@ class Keeper:
         self.view = View()
         self.first = threading.Event()
         """Set once the first attempt has ended, well or not."""
+
+    def start(self) -> None:
         threading.Thread(target=self._run, name="driver", daemon=True).start()
 
     def refresh(self, failure: DriverError) -> None:

@@ -52,6 +52,8 @@ class Sampler:
         self._passes = 0
 
     def start(self) -> None:
+        """Open the driver and begin to ask the node's sources; both in the background."""
+        self.keeper.start()
         self._node.start()
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:

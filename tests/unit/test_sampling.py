@@ -232,6 +232,7 @@ def test_keeper_opens_a_driver_that_arrives_late() -> None:
             raise DriverGoneError("no library", "LIBRARY_NOT_FOUND")
 
     keeper = Keeper(ScriptedDriver(lambda: (Scripted(0, lambda _: 1.0),), opening))
+    keeper.start()
     until(lambda: keeper.view.error == "LIBRARY_NOT_FOUND")
     arrived.set()
     until(lambda: keeper.view.error == "")
@@ -245,6 +246,7 @@ def test_keeper_reports_a_mismatch() -> None:
         raise DriverMismatchError("differs")
 
     keeper = Keeper(ScriptedDriver(tuple, opening))
+    keeper.start()
     until(lambda: keeper.view.mismatch)
 
     assert keeper.view.error == "LIB_RM_VERSION_MISMATCH"
@@ -254,6 +256,7 @@ def test_keeper_reports_a_mismatch() -> None:
 def test_keeper_opens_again_when_the_driver_goes() -> None:
     opened: list[int] = []
     keeper = Keeper(ScriptedDriver(tuple, lambda: opened.append(1)))
+    keeper.start()
     until(lambda: keeper.view.error == "")
 
     keeper.refresh(DriverGoneError("unloaded", "DRIVER_NOT_LOADED"))

@@ -1,0 +1,121 @@
+"""The command line as a user meets it: wrong input is one line and status 2, SIGTERM is status 0."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.exporter_process import COMMAND, ROOT, exporter
+from tests.stack import program
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--web.listen-adress=:1"], "unrecognized arguments: --web.listen-adress=:1"),
+        (["--config.file=/nowhere.yaml"], "--config.file /nowhere.yaml: No such file or directory"),
+        (["--web.config.file=/nowhere.yaml"], "--web.config.file /nowhere.yaml: No such file or directory"),
+        (["--simulate=8xH2000"], "--simulate: "),
+        (["--driver.capture=/nowhere.json"], "--driver.capture /nowhere.json: No such file or directory"),
+        (["--simulate=1xH200", "--driver.capture=x"], "--simulate and --driver.capture: expected one of them"),
+        (["--sample.deadline=2s"], "--sample.deadline: expected at most --sample.interval"),
+        (["frobnicate"], "unknown command 'frobnicate'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(arguments: list[str], expected: str) -> None:
+    done = run(*arguments)
+
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert done.stderr.startswith("gpu-exporter: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_taken_port_is_one_line_and_status_2() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+
+        done = run("--simulate", "1xT4", "--web.listen-address", address, "--log.level", "error")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"gpu-exporter: --web.listen-address {address}: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_unreadable_key_is_one_line_and_status_2(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+
+    done = run("--simulate", "1xT4", "--web.config.file", str(file), "--web.listen-address", "127.0.0.1:0")
+
+    assert done.returncode == 2
+    assert done.stderr == f"gpu-exporter: --web.config.file: {tmp_path / 'cert.pem'}: No such file or directory\n"
+
+
+def test_once_prints_a_full_node() -> None:
+    done = run("once", "--simulate", "8xH200", "--log.level", "warning")
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert sum(not line.startswith("#") for line in done.stdout.splitlines()) >= 1000
+
+
+def test_without_a_driver_nothing_is_simulated() -> None:
+    done = run("once", LD_LIBRARY_PATH="/nowhere")
+
+    assert done.returncode == 1
+    assert 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1.0' in done.stdout
+    assert "gpu_exporter_simulated 0.0" in done.stdout
+    assert "gpu_up" not in done.stdout
+
+
+def test_what_capture_records_is_what_replay_shows(tmp_path: Path) -> None:
+    file = tmp_path / "node.json"
+    recorded = run("capture", str(file), "--simulate", "2xH100", "--capture.duration", "1s", "--log.level", "error")
+    assert (recorded.returncode, recorded.stdout) == (0, "")
+
+    shown = run("once", "--driver.capture", str(file), "--log.level", "error")
+
+    assert shown.returncode == 0
+    assert shown.stdout.count("\ngpu_up{") == 2
+    assert "gpu_exporter_simulated 1.0" in shown.stdout
+
+
+def test_capture_without_a_driver_says_so(tmp_path: Path) -> None:
+    done = run("capture", str(tmp_path / "x.json"), "--capture.duration", "1s", LD_LIBRARY_PATH="/nowhere")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("gpu-exporter: capture: driver not available (LIBRARY_NOT_FOUND): ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_sigterm_ends_it_with_status_0(tmp_path: Path) -> None:
+    with exporter(tmp_path, "--simulate", "2xH100") as running:
+        assert running.terminate(within=2) == 0
+
+
+MODELS = ("8xH200", "8xH100", "4xA100-mig", "4xA100", "4xL40S", "2xA10", "4xT4", "4xV100", "8xB200", "1xRTX4090")
+QUICK = ("--log.level", "error", "--sample.interval", "100ms", "--sample.deadline", "100ms")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_promtool_accepts_every_simulated_model(model: str) -> None:
+    text = run("once", "--simulate", model, *QUICK).stdout.encode()
+
+    done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
