@@ -29,13 +29,16 @@ class Feed:
         self._set: ctypes.c_void_p | None = None
         self._watched: dict[int, bool] = {}
         """By handle: whether the GPU reports XIDs."""
+        self._names: dict[int, str] = {}
+        """uuid by handle, of GPUs that have gone too: the XID that tells why comes as they go."""
         self._buffer = ctypes.create_string_buffer(_EVENT.size)
 
     def wait(self, gpus: Mapping[int, str], timeout: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
         """Events of these GPUs (uuid by handle) now there, or the first to come within `timeout` seconds."""
+        self._names.update(gpus)
         try:
             self._watch(gpus)
-            return self._events(gpus, time.monotonic() + timeout, closed)
+            return self._events(time.monotonic() + timeout, closed)
         except UnsupportedError:
             raise
         except DriverError:
@@ -45,6 +48,7 @@ class Feed:
     def free(self) -> None:
         event_set, self._set = self._set, None
         self._watched.clear()
+        self._names.clear()
         if event_set is not None:
             try:
                 self._library.ask("nvmlEventSetFree", event_set)
@@ -74,7 +78,7 @@ class Feed:
             return False
         return bool(wanted)
 
-    def _events(self, gpus: Mapping[int, str], deadline: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
+    def _events(self, deadline: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
         found: list[XidEvent] = []
         while len(found) < _MOST and not closed():
             started = time.monotonic()
@@ -85,7 +89,7 @@ class Feed:
             if code == SUCCESS:
                 device, type_, data, _, _ = _EVENT.unpack(self._buffer)
                 if type_ == _XID:
-                    found.append(XidEvent(gpus.get(device, ""), data, time.time()))
+                    found.append(XidEvent(self._names.get(device, ""), data, time.time()))
                 continue
             if code != TIMEOUT:
                 raise error_for(code, "nvmlEventSetWait_v2")

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _WAIT = 1.0
 _PAUSE = 5.0
+_OPENING = 0.1
+"""Seconds between two looks at whether the driver is open: an XID before that is lost."""
 _NONE = XidCounts()
 
 
@@ -42,7 +44,7 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
     failed = ""
     while not stopped.is_set():
         if not open_():
-            stopped.wait(_WAIT)
+            stopped.wait(_OPENING)
             continue
         try:
             for event in driver.events(_WAIT):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import requests
-from tests.fake_nvml.scenario import mig_instance, uuid
 
 from tests.exporter_process import FAST, Metrics, Running, exporter
+from tests.fake_nvml.scenario import mig_instance, uuid
 from tests.stack import poll, program
 
 FakeNvml = Callable[..., Any]
@@ -67,6 +67,7 @@ def test_lost_gpu_is_reported_and_taken_back(fake_nvml: FakeNvml, tmp_path: Path
     fake = fake_nvml()
     with exporter(tmp_path, *FAST, environment=fake.environment) as running:
         before = running.until("both GPUs", "gpu_up", 1.0, uuid=GPU1)
+        poll("XIDs to be waited for", lambda: "nvmlDeviceRegisterEvents gpu1" in fake.calls() or None)
 
         fake.scenario.set({"gpu1.lost": 1, "gpu1.event.0": "0 79"})
         lost = running.until("GPU 1 to be lost", "gpu_devices", 1.0, source="driver")
