@@ -100,7 +100,7 @@ def test_struct_calls_agree_with_the_layouts_of_the_drivers_header(fake_nvml: Ma
     assert memory == "Record(total=85520809984, reserved=535822336, free=63510151168, used=21474836480)"
     assert (temperature, margin, fan) == ("45", "40", "2100")
     assert fabric == (
-        f"Record(clusterUuid='{'ab' * 16}', status=0, cliqueId=5, state=3, healthMask=682, healthSummary=1)"
+        f"Record(clusterUuid='{'ab' * 16}', status=0, cliqueId=5, state=3, healthMask=426, healthSummary=1)"
     )
     assert "volatileCor=3," in sram
     assert sram.endswith("aggregateUncBucketOther=4, bThresholdExceeded=1)")
@@ -231,7 +231,7 @@ def test_r470_driver_answers_what_it_can(fake_nvml: Make) -> None:
 def test_older_fabric_struct_where_the_newer_is_not_known(fake_nvml: Make) -> None:
     fake = fake_nvml({"driver_version": "550.54.15"}, "550")
 
-    assert answers(fake, ("nvmlDeviceGetGpuFabricInfoV",))[0].endswith("state=3, healthMask=682)")
+    assert answers(fake, ("nvmlDeviceGetGpuFabricInfoV",))[0].endswith("state=3, healthMask=426)")
 
 
 @pytest.mark.parametrize(
@@ -469,6 +469,14 @@ def test_gpu_that_this_process_may_not_use_is_left_out(fake_nvml: Make) -> None:
     assert printed(fake_nvml({"gpu0.denied": 1}), "print([g.index for g in gpus])") == ["[1]"]
 
 
+def test_device_that_is_shown_no_more_is_not_called_any_more(fake_nvml: Make) -> None:
+    code = """
+scenario(values={"gpu0.denied": 1})
+print([g.index for g in driver.devices()], shown(gpu.call, "nvmlDeviceGetPowerUsage"))
+"""
+    assert printed(fake_nvml(), code) == ["[1] DeviceLostError GPU_IS_LOST"]
+
+
 def test_container_that_lost_its_devices_is_a_driver_gone(fake_nvml: Make) -> None:
     fake = fake_nvml({"call.nvmlDeviceGetHandleByIndex_v2": "ERR 999"})
 
@@ -530,6 +538,17 @@ file.set({"gpu0.event.1": "0 48"})
 print([(event.uuid[-1], event.xid) for event in driver.events(20)])
 """
     assert printed(fake_nvml(), code) == ["()", "[('0', 31, True), ('1', 79, True)]", "[('0', 48)]"]
+
+
+def test_events_come_again_after_a_failed_wait(fake_nvml: Make) -> None:
+    fake = fake_nvml({"call.nvmlEventSetWait_v2": "ERR 15"})
+
+    code = """
+print(shown(driver.events, 0.1))
+scenario(values={"gpu1.event.0": "0 79"})
+print([(event.uuid[-1], event.xid) for event in driver.events(20)])
+"""
+    assert printed(fake, code) == ["DeviceLostError GPU_IS_LOST", "[('1', 79)]"]
 
 
 def test_waiting_for_events_does_not_hold_up_closing(fake_nvml: Make) -> None:
