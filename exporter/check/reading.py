@@ -1,0 +1,128 @@
+"""One read of this node's GPUs, in a process of its own: a driver that hangs leaves a verdict, not a hanging check."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from exporter.attribution.families import workload_families
+from exporter.collector import AnyCollector
+from exporter.collectors.kmsg import parse
+from exporter.driver import Driver
+from exporter.exposition import Renderer
+from exporter.node import Node, pci_gpus
+from exporter.node_sources import UnknownNode
+from exporter.sampling.accounts import Accounts, Terms
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.xids import XidLog
+
+_SHARE = 0.45
+"""Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
+_RECORD = 8192
+
+
+class PciNode(UnknownNode):
+    """The node as the check sees it: its PCI bus, and nothing of who uses the GPUs."""
+
+    def __init__(self, sysfs: Path) -> None:
+        self._sysfs = sysfs
+
+    def pci_gpus(self, now: float) -> int | None:
+        del now
+        return pci_gpus(self._sysfs)
+
+
+def read_node(
+    driver: Driver, node: Node, collectors: Sequence[AnyCollector], kmsg: Path | None, deadline: float
+) -> str:
+    """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0."""
+    pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
+    sampler = Sampler(driver, node, collectors, pacing, Accounts(Terms(), workload_families(())))
+    snapshot = sampler.run_pass()
+    if kmsg:
+        past_xids(kmsg, sampler.xids, sampler.uuids())
+        snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
+    return Renderer().render(snapshot.blocks, "")[1].decode()
+
+
+def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
+    """Add the XIDs the kernel log still has; none where it cannot be read."""
+    boot = time.time() - time.monotonic()
+    with contextlib.suppress(OSError):  # not root, or no such file: the driver's own advice is still there
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            for record in _records(descriptor):
+                event = parse(record, boot, uuids)
+                if event:
+                    found.add(event, "kmsg")
+        finally:
+            os.close(descriptor)
+
+
+def _records(descriptor: int) -> Sequence[str]:
+    """/dev/kmsg gives one record a read, and EAGAIN behind the last."""
+    found: list[str] = []
+    while True:
+        try:
+            record = os.read(descriptor, _RECORD)
+        except BlockingIOError:
+            return found
+        except BrokenPipeError:  # records were overwritten before they were read: go on with the next
+            continue
+        if not record:
+            return found
+        found += record.decode(errors="replace").splitlines()
+
+
+def apart(work: Callable[[], str], deadline: float) -> str | None:
+    """What `work` returns, run in a child process; None when it is not there within `deadline` seconds.
+
+    A child that hangs in the kernel cannot even be killed. It holds nothing of ours but one end of a pipe, and
+    nobody waits for it. Call it before the process has threads.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child's coverage is not collected
+        _in_child(work, writer)
+    os.close(writer)
+    try:
+        text = _all_of(reader, time.monotonic() + deadline)
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    os.waitpid(child, os.WNOHANG)
+    return text
+
+
+def _in_child(work: Callable[[], str], writer: int) -> None:  # pragma: no cover - see above
+    status = 1
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        # Whoever reads our output must not wait for a child that hangs.
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        with os.fdopen(writer, "w") as pipe:
+            pipe.write(work() + "\n# EOF\n")
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _all_of(reader: int, end: float) -> str | None:
+    """Everything up to the mark of its end; None without it."""
+    parts: list[bytes] = []
+    while (left := end - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+        part = os.read(reader, 1 << 16)
+        if not part:
+            break
+        parts.append(part)
+    text = b"".join(parts).decode()
+    return text.removesuffix("# EOF\n") if text.endswith("# EOF\n") else None

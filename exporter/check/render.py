@@ -1,0 +1,81 @@
+"""A verdict as text for people, JSON for programs, and the one line that Nagios, Slurm and Kubernetes take."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from exporter.check.rule import Finding, Verdict
+from exporter.check.verdict import Report
+from exporter.terminal import Paint
+
+_NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
+_COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}
+
+
+def what(finding: Finding) -> str:
+    """`GPU 3: heat holds the clocks down`."""
+    return f"GPU {finding.gpu}: {finding.reason}" if finding.gpu else finding.reason
+
+
+def summary(report: Report) -> str:
+    """What is wrong, worst first, in one line; how many GPUs are well where nothing is."""
+    if report.findings:
+        return "; ".join(what(finding) for finding in report.findings)
+    return report.remark or _gpus(report)
+
+
+def _gpus(report: Report) -> str:
+    models = Counter(model.removeprefix("NVIDIA ") for model in report.models)
+    named = ", ".join(f"{count} x {model}" for model, count in models.items())
+    counted = "1 GPU answers" if report.gpus == 1 else f"{report.gpus} GPUs answer"
+    return counted + (f" ({named})" if named else "")
+
+
+def text(report: Report, paint: Paint) -> str:
+    word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
+    simulated = " (simulated)" if report.simulated else ""
+    lines = [f"{word}{simulated}: {report.remark or _gpus(report)}"]
+    for finding in report.findings:
+        lines.append(f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {what(finding)}")
+        lines.append(f"            {finding.action}")
+    return "\n".join(lines) + "\n"
+
+
+def nagios(report: Report, _paint: Paint) -> str:
+    """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
+    counts = Counter(finding.verdict for finding in report.findings)
+    data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
+    return f"GPU {_NAGIOS[report.verdict]} - {summary(report).replace('|', '/')} | {data}\n"
+
+
+def npd(report: Report, _paint: Paint) -> str:
+    """One line for node-problem-detector, which cuts it after 80 characters by default."""
+    return summary(report) + "\n"
+
+
+def json_(report: Report, _paint: Paint) -> str:
+    content = {
+        "verdict": report.verdict.word,
+        "summary": summary(report),
+        "gpus": report.gpus,
+        "models": report.models,
+        "simulated": report.simulated,
+        "findings": [_finding(finding) for finding in report.findings],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(finding: Finding) -> Mapping[str, object]:
+    return {
+        "rule": finding.rule,
+        "verdict": finding.verdict.word,
+        "gpu": int(finding.gpu) if finding.gpu else None,
+        "uuid": finding.uuid or None,
+        "reason": finding.reason,
+        "action": finding.action,
+    }
+
+
+FORMATS: Mapping[str, Callable[[Report, Paint], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

@@ -1,0 +1,103 @@
+# ruff: noqa: E501 - a table
+"""Every rule of the health check, as data: what is wrong, how bad that is, what NVIDIA says to do.
+
+Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xid catalogue
+(docs.nvidia.com/deploy/xid-errors); `memory` NVIDIA's GPU memory error management guide
+(docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt); `debug` NVIDIA's GPU debug guidelines
+(docs.nvidia.com/deploy/gpu-debug-guidelines); `ours` a choice of this project, the same as that of the alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from exporter.check import findings
+from exporter.check.rule import Rule, Verdict, over, stated
+
+OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
+
+RECOVERY: Mapping[str, tuple[Verdict, str]] = {
+    "gpu_reset":       (FAILED,   "End what runs on the GPU and reset it: nvidia-smi --gpu-reset."),
+    "node_reboot":     (FAILED,   "Drain the node and restart it."),
+    "system_reboot":   (FAILED,   "Drain the node and restart it."),
+    "bus_reset":       (FAILED,   "Drain the node and reset the PCIe bus of the GPU, or restart the node."),
+    "drain_and_reset": (FAILED,   "Put no new work on the GPU; reset it when what runs has ended."),
+    "drain_p2p":       (DEGRADED, "End the work that uses this GPU together with others; then reset it."),
+    "recover_imex":    (DEGRADED, "Restart the IMEX service of the NVLink domain (nvidia-imex)."),
+}  # fmt: skip
+"""By the driver's advice, gpu_recovery_action."""
+
+
+def _recovery(action: str) -> Rule:
+    verdict, what = RECOVERY[action]
+    return Rule(
+        name=f"recovery_{action}",
+        verdict=verdict,
+        says="the driver advises: " + action.replace("_", " "),
+        action=what,
+        source="nvml",
+        find=stated("gpu_recovery_action", "action", [action]),
+    )
+
+
+def _row(name: str, verdict: Verdict, find: object, says: str, action: str, source: str) -> Rule:
+    return Rule(name=name, verdict=verdict, says=says, action=action, source=source, find=find)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+# fmt: off
+RULES: tuple[Rule, ...] = (
+    _row("driver",              FAILED,   findings.driver_error,
+         "the driver is not available: {error}",                          "Load the driver (modprobe nvidia), or restart the node after a driver update.", "nvml"),
+    _row("gpu_missing",         FAILED,   findings.missing,
+         "the driver shows {driver} of {wanted} GPUs {by}",               "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid"),
+    _row("gpu_down",            FAILED,   findings.down,
+         "does not answer its driver",                                    "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
+    *(_recovery(action) for action in RECOVERY),
+    _row("xid_reset",           FAILED,   findings.xids("reset_gpu"),
+         "XID {xid}, {minutes} min ago",                                  "End what runs on the GPU and reset it.", "xid"),
+    _row("xid_restart",         FAILED,   findings.xids("restart_bm"),
+         "XID {xid}, {minutes} min ago",                                  "Drain the node and restart it.", "xid"),
+    _row("xid_workflow",        DEGRADED, findings.xids("workflow"),
+         "XID {xid}, {minutes} min ago",                                  "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).", "xid"),
+    _row("xid_support",         DEGRADED, findings.xids("contact_support"),
+         "XID {xid}, {minutes} min ago",                                  "Keep the report of nvidia-bug-report.sh and ask the vendor.", "xid"),
+    _row("ecc_uncorrectable",   FAILED,   over("gpu_ecc_errors_total", type="uncorrected"),
+         "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours"),
+    _row("ecc_sram",            FAILED,   over("gpu_ecc_sram_threshold_exceeded"),
+         "on-chip memory has failed past NVIDIA's threshold",             "Replace the board (RMA).", "nvml"),
+    _row("row_remap_failed",    FAILED,   over("gpu_row_remap_failed"),
+         "a memory row could not be remapped",                            "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory"),
+    _row("row_remap_pending",   DEGRADED, over("gpu_row_remap_pending"),
+         "a memory row waits to be remapped",                             "Reset the GPU when what runs has ended.", "memory"),
+    _row("page_pending",        DEGRADED, over("gpu_retired_pages_pending"),
+         "a memory page waits to be retired",                             "Reset the GPU, or reload the driver, when what runs has ended.", "memory"),
+    _row("fabric_state",        FAILED,   stated("gpu_fabric_state", "state", ["not_started", "in_progress"]),
+         "has not joined the NVLink fabric: {state}",                     "Look at the fabric manager: systemctl status nvidia-fabricmanager.", "nvml"),
+    _row("fabric_route",        FAILED,   over("gpu_fabric_unhealthy", check="route_unhealthy"),
+         "the NVLink fabric has an unhealthy route",                      "Look at the fabric manager's log; reset the GPU.", "nvml"),
+    _row("fabric_configuration", FAILED,  over("gpu_fabric_unhealthy", check="incorrect_configuration"),
+         "the NVLink fabric is configured wrongly",                       "Look at the fabric manager's configuration and log.", "nvml"),
+    _row("fabric_bandwidth",    DEGRADED, over("gpu_fabric_unhealthy", check="degraded_bandwidth"),
+         "the NVLink fabric runs at degraded bandwidth",                  "Look for links that are down (nvidia-smi nvlink -s); drain and reset the GPU.", "nvml"),
+    _row("fabric_recovery",     DEGRADED, over("gpu_fabric_unhealthy", check="route_recovery"),
+         "the NVLink fabric recovers a route",                            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
+    _row("fabric_timeout",      DEGRADED, over("gpu_fabric_unhealthy", check="access_timeout_recovery"),
+         "the NVLink fabric recovers from an access time-out",            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
+    _row("nvlink_down",         DEGRADED, findings.links_down,
+         "NVLink {links} of {count} down",                                "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
+    _row("pcie_width",          DEGRADED, findings.narrow,
+         "the PCIe link runs on {width} of {best} lanes",                 "Reseat the card and its riser; look for PCIe errors in the kernel log.", "ours"),
+    _row("power_brake",         DEGRADED, over("gpu_throttle_active", reason="hw_power_brake"),
+         "the power brake holds the clocks down",                         "Check power supplies, cables and the rack's power budget.", "nvml"),
+    _row("hw_thermal",          DEGRADED, over("gpu_throttle_active", reason="hw_thermal"),
+         "heat holds the clocks down",                                    "Check fans, air flow and inlet temperature.", "nvml"),
+    _row("temperature",         DEGRADED, findings.hot,
+         "{margin} degrees left before it slows down (at {celsius} °C)",  "Check fans, air flow and inlet temperature.", "ours"),
+    _row("fan",                 DEGRADED, findings.fan_stands,
+         "fan {fan} stands still at {celsius} °C",                        "Replace the fan or the card.", "ours"),
+    _row("reading",             DEGRADED, findings.collector_failed,
+         "the driver fails to answer for {collector}",                    "Look at the log of the check or of the exporter (--log.level debug).", "ours"),
+)
+# fmt: on
+
+NAMES = tuple(rule.name for rule in RULES)

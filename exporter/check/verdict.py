@@ -1,0 +1,65 @@
+"""From facts to a verdict: every rule is asked, the worst finding decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from exporter.check.facts import Facts
+from exporter.check.findings import gpu_less
+from exporter.check.rule import Finding, Limits, Rule, Verdict
+from exporter.check.rules import RULES
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one node."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    gpus: int
+    """GPUs that answer."""
+    models: tuple[str, ...]
+    simulated: bool = False
+    remark: str = ""
+    """Why the verdict is unknown, or ok without a GPU."""
+
+
+def unknown(remark: str) -> Report:
+    return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
+
+
+def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Sequence[Rule] = RULES) -> Report:
+    """The verdict on what is known. `ignored` are names of rules that are not asked."""
+    remark = _not_judged(facts, limits)
+    if remark:
+        return unknown(remark)
+    found = tuple(_findings(facts, limits, (rule for rule in rules if rule.name not in ignored)))
+    return Report(
+        verdict=max((finding.verdict for finding in found), default=Verdict.OK),
+        findings=tuple(sorted(found, key=lambda f: (-f.verdict, int(f.gpu or -1)))),
+        gpus=sum(series.value == 1 for series in facts.of("gpu_up")),
+        models=facts.models,
+        simulated=bool(facts.value("gpu_exporter_simulated")),
+        remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
+    )
+
+
+def _not_judged(facts: Facts, limits: Limits) -> str:
+    if not facts.of("gpu_exporter_build_info"):
+        return "not the metrics of gpu-exporter"
+    sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")
+    if sampled is not None and facts.time - sampled > limits.stale:
+        return f"the exporter's last sample is {facts.time - sampled:.0f} s old"
+    pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
+    if error and pci is None and not limits.gpus:
+        return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
+    return ""
+
+
+def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[Finding]:
+    uuids = {series.gpu: series.labels.get("uuid", "") for series in facts.of("gpu_up")}
+    for rule in rules:
+        for gpu, values in rule.find(facts, limits):
+            reason = rule.says.format(**values)
+            yield Finding(rule.name, rule.verdict, gpu, uuids.get(gpu, ""), reason, rule.action.format(**values))

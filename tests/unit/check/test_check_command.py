@@ -1,0 +1,166 @@
+"""`gpu-exporter check` as a process: verdicts of simulated faults, statuses, a driver that hangs, wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from exporter.sampling.xids import XidLog
+
+
+def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "exporter", "check", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
+    )
+
+
+@contextmanager
+def serving(status: int, body: str) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "rules"),
+    [
+        ("2xH200", 0, set()),
+        ("2xL40S;fault=thermal:0@0;fault=pcie-degraded:1@0", 1, {"hw_thermal", "pcie_width"}),
+        ("4xA100;fault=lost:2@0", 2, {"gpu_missing"}),
+        ("2xH200;fault=row-remap-failed:1@0", 2, {"row_remap_failed", "recovery_drain_and_reset"}),
+        ("2xH100;fault=driver-gone:all@0", 2, {"driver"}),
+    ],
+)
+def test_verdict_on_simulated_faults(spec: str, status: int, rules: set[str]) -> None:
+    done = check("--simulate", spec, "--format", "json")
+    report = json.loads(done.stdout)
+
+    assert done.returncode == status, done.stderr
+    assert rules <= {finding["rule"] for finding in report["findings"]}
+    assert bool(rules) == bool(report["findings"])
+    assert report["simulated"] is True
+
+
+def test_gpu_that_hangs_is_a_verdict() -> None:
+    done = check("--simulate", "2xH200;fault=hang:1@0", "--format", "nagios", "--check.deadline", "3s")
+
+    assert done.returncode == 2
+    assert done.stdout.startswith("GPU CRITICAL - GPU 1: does not answer its driver | gpus=1")
+
+
+def test_same_verdict_from_the_metrics_as_from_the_driver() -> None:
+    spec = "2xA100;fault=row-remap-pending:0@0;fault=nvlink-down:1@0;start=1790000000"
+    once = subprocess.run(
+        [sys.executable, "-m", "exporter", "once", "--simulate", spec], capture_output=True, text=True, check=True
+    )
+    with serving(200, once.stdout) as url:
+        served = json.loads(check("--check.url", url, "--format", "json").stdout)
+
+    direct = json.loads(check("--simulate", spec, "--format", "json").stdout)
+    assert served["findings"]
+    assert {f["rule"] for f in direct["findings"]} <= {f["rule"] for f in served["findings"]}
+    assert (served["verdict"], served["gpus"], served["models"]) == (
+        direct["verdict"],
+        direct["gpus"],
+        direct["models"],
+    )
+
+
+def test_node_problem_detector_has_its_own_statuses() -> None:
+    spec = "1xL40S;fault=pcie-degraded:0@0"
+
+    assert check("--simulate", spec, "--format", "npd").returncode == 0
+    assert check("--simulate", spec, "--format", "npd", "--check.fail-on", "degraded").returncode == 1
+    assert check("--format", "npd", "--check.url", "http://127.0.0.1:1/").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--check.gpus", "eight"], "--check.gpus: expected a whole number, got 'eight'"),
+        (["--check.ignore", "heat"], "--check.ignore: unknown rule 'heat'"),
+        (["--drain", "--simulate", "1xH200"], "--drain: a node is not drained for GPUs that are simulated"),
+        (["--format", "xml"], "--format: expected one of text, json, nagios, npd, got 'xml'"),
+        (["--nonsense"], "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong_input_is_one_line_and_never_looks_like_a_failed_gpu(arguments: list[str], says: str) -> None:
+    done = check(*arguments)
+
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [(500, "", "answers 500"), (200, "up 1\n", "not the metrics of gpu-exporter"), (200, "<html>", "does not serve")],
+)
+def test_url_that_serves_something_else_is_unknown(status: int, body: str, says: str) -> None:
+    with serving(status, body) as url:
+        done = check("--check.url", url)
+
+    assert done.returncode == 3
+    assert says in done.stdout
+
+
+def test_nobody_at_the_url_is_unknown() -> None:
+    done = check("--check.url", "http://127.0.0.1:1/metrics", "--format", "nagios")
+
+    assert (done.returncode, done.stdout.partition(" | ")[0]) == (
+        3,
+        "GPU UNKNOWN - http://127.0.0.1:1/metrics does not answer: no connection",
+    )
+
+
+def test_work_that_hangs_or_dies_gives_nothing_within_the_deadline() -> None:
+    """As a process of its own: forking beside the test runner's threads is not what a command does."""
+    program = """
+import time
+from exporter.check.reading import apart
+assert apart(lambda: "text", 20) == "text\\n"
+assert apart(lambda: time.sleep(100) or "", 0.2) is None
+assert apart(lambda: 1 / 0, 20) is None
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
+
+
+def test_xids_the_kernel_log_still_has(tmp_path: Path) -> None:
+    from exporter.check.reading import past_xids  # noqa: PLC0415
+
+    log, kmsg = XidLog(), tmp_path / "kmsg"
+    kmsg.write_text(
+        "6,1,1000000,-;systemd: started\n"
+        "3,2,2000000,-;NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+        "3,3,3000000,-;NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+    )
+
+    past_xids(kmsg, log, {"0000:1a:00.0": "GPU-a"})
+    past_xids(tmp_path / "missing", log, {})
+
+    assert log.counts("GPU-a").counts[79] == 2

@@ -1,0 +1,53 @@
+"""A verdict in each format."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exporter.check.render import FORMATS, nagios, text
+from exporter.check.rule import Finding, Verdict
+from exporter.check.verdict import Report, unknown
+from exporter.terminal import Paint
+
+PLAIN, COLOURS = Paint(colours=False), Paint(colours=True)
+LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart the node.")
+HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat holds the clocks down", "Check fans.")
+BAD = Report(Verdict.FAILED, (LOST, HOT), 7, ("NVIDIA H200",) * 8)
+GOOD = Report(Verdict.OK, (), 8, ("NVIDIA H200",) * 8)
+
+
+def test_nagios_is_one_line_with_performance_data() -> None:
+    assert nagios(GOOD, PLAIN) == "GPU OK - 8 GPUs answer (8 x H200) | gpus=8 degraded=0 failed=0\n"
+    line = nagios(BAD, PLAIN)
+    assert line.startswith("GPU CRITICAL - GPU 3: does not answer / its driver; GPU 1: heat")
+    assert line.count("|") == 1
+    assert nagios(unknown("no such host"), PLAIN).startswith("GPU UNKNOWN - no such host |")
+
+
+def test_json_has_all_of_it() -> None:
+    found = json.loads(FORMATS["json"](BAD, PLAIN))
+
+    assert (found["verdict"], found["gpus"], len(found["findings"])) == ("failed", 7, 2)
+    assert found["findings"][0] == {
+        "rule": "gpu_down",
+        "verdict": "failed",
+        "gpu": 3,
+        "uuid": "GPU-x",
+        "reason": "does not answer | its driver",
+        "action": "Restart the node.",
+    }
+
+
+def test_text_says_reason_and_action() -> None:
+    lines = text(BAD, PLAIN).splitlines()
+
+    assert lines[0] == "failed: 7 GPUs answer (8 x H200)"
+    assert lines[1:3] == ["  failed    GPU 3: does not answer | its driver", "            Restart the node."]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_colours_only_where_asked_for(name: str) -> None:
+    assert "\x1b" not in FORMATS[name](BAD, PLAIN)
+    assert ("\x1b" in FORMATS[name](BAD, COLOURS)) == (name == "text")

@@ -1,0 +1,189 @@
+"""Each rule of the health check fires on what it is for, and on nothing beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.check.facts import Facts, parse
+from exporter.check.rule import Limits, Verdict
+from exporter.check.rules import NAMES, RECOVERY, RULES
+from exporter.check.verdict import judge
+
+NOW = 1_800_000_000.0
+DEVICE = 'gpu="0",uuid="GPU-a"'
+WELL = f"""\
+gpu_exporter_build_info{{version="1",python="3"}} 1
+gpu_exporter_simulated 0
+gpu_devices{{source="driver"}} 1
+gpu_devices{{source="pci"}} 1
+gpu_up{{{DEVICE}}} 1
+gpu_info{{{DEVICE},model="NVIDIA H200"}} 1
+gpu_temperature_celsius{{{DEVICE},sensor="gpu"}} 75
+gpu_temperature_celsius{{{DEVICE},sensor="memory"}} 99
+gpu_temperature_margin_celsius{{{DEVICE}}} 12
+gpu_fan_speed_rpm{{{DEVICE},fan="0"}} 2100
+gpu_pcie_link_width{{{DEVICE}}} 16
+gpu_pcie_link_max_width{{{DEVICE}}} 16
+gpu_pcie_link_generation{{{DEVICE}}} 1
+gpu_pcie_link_max_generation{{{DEVICE}}} 5
+gpu_nvlink_link_up{{{DEVICE},link="0"}} 1
+gpu_nvlink_link_up{{{DEVICE},link="1"}} 1
+gpu_ecc_errors_total{{{DEVICE},type="corrected"}} 400
+gpu_ecc_errors_total{{{DEVICE},type="uncorrected"}} 0
+gpu_ecc_sram_threshold_exceeded{{{DEVICE}}} 0
+gpu_row_remap_pending{{{DEVICE}}} 0
+gpu_row_remap_failed{{{DEVICE}}} 0
+gpu_retired_pages_pending{{{DEVICE}}} 0
+gpu_recovery_action{{{DEVICE},action="none"}} 1
+gpu_fabric_state{{{DEVICE},state="completed"}} 1
+gpu_fabric_unhealthy{{{DEVICE},check="route_unhealthy"}} 0
+gpu_throttle_active{{{DEVICE},reason="hw_thermal"}} 0
+gpu_throttle_active{{{DEVICE},reason="hw_power_brake"}} 0
+gpu_throttle_active{{{DEVICE},reason="sw_power_cap"}} 1
+gpu_xid_last_timestamp_seconds{{{DEVICE},xid="31"}} {NOW - 60}
+gpu_xid_last_timestamp_seconds{{{DEVICE},xid="45"}} {NOW - 60}
+gpu_scrape_collector_success{{collector="power"}} 1
+gpu_exporter_last_sample_timestamp_seconds {NOW - 1}
+"""
+
+
+def facts(*changes: str) -> Facts:
+    """The well node, with the lines of these series replaced or added."""
+    names = tuple(change.rpartition(" ")[0] for change in changes)
+    kept = [line for line in WELL.splitlines() if line.rpartition(" ")[0] not in names]
+    return parse("\n".join((*kept, *changes)) + "\n", NOW)
+
+
+def series(family: str, value: float, **labels: str) -> str:
+    inner = ",".join((DEVICE, *(f'{key}="{text}"' for key, text in labels.items())))
+    return f"{family}{{{inner}}} {value}"
+
+
+def xid(number: int, ago: float = 60) -> str:
+    return series("gpu_xid_last_timestamp_seconds", NOW - ago, xid=str(number))
+
+
+FIRES = {
+    "driver": 'gpu_exporter_driver_error{error="LIB_RM_VERSION_MISMATCH"} 1',
+    "gpu_missing": 'gpu_devices{source="driver"} 0',
+    "gpu_down": series("gpu_up", 0),
+    **{f"recovery_{action}": series("gpu_recovery_action", 1, action=action) for action in RECOVERY},
+    "xid_reset": xid(119),
+    "xid_restart": xid(79),
+    "xid_workflow": xid(74),
+    "xid_support": xid(61),
+    "ecc_uncorrectable": series("gpu_ecc_errors_total", 1, type="uncorrected"),
+    "ecc_sram": series("gpu_ecc_sram_threshold_exceeded", 1),
+    "row_remap_failed": series("gpu_row_remap_failed", 1),
+    "row_remap_pending": series("gpu_row_remap_pending", 1),
+    "page_pending": series("gpu_retired_pages_pending", 1),
+    "fabric_state": series("gpu_fabric_state", 1, state="in_progress"),
+    "fabric_route": series("gpu_fabric_unhealthy", 1, check="route_unhealthy"),
+    "fabric_configuration": series("gpu_fabric_unhealthy", 1, check="incorrect_configuration"),
+    "fabric_bandwidth": series("gpu_fabric_unhealthy", 1, check="degraded_bandwidth"),
+    "fabric_recovery": series("gpu_fabric_unhealthy", 1, check="route_recovery"),
+    "fabric_timeout": series("gpu_fabric_unhealthy", 1, check="access_timeout_recovery"),
+    "nvlink_down": series("gpu_nvlink_link_up", 0, link="1"),
+    "pcie_width": series("gpu_pcie_link_width", 8),
+    "power_brake": series("gpu_throttle_active", 1, reason="hw_power_brake"),
+    "hw_thermal": series("gpu_throttle_active", 1, reason="hw_thermal"),
+    "temperature": series("gpu_temperature_margin_celsius", 2),
+    "fan": series("gpu_fan_speed_rpm", 0, fan="0"),
+    "reading": 'gpu_scrape_collector_success{collector="power"} 0',
+}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert set(FIRES) == set(NAMES)
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
+    name = rule.name  # type: ignore[attr-defined]
+    report = judge(facts(FIRES[name]), Limits())
+
+    assert [finding.rule for finding in report.findings] == [name]
+    assert report.verdict is rule.verdict  # type: ignore[attr-defined]
+    assert "{" not in report.findings[0].reason + report.findings[0].action
+    assert judge(facts(FIRES[name]), Limits(), [name]).verdict is Verdict.OK
+
+
+def test_well_node_is_ok_whatever_is_normal() -> None:
+    """A power cap, an idle PCIe generation, a killed job's XID 45 and corrected errors are nothing."""
+    report = judge(facts(), Limits())
+
+    assert (report.verdict, report.findings, report.gpus, report.models) == (Verdict.OK, (), 1, ("NVIDIA H200",))
+
+
+@pytest.mark.parametrize(
+    ("change", "limits"),
+    [
+        (xid(79, ago=3601), Limits()),
+        (xid(13), Limits()),
+        (series("gpu_temperature_margin_celsius", 2), Limits(margin=1)),
+        (series("gpu_fan_speed_rpm", 0, fan="0"), Limits(hot=80)),
+        ('gpu_devices{source="driver"} 2', Limits()),
+        (series("gpu_recovery_action", 0, action="gpu_reset"), Limits()),
+    ],
+)
+def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
+    assert judge(facts(change), limits).verdict is Verdict.OK
+
+
+def test_unbridged_card_has_all_links_down_and_is_well() -> None:
+    changes = [series("gpu_nvlink_link_up", 0, link=link) for link in ("0", "1")]
+
+    assert judge(facts(*changes), Limits()).verdict is Verdict.OK
+
+
+def test_expected_count_wins_over_the_bus() -> None:
+    report = judge(facts(), Limits(gpus=8))
+
+    assert report.findings[0].reason == "the driver shows 1 of 8 GPUs expected"
+    assert judge(facts(), Limits(gpus=1)).verdict is Verdict.OK
+
+
+def test_temperature_is_judged_by_slowdown_where_no_margin_is_told() -> None:
+    text = WELL.replace(f"gpu_temperature_margin_celsius{{{DEVICE}}} 12\n", "")
+    slowdown = series("gpu_temperature_threshold_celsius", 77, threshold="slowdown")
+
+    report = judge(parse(text + slowdown + "\n", NOW), Limits())
+
+    assert [finding.rule for finding in report.findings] == ["temperature"]
+
+
+def test_worst_comes_first() -> None:
+    report = judge(facts(FIRES["hw_thermal"], FIRES["row_remap_failed"], FIRES["reading"]), Limits())
+
+    assert [finding.rule for finding in report.findings] == ["row_remap_failed", "reading", "hw_thermal"]
+
+
+NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'
+BARE = f'gpu_exporter_build_info{{version="1",python="3"}} 1\n{NO_DRIVER}\n'
+
+
+def test_node_without_gpus_is_ok_unless_some_are_expected() -> None:
+    bare = parse(BARE + 'gpu_devices{source="pci"} 0\n', NOW)
+
+    assert judge(bare, Limits()).verdict is Verdict.OK
+    assert judge(bare, Limits()).remark == "no NVIDIA GPU in this node"
+    assert judge(bare, Limits(gpus=4)).verdict is Verdict.FAILED
+
+
+def test_without_a_driver_on_a_node_with_gpus_is_failed() -> None:
+    assert judge(parse(BARE + 'gpu_devices{source="pci"} 8\n', NOW), Limits()).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("up 1\n", "not the metrics of gpu-exporter"),
+        (WELL.replace(f"{NOW - 1}", f"{NOW - 90}"), "the exporter's last sample is 90 s old"),
+        (BARE, "the driver is not available (LIBRARY_NOT_FOUND), and the PCI bus cannot be read"),
+    ],
+)
+def test_what_cannot_be_judged_is_unknown(text: str, remark: str) -> None:
+    report = judge(parse(text, NOW), Limits())
+
+    assert (report.verdict, report.remark) == (Verdict.UNKNOWN, remark)
