@@ -9,6 +9,10 @@ from tests.fake_nvml.fixture import fake_nvml
 __all__ = ["fake_nvml", "pytest_terminal_summary"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the stored expositions of the captures anew")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = (report for reports in terminalreporter.stats.values() for report in reports)
     lines = sorted(

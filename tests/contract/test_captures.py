@@ -1,0 +1,96 @@
+"""Each recorded set of driver answers gives exactly the exposition stored beside it, and obeys physics.
+
+`pytest tests/contract/test_captures.py --update` writes the expositions anew; the difference is then to be reviewed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.collectors import COLLECTORS
+from exporter.exposition import Renderer
+from exporter.replay import load
+from exporter.sampling.blocks import device_blocks
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.reader import TargetState, read_gpu
+from exporter.snapshot import Block
+from tests.exporter_process import Metrics, parse
+
+FOLDER = Path(__file__).resolve().parents[1] / "captures"
+CAPTURES = sorted(FOLDER.glob("*.json"))
+START = 1_700_000_000.0
+SECONDS = 6
+
+
+def expose(path: Path) -> str:
+    """The exposition of a capture after a pass each second, as far as it is the driver's."""
+    now = [START]
+    driver = load(path, lambda: now[0])
+    driver.open()
+    states: dict[str, dict[str, TargetState]] = {}
+    blocks: list[Block] = []
+    for second in range(SECONDS):
+        now[0] = START + second
+        blocks = []
+        for device in driver.devices():
+            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second))
+            states[device.uuid] = dict(read.states)
+            blocks += device_blocks(Gpu(device, read.states, answered=float(second)), float(second), stale=10.0)
+    body = Renderer().render(blocks, "")[1].decode()
+    return body.partition("# HELP process_")[0]
+
+
+@pytest.fixture(params=CAPTURES, ids=lambda path: path.stem)
+def capture(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
+
+
+def test_there_are_captures() -> None:
+    assert CAPTURES
+
+
+def test_every_stored_exposition_has_a_capture() -> None:
+    assert {path.stem for path in FOLDER.glob("*.prom")} == {path.stem for path in CAPTURES}
+
+
+def test_exposition_is_the_stored_one(capture: Path, request: pytest.FixtureRequest) -> None:
+    stored = capture.with_suffix(".prom")
+    made = expose(capture)
+    if request.config.getoption("--update"):
+        stored.write_text(made)
+
+    assert made == stored.read_text()
+
+
+def test_exposition_obeys_physics(capture: Path) -> None:
+    found = parse(expose(capture))
+
+    assert found.values
+    for (name, labels), value in found.values.items():
+        where = f"{name}{dict(labels)}"
+        assert value == value, f"{where} is NaN"  # noqa: PLR0124 - that is how NaN is told
+        assert value >= 0 or name == "gpu_temperature_threshold_margin_celsius", where
+        if name.endswith("_ratio") and "fan" not in name:
+            assert value <= 1, where
+    for uuid in _uuids(found):
+        _check_memory(found, uuid)
+        _check_power(found, uuid)
+
+
+def _uuids(found: Metrics) -> set[str]:
+    return {dict(labels)["uuid"] for name, labels in found.values if name == "gpu_info"}
+
+
+def _check_memory(found: Metrics, uuid: str) -> None:
+    parts = [found.one(f"gpu_memory_{part}_bytes", uuid=uuid) for part in ("used", "free", "reserved")]
+    total = found.one("gpu_memory_total_bytes", uuid=uuid)
+    if total is not None and None not in parts:
+        assert sum(part or 0 for part in parts) == total
+
+
+def _check_power(found: Metrics, uuid: str) -> None:
+    power, limit = found.one("gpu_power_watts", uuid=uuid), found.one("gpu_power_limit_watts", uuid=uuid)
+    if power is not None and limit is not None:
+        assert power <= limit * 1.1
