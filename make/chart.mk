@@ -18,3 +18,11 @@ $(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py make/chart
 setup-chart: venv $(MONITORING_SCHEMAS)/PrometheusRule.json ## Fetch the schemas that the chart's tests check against
 
 test: setup-chart
+
+.PHONY: setup-e2e-kubernetes
+setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
+	@make/fetch-kubernetes.sh
+
+.PHONY: e2e-kubernetes
+e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
+	$(BIN)/pytest -x -p no:xdist tests/e2e/kubernetes/install.py

@@ -1,0 +1,152 @@
+"""A cluster of one node with four fake H100s, its images, and a namespace of pods that use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.container import oci
+from deploy.container.build import build as build_image
+from tests.e2e.kubernetes.cluster import TOOLS, Cluster, NotYetError, running, wait_for
+from tests.fake_nvml import scenario
+from tests.fake_nvml.build import SONAME, build
+
+HERE = Path(__file__).parent
+IMAGE = "localhost/gpu-exporter:e2e"
+GPUS = [scenario.uuid(gpu) for gpu in range(4)]
+EXCLUSIVE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # Sockets have paths of at most 107 bytes, and pytest's own folders are private to the user.
+    made = tmp_path_factory.mktemp("k8s")
+    made.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="session")
+def driver(home: Path) -> scenario.Scenario:
+    """The fake driver's answers; edited while it runs."""
+    folder = home / "driver"
+    folder.mkdir(mode=0o755)
+    shutil.copy(build() / SONAME, folder / SONAME)
+    return scenario.Scenario(folder / "scenario", scenario.node(4))
+
+
+@pytest.fixture(scope="session")
+def runtime(home: Path, driver: scenario.Scenario) -> Path:
+    """The fake nvidia runtime with its settings."""
+    program = home / "nvidia_runtime.py"
+    shutil.copy(HERE / "nvidia_runtime.py", program)
+    program.chmod(0o755)
+    settings = {
+        "runc": str(TOOLS / "debian/usr/sbin/runc"),
+        "mounts": {
+            str(driver.path.parent / SONAME): f"/usr/lib/x86_64-linux-gnu/{SONAME}",
+            str(driver.path.parent): "/run/fake-nvml",
+        },
+        "environment": {"FAKE_NVML_SCENARIO": "/run/fake-nvml/scenario"},
+    }
+    (home / "settings.json").write_text(json.dumps(settings))
+    return program
+
+
+@pytest.fixture(scope="session")
+def images(home: Path) -> list[Path]:
+    """The project's own image, and what holds a pod's namespaces."""
+    exporter, pause = home / "exporter.tar", home / "pause.tar"
+    build_image(IMAGE, exporter)
+    root = home / "pause"
+    root.mkdir()
+    subprocess.run(["gcc", "-O1", "-static", "-o", str(root / "pause"), str(HERE / "pause.c")], check=True)
+    oci.write(root, oci.Image(reference="localhost/pause:1", entrypoint=("/pause",), user="65534:65534"), pause)
+    return [exporter, pause]
+
+
+@pytest.fixture(scope="session")
+def cluster(home: Path, runtime: Path, images: list[Path]) -> Iterator[Cluster]:
+    with running(home, runtime, images) as made:
+        made.kubectl("apply", "--server-side", "-f", str(TOOLS / "crds"))
+        made.kubectl("label", "node", "--all", "nvidia.com/gpu.present=true")
+        yield made
+
+
+@pytest.fixture(scope="session")
+def plugins(cluster: Cluster) -> dict[str, list[str]]:
+    """GPUs 0, 1 and 3 to be held whole; GPU 2 in two replicas, as NVIDIA's plugin names those."""
+    offers = {EXCLUSIVE: [GPUS[0], GPUS[1], GPUS[3]], SHARED: [f"{GPUS[2]}::0", f"{GPUS[2]}::1"]}
+    for resource, ids in offers.items():
+        cluster.processes[resource] = subprocess.Popen(
+            [sys.executable, str(HERE / "device_plugin.py"), resource, *ids],
+            env={**os.environ, "PYTHONPATH": str(TOOLS / "python")},
+            start_new_session=True,
+        )
+
+    def offered() -> None:
+        (node,) = cluster.get("nodes")["items"]
+        if (
+            not {resource: str(len(ids)) for resource, ids in offers.items()}.items()
+            <= node["status"]["allocatable"].items()
+        ):
+            raise NotYetError(node["status"]["allocatable"])
+
+    wait_for(offered)
+    return offers
+
+
+def pod(name: str, resource: str, count: int) -> dict[str, Any]:
+    """A pod that holds devices and sleeps."""
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "command": ["python3", "-c", "import time\nwhile True: time.sleep(1)"],
+        "resources": {"limits": {resource: str(count)}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team-a", "labels": {"team": "vision"}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+    }
+
+
+@pytest.fixture(scope="session")
+def workloads(cluster: Cluster, plugins: dict[str, list[str]], driver: scenario.Scenario) -> dict[str, list[int]]:
+    """Host process ids by pod: `train` holds two GPUs, `first` and `second` share one; all show up in the driver."""
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}})
+    cluster.apply(pod("train", EXCLUSIVE, 2), pod("first", SHARED, 1), pod("second", SHARED, 1))
+    cluster.kubectl("wait", "-n", "team-a", "--for=condition=Ready", "pods", "--all", "--timeout=120s")
+    pids = {name: _pids(cluster, name) for name in ("train", "first", "second")}
+    held = _held(cluster)
+    assert set(held) <= {GPUS.index(uuid) for uuid in plugins[EXCLUSIVE]}
+    rows: dict[str, scenario.Value] = {}
+    for number, (name, gpu) in enumerate([*(("train", gpu) for gpu in held), ("first", 2), ("second", 2)]):
+        rows[f"gpu{gpu}.process.{number}"] = f"{pids[name][0]} C {scenario.GIB} 30 10 0 0"
+    driver.set(rows)
+    return pids
+
+
+def _pids(cluster: Cluster, name: str) -> list[int]:
+    uid = cluster.get("pod", name, "-n", "team-a")["metadata"]["uid"]
+    found = sorted(Path("/sys/fs/cgroup/pids/kubepods").glob(f"**/pod{uid}/*/cgroup.procs"))
+    names = {
+        int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for each in found for pid in each.read_text().split()
+    }
+    return [pid for pid, command in names.items() if command.startswith("python")]
+
+
+def _held(cluster: Cluster) -> list[int]:
+    """Which two of the three the kubelet gave to `train`: the plugin's answer put them into its environment."""
+    given = cluster.kubectl(
+        "exec", "-n", "team-a", "train", "--", "python3", "-c", "import os; print(os.environ['NVIDIA_VISIBLE_DEVICES'])"
+    )
+    return [GPUS.index(uuid) for uuid in given.strip().split(",")]

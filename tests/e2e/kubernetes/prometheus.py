@@ -1,0 +1,125 @@
+"""A real Prometheus, configured by the real Prometheus operator from the objects in the cluster."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.kubernetes import settings
+from tests.e2e.kubernetes.cluster import Cluster, NotYetError, wait_for
+
+NAME = "e2e"
+NAMESPACE = "monitoring"
+
+
+def start_operator(cluster: Cluster) -> None:
+    """The operator, and a Prometheus object without replicas: its configuration is made all the same."""
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "api", "namespace": NAMESPACE}}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {**token, "stringData": {"token": settings.TOKEN}},
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "Prometheus",
+            "metadata": {"name": NAME, "namespace": NAMESPACE},
+            "spec": {
+                "replicas": 0,
+                "version": "v2.42.0",
+                "scrapeInterval": "1s",
+                "evaluationInterval": "1s",
+                "serviceMonitorSelector": {"matchLabels": {"release": "stack"}},
+                "serviceMonitorNamespaceSelector": {},
+                "podMonitorSelector": {"matchLabels": {"release": "stack"}},
+                "podMonitorNamespaceSelector": {},
+                "ruleSelector": {"matchLabels": {"release": "stack"}},
+                "ruleNamespaceSelector": {},
+                "apiserverConfig": {
+                    "host": f"https://{settings.GATEWAY}:{cluster.ports.api}",
+                    "authorization": {"credentialsFile": str(cluster.home / "token")},
+                    "tlsConfig": {"caFile": str(cluster.home / "ca.crt")},
+                },
+            },
+        },
+    )
+    (cluster.home / "token").write_text(settings.TOKEN)
+    cluster.start(
+        "prometheus-operator",
+        f"--kubeconfig-file={cluster.home / 'kubeconfig'}",
+        f"--web.listen-address=127.0.0.1:{cluster.ports.operator}",
+    )
+
+
+def configuration(cluster: Cluster) -> str:
+    """What the operator made, with the places of the pod it would run in replaced by ours."""
+    secret = cluster.get("secret", f"prometheus-{NAME}", "-n", NAMESPACE)
+    text = gzip.decompress(base64.b64decode(secret["data"]["prometheus.yaml.gz"])).decode()
+    text = text.replace("$(POD_NAME)", "e2e-0").replace("$(SHARD)", "0")
+    return text.replace("/etc/prometheus/", f"{cluster.home}/prometheus/")
+
+
+def write(cluster: Cluster) -> None:
+    """Files of Prometheus as they stand in the cluster now."""
+    folder = cluster.home / "prometheus"
+    for each in cluster.get("configmaps", "-n", NAMESPACE)["items"]:
+        if "rulefiles" in each["metadata"]["name"]:
+            _put(folder / "rules" / each["metadata"]["name"], each["data"])
+    for each in cluster.get("secrets", "-n", NAMESPACE)["items"]:
+        if "tls-assets" in each["metadata"]["name"]:
+            data = {key: base64.b64decode(value).decode() for key, value in each.get("data", {}).items()}
+            _put(folder / "certs", data)
+    _put(folder, {"prometheus.yaml": configuration(cluster)})
+
+
+def _put(folder: Path, files: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+def start(cluster: Cluster, holds: Sequence[str]) -> None:
+    """Prometheus, once the operator's configuration names what it should."""
+
+    def made() -> None:
+        text = configuration(cluster)
+        if not all(re.search(each, text) for each in holds):
+            raise NotYetError(text)
+
+    wait_for(made)
+    write(cluster)
+    folder = cluster.home / "prometheus"
+    if "prometheus" in cluster.processes:
+        cluster.stop("prometheus")
+    cluster.start(
+        "prometheus",
+        f"--config.file={folder / 'prometheus.yaml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{cluster.ports.prometheus}",
+        program="prometheus",
+    )
+    wait_for(lambda: ask(cluster, "/-/ready"))
+
+
+def ask(cluster: Cluster, path: str, **parameters: str) -> str:
+    url = f"http://127.0.0.1:{cluster.ports.prometheus}{path}?{urllib.parse.urlencode(parameters)}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def query(cluster: Cluster, expression: str) -> list[dict[str, Any]]:
+    """The vector, once it is not empty. Raises NotYetError at the deadline."""
+
+    def answered() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(ask(cluster, "/api/v1/query", query=expression))["data"]["result"]
+        if not found:
+            raise NotYetError(f"nothing for {expression}")
+        return found
+
+    return wait_for(answered, 60)
