@@ -14,6 +14,7 @@ from exporter.collector import AnyCollector
 from exporter.collectors import COLLECTORS
 from exporter.config import Config
 from exporter.driver import Driver
+from exporter.host.namespace import own_cgroup
 from exporter.host.process import ProcessReader
 from exporter.host.reader import HostReader
 from exporter.ledger.thresholds import Thresholds
@@ -155,4 +156,5 @@ def _this_node(config: Config) -> RealNode:
             gres_conf=Path(config["attribution.slurm.gres-conf"]),
         )
     )
-    return RealNode(ProcessReader(procfs), owners, HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))
+    processes = ProcessReader(procfs, own_cgroup=own_cgroup(cgroupfs))
+    return RealNode(processes, owners, HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))

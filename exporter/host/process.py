@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.host.model import HostProcess
+from exporter.host.namespace import absolute
 from exporter.host.text import natural, read_text
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -93,6 +94,8 @@ class ProcessReader:
     procfs: Path = Path("/proc")
     monotonic: Callable[[], float] = time.monotonic
     name_of: Callable[[int], str] = user_name
+    own_cgroup: str = ""
+    """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
     _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _boot: float | None = None
@@ -127,7 +130,7 @@ class ProcessReader:
         if known is not None and now - known.read_at < IDENTITY_SECONDS:
             return known
         uid = parse_uid(read_text(f"{folder}/status"))
-        identity = _Identity(self._name(uid), read_text(f"{folder}/cgroup"), now)
+        identity = _Identity(self._name(uid), absolute(read_text(f"{folder}/cgroup"), self.own_cgroup), now)
         self._identities[key] = identity
         return identity
 

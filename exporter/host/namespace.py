@@ -1,0 +1,42 @@
+"""The reader's own cgroup: in a container with a cgroup namespace of its own, every path is told relative to it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from pathlib import Path
+
+
+def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:
+    """Path in the host's tree (mounted at `cgroupfs`) of the cgroup that `mine` has as its root.
+
+    Version 2 only: there a cgroup's inode number is its id, the same in every mount and namespace. Empty where `mine`
+    shows the whole tree already, or nothing says where it is.
+    """
+    try:
+        if not (mine / "cgroup.controllers").exists() or cgroupfs.stat().st_ino == (wanted := mine.stat().st_ino):
+            return ""
+    except OSError:
+        return ""
+    for folder, names, _ in os.walk(cgroupfs):
+        for name in names:
+            try:
+                if Path(folder, name).stat().st_ino == wanted:
+                    return f"{folder}/{name}".removeprefix(str(cgroupfs))
+            except OSError:  # the cgroup has gone
+                continue
+    return ""
+
+
+def absolute(text: str, own: str) -> str:
+    """The text of /proc/PID/cgroup with the path of version 2 as the host would show it."""
+    if not own:
+        return text
+    return "".join(_line(line, own) for line in text.splitlines(keepends=True))
+
+
+def _line(line: str, own: str) -> str:
+    if not line.startswith("0::"):
+        return line
+    path, end = line[3:].rstrip("\n"), "\n" if line.endswith("\n") else ""
+    return f"0::{posixpath.normpath(f'{own}/{path}')}{end}"
