@@ -48,5 +48,5 @@ def becomes(expected: object, ask: Callable[[], object], seconds: float = 20.0) 
     """Wait until `ask` answers what is expected, and show both when it does not."""
     deadline = time.monotonic() + seconds
     while (found := ask()) != expected and time.monotonic() < deadline:
-        time.sleep(0.01)
+        time.sleep(0.05)
     assert found == expected, f"found {found}\nnot   {expected}"

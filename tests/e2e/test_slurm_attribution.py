@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from exporter.attribution.factory import AttributionOptions, attribution
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.process import ProcessReader
 from tests.attribution_kit.nodes import becomes, gpu, until
 from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, TRACKING, SlurmCluster
+from tests.fake_nvml.fixture import FakeNvml
+from tests.fake_nvml.scenario import GIB, Value, node
+from tests.stack import free_port
 
 GPUS = tuple(gpu(number) for number in range(8))
 PROGRAMS = 7
 """Two steps of the batch job, two array elements, the srun, two shard jobs."""
-NO_FILES = ""
 
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -191,6 +198,105 @@ def test_without_slurmctld_and_files_the_environment_tells_with_low_trust(cluste
     assert {info.trust for info in ownership.info.values()} == {"low"}
 
 
+MakeFake = Callable[..., FakeNvml]
+
+
+def running_on(cluster: SlurmCluster) -> dict[str, Value]:
+    """The fake driver's node: eight GPUs with the jobs' real pids, the Nth of them with N GiB."""
+    processes = {
+        f"gpu{minor}.process.{place}": f"{pid} C {(place + 1) * GIB} 30 5 0 0"
+        for place, (pid, (_, minors)) in enumerate(sorted(cluster.holding().items()))
+        for minor in minors
+    }
+    quiet = set(range(8)) - {minor for _, minors in cluster.holding().values() for minor in minors}
+    return {**node(8), **{f"gpu{minor}.utilization": 0 for minor in quiet}, **processes}
+
+
+@contextlib.contextmanager
+def exporting(cluster: SlurmCluster, fake: FakeNvml, folder: Path) -> Iterator[str]:
+    """URL of the metrics of the program itself over the fake driver library."""
+    port = free_port()
+    options = {
+        "web.listen-address": f"127.0.0.1:{port}",
+        "sample.interval": "300ms",
+        "sample.deadline": "300ms",
+        "attribution.kubernetes": "off",
+        "attribution.slurm": "on",
+        "attribution.slurm.mapping-dir": cluster.work / "gpumap",
+        "attribution.slurm.scontrol": cluster.scontrol,
+        "attribution.slurm.gres-conf": cluster.work / "etc/gres.conf",
+    }
+    command = [sys.executable, "-m", "exporter", *(f"--{name}={value}" for name, value in options.items())]
+    environment = {**fake.environment, "SLURMD_NODENAME": cluster.node}
+    with (folder / "exporter.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    try:
+        yield f"http://127.0.0.1:{port}/metrics"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def series(url: str, name: str) -> list[Sample]:
+    try:
+        text = requests.get(url, timeout=5).text
+    except requests.ConnectionError:  # not up yet
+        return []
+    lines = "".join(f"{line}\n" for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
+    return [each for family in text_string_to_metric_families(lines) for each in family.samples]
+
+
+def owner_of(sample: Sample) -> Owner:
+    return Owner(**{label: sample.labels[label] for label in OWNER_LABELS})
+
+
+def shown_holders(url: str) -> dict[str, frozenset[Owner]]:
+    found: dict[str, set[Owner]] = defaultdict(set)
+    for sample in series(url, "gpu_owner_share"):
+        found[sample.labels["uuid"]].add(owner_of(sample))
+    return {uuid: frozenset(owners) for uuid, owners in found.items()}
+
+
+def energies(url: str) -> dict[Owner, float]:
+    found = {owner_of(each): each.value for each in series(url, "gpu_workload_energy_joules_total")}
+    return {each: joules for each, joules in found.items() if each != NOBODY}
+
+
+def total(url: str, name: str, who: Owner, **labels: str) -> float:
+    return sum(
+        each.value
+        for each in series(url, name)
+        if owner_of(each) == who and all(each.labels[label] == value for label, value in labels.items())
+    )
+
+
+def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
+    cluster: SlurmCluster, fake_nvml: MakeFake, tmp_path: Path
+) -> None:
+    expected = truth(cluster)
+    idle, third = owner(cluster.job("idle")), owner(cluster.job("third"))
+    with exporting(cluster, fake_nvml(running_on(cluster)), tmp_path) as url:
+        becomes(expected, lambda: shown_holders(url))
+        until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="held_idle") > 1)
+        pids = {int(each.labels["pid"]): owner_of(each) for each in series(url, "gpu_process_memory_bytes")}
+        shares = series(url, "gpu_owner_share")
+        memory = total(url, "gpu_workload_memory_bytes", third)
+        busy = total(url, "gpu_workload_gpu_seconds_total", idle, state="busy")
+        unattributed = series(url, "gpu_exporter_unattributed_processes")
+
+    assert {pid: each.slurm_job for pid, each in pids.items()} == jobs_of(cluster)
+    by_gpu: dict[str, float] = defaultdict(float)
+    for share in shares:
+        by_gpu[share.labels["gpu"]] += share.value
+    assert by_gpu == pytest.approx(dict.fromkeys(by_gpu, 1.0))
+    place = next(
+        place for place, (_, (job, _)) in enumerate(sorted(cluster.holding().items())) if job == third.slurm_job
+    )
+    assert memory == (place + 1) * GIB
+    assert busy == 0
+    assert [each.value for each in unattributed] == [0]
+
+
 def test_job_that_ends_holds_nothing_any_more(cluster: SlurmCluster) -> None:
     job = cluster.job("direct")
     with observing(cluster) as observer:
@@ -202,11 +308,14 @@ def test_job_that_ends_holds_nothing_any_more(cluster: SlurmCluster) -> None:
     assert owner(job) not in ownership.cgroups
 
 
-def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster) -> None:
+def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml: MakeFake, tmp_path: Path) -> None:
     """Last: it takes slurmctld away for good."""
     train = cluster.job("train")
-    with observing(cluster) as before:
-        becomes(truth(cluster), lambda: holders(before.look()))
+    expected = truth(cluster)
+    fake = fake_nvml(running_on(cluster))
+    with observing(cluster) as before, exporting(cluster, fake, tmp_path) as url:
+        becomes(expected, lambda: holders(before.look()))
+        becomes(expected, lambda: shown_holders(url))
         known = before.look()
         cluster.stop_daemon("slurmctld", signal.SIGKILL)
         again = before.look()
@@ -214,7 +323,11 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster) -> None:
             becomes(jobs_of(cluster), lambda: of_jobs(after.look()), 30)
             until(lambda: not all(health.success for health in after.look().health), 30)
             fresh = after.look()
+        shown = shown_holders(url)
+        before_energy = energies(url)
+        until(lambda: all(energies(url)[each] > joules for each, joules in before_energy.items()))
 
+    assert shown == expected
     assert (again.holders, again.processes) == (known.holders, known.processes)
     assert all(health.success for health in again.health)
     assert of_jobs(fresh) == of_jobs(known)
