@@ -61,7 +61,7 @@ def test_arguments_and_configuration_are_options_of_the_exporter(
             (tmp_path / "config.yaml").write_text(each["data"]["config.yaml"])
             arguments.append(f"--config.file={tmp_path / 'config.yaml'}")
 
-    config = load(arguments, {}, options(), "gpu-exporter")
+    config = load(arguments, {}, options())
 
     assert config["attribution.kubernetes"] in {"on", "off"}
 
