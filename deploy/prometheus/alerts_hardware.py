@@ -254,22 +254,26 @@ LOST = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # By device where it is known; by count where it never answered, or went away altogether (a reboot).
+    # While the driver itself is not there, another alert says so.
     expr=f"""\
-gpu_up == 0
-or on {_NODE}
 (
-  sum without (source) (gpu_devices{{source="driver"}})
-    < on {_NODE} group_left () sum by {_NODE} (gpu_devices{{source="pci"}})
+  gpu_up == 0
+  or on {_NODE}
+  (
+    sum without (source) (gpu_devices{{source="driver"}})
+      < on {_NODE} group_left () sum by {_NODE} (gpu_devices{{source="pci"}})
+  )
+  or on {_NODE}
+  (
+    sum without (source) (gpu_devices{{source="driver"}})
+      < sum without (source) (max_over_time(gpu_devices{{source="driver"}}[<before>]))
+  )
 )
-or on {_NODE}
-(
-  sum without (source) (gpu_devices{{source="driver"}})
-    < sum without (source) (max_over_time(gpu_devices{{source="driver"}}[<before>]))
-)""",
+unless on {_NODE} gpu_exporter_driver_error""",
     wait="5m",
     params=(Param("before", "6h", Unit.DURATION, "Time in which more GPUs were seen."),),
     summary=f"{{{{ if $labels.uuid }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
-    description=f"{{{{ if $labels.uuid }}}}{GPU} does not answer the driver. {HIT}"
+    description=f"{{{{ if $labels.uuid }}}}{GPU} does not answer: it is off the bus, or calls about it hang. {HIT}"
     f"{{{{ else }}}}The driver of {NODE} sees {{{{ $value }}}} GPU(s), fewer than are on the bus or were before. "
     f"{NODE_HIT}{{{{ end }}}}",
 )

@@ -221,6 +221,14 @@ LOST = (
     ),
     fires("GpuLost", "gone from the bus after a restart", "40m", devices("8x10 _x10 7x30", "8x10 _x10 7x30")),
     fires("GpuLost", "all of them", "20m", devices("8x10 0x20", "8x30")),
+    silent(
+        "GpuLost",
+        "the driver itself is gone",
+        "20m",
+        gauge("gpu_up", "1x10 0x20")
+        | devices("8x10 _x20", "8x30")
+        | {f'gpu_exporter_driver_error{{{NODE},error="DRIVER_NOT_LOADED"}}': "_x10 1x20"},
+    ),
     silent("GpuLost", "all there", "20m", gauge("gpu_up", "1x30") | devices("8x30", "8x30")),
     silent("GpuLost", "a reset of two minutes", "11m 14m 25m", gauge("gpu_up", "1x10 0x2 1x20")),
     silent(
