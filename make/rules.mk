@@ -7,3 +7,7 @@ setup-rules: ## Fetch prometheus, promtool, alertmanager and amtool into .cache
 	@make/fetch-prometheus.sh
 
 test: setup-rules
+
+.PHONY: replay
+replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (half an hour)
+	$(BIN)/python -m tests.replay.replay --nodes 8 --hours 168 --rounds 3

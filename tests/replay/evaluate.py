@@ -1,0 +1,121 @@
+"""Evaluates the alerts, as they are shipped, over recorded data: in a real Prometheus, with `for` counted here."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import requests
+import yaml
+
+from deploy.prometheus.render import render
+from tests.replay.plan import HOUR, Plan
+from tests.replay.record import record
+from tests.stack import program, prometheus
+
+BLOCK = 2 * HOUR
+"""promtool reads its whole input once for every two hours of it, so it gets two hours at a time."""
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+IGNORED = {"GpuExporterAbsent", "GpuExporterSimulated", "GpuNodeMaintenance", "GpuDriverSkew", "GpuWorkloadStalled"}
+"""They need what this cluster lacks: an empty Prometheus, a real exporter, Kubernetes, an upgrade, progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """One alert that fired, from when its `for` was over to when its expression ended. Seconds from the start."""
+
+    alert: str
+    labels: dict[str, str]
+    begin: float
+    end: float
+
+
+def families() -> set[str]:
+    """The exporter's series the alerts ask for."""
+    import re  # noqa: PLC0415
+
+    found: set[str] = set()
+    for group in render()["groups"]:
+        for rule in group["rules"]:
+            found |= set(re.findall(r"\bgpu_[a-z0-9_]+\b", rule["expr"]))
+    return found
+
+
+def write(plan: Plan, start: float, interval: float, folder: Path) -> Path:
+    """Record every node of `plan` from `start` (Unix seconds) into the data of a Prometheus; its folder."""
+    (folder / "scenario.yaml").write_text(yaml.safe_dump(plan.scenario(start)))
+    data = folder / "prometheus"
+    data.mkdir()
+    with ProcessPoolExecutor(2) as pool:
+        done = [pool.submit(_write_node, plan, node, start, interval, folder) for node in plan.nodes]
+        for future in done:
+            future.result()
+    return data
+
+
+def _write_node(plan: Plan, node: str, start: float, interval: float, folder: Path) -> None:
+    times = [start + step * interval for step in range(int(plan.hours * HOUR / interval))]
+    down = [
+        range(int(start + each.at), int(start + each.end))
+        for each in plan.planted
+        if each.node == node and each.kind.name == "exporter-down"
+    ]
+    lines = record(folder / "scenario.yaml", node, times, families(), down)
+    for number, chunk in groupby(lines, key=lambda line: int(float(line.rpartition(" ")[2]) // BLOCK)):
+        path = folder / f"{node}-{number}.txt"
+        with path.open("w") as text:
+            text.writelines(chunk)
+            text.write("# EOF\n")
+        subprocess.run(
+            [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "-q", path, folder / "prometheus"],
+            check=True,
+            capture_output=True,
+        )
+        path.unlink()
+
+
+def evaluate(plan: Plan, start: float, step: float, folder: Path) -> Iterator[Fired]:
+    """Every alert that fires over the whole time."""
+    config = folder / "prometheus.yaml"
+    config.write_text("{}\n")
+    with prometheus(config, folder, "--storage.tsdb.retention.time=10y", "--query.timeout=10m") as url:
+        for group in render()["groups"]:
+            for rule in group["rules"]:
+                if rule["alert"] not in IGNORED:
+                    yield from _alert(
+                        url, rule["alert"], rule["expr"], _seconds(rule["for"]), (start, plan.hours, step)
+                    )
+
+
+def _alert(url: str, name: str, expr: str, wait: float, span: tuple[float, float, float]) -> Iterator[Fired]:
+    start, hours, step = span
+    window = {"start": start, "end": start + hours * HOUR - step, "step": step}
+    answer = requests.post(f"{url}/api/v1/query_range", data={"query": expr, **window}, timeout=900).json()
+    if answer["status"] != "success":
+        raise RuntimeError(f"{name}: {answer}")
+    for series in answer["data"]["result"]:
+        labels = {key: text for key, text in series["metric"].items() if key != "__name__"}
+        for begin, end in _runs([float(time) for time, _ in series["values"]], step):
+            if end - begin >= wait:
+                yield Fired(name, labels, begin + wait - start, end - start)
+
+
+def _runs(times: Iterable[float], step: float) -> Iterator[tuple[float, float]]:
+    """Stretches of time without a gap."""
+    begin = last = None
+    for time in times:
+        if begin is None or last is None or time - last > step * 1.5:
+            if begin is not None and last is not None:
+                yield begin, last
+            begin = time
+        last = time
+    if begin is not None and last is not None:
+        yield begin, last
+
+
+def _seconds(duration: str) -> float:
+    return float(duration[:-1]) * _UNITS[duration[-1]]

@@ -1,0 +1,159 @@
+"""A simulated cluster, the faults planted in it, and which alerts each of them must bring."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+HOUR = 3600.0
+GPUS = 8
+TAIL = 1.4 * HOUR
+"""An alert may stand so long after its fault: the hour of an XID, a `keep_firing_for`, a window that empties."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A fault and what it brings: `must` has to fire, `may` follows from it without being asked for."""
+
+    name: str
+    hours: float
+    must: frozenset[str]
+    may: frozenset[str] = frozenset()
+    simulated: str = ""
+    """The simulator's name of it; empty where it is planted otherwise."""
+    times: int = 1
+    """It comes so often, ten minutes apart."""
+
+
+def _kind(name: str, hours: float, must: str, may: str = "", times: int = 1) -> Kind:
+    return Kind(name, hours, frozenset(must.split()), frozenset(may.split()), name, times)
+
+
+DEVICE = (
+    _kind("thermal", 1.0, "GpuThermalThrottling", "GpuTemperatureMarginLow"),
+    _kind("power-brake", 1.0, "GpuPowerBrake"),
+    _kind("ecc-storm", 1.0, "GpuEccUncorrectable GpuRecoveryActionNeeded"),
+    _kind("row-remap-pending", 2.0, "GpuRowRemapPending GpuRecoveryActionNeeded"),
+    _kind("row-remap-failed", 1.0, "GpuXidHardware GpuRowRemapFailed GpuRecoveryActionNeeded", "GpuRowRemapPending"),
+    _kind("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDown GpuNvlinkErrors GpuRecoveryActionNeeded"),
+    _kind("pcie-degraded", 2.0, "GpuPcieDegraded GpuPcieReplays"),
+    _kind("fan-failure", 1.0, "GpuThermalThrottling", "GpuFanFailed GpuTemperatureMarginLow"),
+    _kind("leaked-memory", 1.5, "GpuMemoryLeaked"),
+    _kind("xid", 0.1, "GpuXidApplication", times=4),
+    _kind("lost", 1.0, "GpuXidHardware GpuLost"),
+    _kind("hang", 1.0, "GpuLost", "GpuSampleStale"),
+)
+NODE = (
+    _kind("driver-gone", 1.0, "GpuDriverUnavailable", "GpuCollectorFailing"),
+    Kind("exporter-down", 0.5, frozenset({"GpuExporterDown"})),
+)
+WORKLOAD = (
+    Kind("idle-held", 3.0, frozenset({"GpuHeldIdle", "GpuUnderutilized"})),
+    Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"})),
+    Kind("notebook", 3.0, frozenset({"GpuUnderutilized"})),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One fault: where (`gpu` None is the node, `workload` an owner's name) and when, in seconds from the start."""
+
+    kind: Kind
+    node: str
+    gpu: int | None
+    at: float
+    workload: str = ""
+
+    @property
+    def end(self) -> float:
+        return self.at + self.kind.hours * HOUR + 600 * (self.kind.times - 1)
+
+    def explains(self, alert: str, labels: dict[str, str], begin: float, end: float) -> bool:
+        """Whether an alert that fired from `begin` to `end` comes from this fault."""
+        where = (
+            self.workload in labels.get("workload", "")
+            if self.workload
+            else labels.get("node") == self.node and (self.gpu is None or labels.get("gpu") == str(self.gpu))
+        )
+        return where and alert in self.kind.must | self.kind.may and begin < self.end + TAIL and end >= self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A cluster of nodes of eight GPUs, for `hours`."""
+
+    nodes: tuple[str, ...]
+    hours: float
+    planted: tuple[Planted, ...]
+    workloads: tuple[dict[str, Any], ...] = field(default=())
+
+    def scenario(self, start: float) -> dict[str, Any]:
+        """For the simulator; `start` is Unix seconds."""
+        return {
+            "gpus": f"{GPUS}xH100",
+            "nodes": list(self.nodes),
+            "start": start,
+            "workloads": list(self.workloads),
+            "faults": [entry for each in self.planted for entry in _faults(each)],
+        }
+
+
+def make(nodes: int, hours: float, rounds: int, seed: int = 1) -> Plan:
+    """`rounds` of every kind of fault, each on a GPU of its own, at random times of the middle of `hours`."""
+    chance = random.Random(seed)  # noqa: S311 - the same plan every time
+    names = tuple(f"gpu{number:02d}" for number in range(1, nodes + 1))
+    places = [(node, gpu) for node in names[:-1] for gpu in range(6)]
+    chance.shuffle(places)
+
+    def when(kind: Kind, first: float, last: float) -> float:
+        return round(chance.uniform(first, last - kind.hours) * 30) * 120.0
+
+    planted = [Planted(kind, *places.pop(), when(kind, 0.3, hours - 1.8)) for _ in range(rounds) for kind in DEVICE]
+    # The last node has the faults of whole nodes, one after the other, and no others.
+    slot = (hours - 1.0) / (rounds * len(NODE))
+    for index, kind in enumerate(kind for _ in range(rounds) for kind in NODE):
+        planted.append(Planted(kind, names[-1], None, when(kind, 0.3 + index * slot, 0.2 + (index + 1) * slot)))
+    wasted = tuple(_wasted(names[:-1], hours, rounds, when))
+    return Plan(
+        names, hours, (*planted, *(fault for fault, _ in wasted)), (*_healthy(names), *(job for _, job in wasted))
+    )
+
+
+def _wasted(nodes: Sequence[str], hours: float, rounds: int, when: Any) -> Iterator[tuple[Planted, dict[str, Any]]]:
+    """Workloads on GPU 7 that hold it for nothing, one after another."""
+    per_node: dict[str, int] = {}
+    kinds = [kind for _ in range(rounds) for kind in WORKLOAD]
+    slot = (hours - 0.5) / -(-len(kinds) // len(nodes))
+    for index, kind in enumerate(kinds):
+        node = nodes[index % len(nodes)]
+        turn = per_node[node] = per_node.get(node, -1) + 1
+        at = when(kind, turn * slot, (turn + 1) * slot)
+        job = 900 + index
+        entry = {"name": f"waste-{job}", "pattern": kind.name, "nodes": node, "gpus": "7", "job": job, "user": "eve"}
+        yield Planted(kind, node, None, at, f"slurm:{job}"), {**entry, "start": at, "duration": kind.hours * HOUR}
+
+
+def _healthy(nodes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What must bring no alert: training in turns, serving at 42 %, a loader at 35 %, power caps, short sessions."""
+    rows = (
+        # pattern,      gpus,  scheduler,    user,    start,  duration, every
+        ("training",     "0-2", "slurm",      "ada",     600,    5 * HOUR, 5.5 * HOUR),
+        ("inference",    "3",   "kubernetes", "grace",     0,        None, None),
+        ("input-bound",  "4",   "slurm",      "alan",    300,    9 * HOUR, 10 * HOUR),
+        ("power-capped", "5",   "kubernetes", "barbara",   0,        None, None),
+        ("notebook",     "6",   "kubernetes", "edsger", 1800,  0.5 * HOUR, 2 * HOUR),
+    )  # fmt: skip
+    for number, node in enumerate(nodes):
+        for row, (pattern, gpus, scheduler, user, start, duration, every) in enumerate(rows):
+            entry = {"name": f"{pattern}-{number}", "pattern": pattern, "nodes": node, "gpus": gpus, "user": user}
+            entry |= {"scheduler": scheduler, "job": 100 + 10 * number + row, "start": start + 60 * number}
+            yield entry | ({"duration": duration, "every": every} if duration else {})
+
+
+def _faults(planted: Planted) -> Iterator[dict[str, Any]]:
+    kind = planted.kind
+    for number in range(kind.times if kind.simulated else 0):
+        entry = {"kind": kind.simulated, "node": planted.node, "at": planted.at + 600 * number}
+        yield entry | {"duration": kind.hours * HOUR} | ({} if planted.gpu is None else {"gpu": planted.gpu})

@@ -1,0 +1,173 @@
+"""Lets the exporter's own parts sample a simulated node on a compressed clock, and writes what a scrape would show.
+
+The parts are those of a pass (readers, accounts, families); only the threads and the deadline of the real loop are left
+out, since they wait on the real clock. A GPU whose calls hang is left unread, which is what the deadline does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exporter.attribution.families import workload_families
+from exporter.collectors import COLLECTORS
+from exporter.collectors.xid import XidCounts, counted
+from exporter.driver import Device, DriverGoneError, UnsupportedError
+from exporter.node_sources import SimulatedNode
+from exporter.sampling.accounts import Accounts, Settlement, Terms
+from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.reader import Outcome, read_gpu
+from exporter.simulator.driver import SimulatedDriver
+from exporter.simulator.spec import parse
+from exporter.snapshot import Block, GpuStatus, NodeStatus
+
+_UNUSED = {"info", "gpm", "engines", "clocks", "fabric"}
+"""Collectors no alert asks: left out, for time."""
+_XIDS = {"13", "31", "48", "63", "64", "74", "79", "94"}
+"""XIDs that are written; the others stay at 0 all the time."""
+
+
+class WithoutSamples(Device):
+    """A GPU whose driver keeps no history: its buffers hold seconds, and cost most of a pass to simulate."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.index, self.uuid, self.minor = device.index, device.uuid, device.minor
+        self.pci_bus_id = device.pci_bus_id
+
+    def call(self, function: str, *args: object) -> object:
+        if "Samples" in function or function.startswith("nvmlDeviceGetProcess"):
+            raise UnsupportedError(f"{function}: left out", "NOT_SUPPORTED")
+        return self._device.call(function, *args)
+
+
+class CompressedNode:
+    """One node of a scenario file; `step` samples it once at a given time."""
+
+    def __init__(self, scenario: Path, name: str, interval: float, wanted: Iterable[str]) -> None:
+        self.now = 0.0
+        self.name = name
+        self._interval = interval
+        self._wanted = frozenset(wanted)
+        self._driver = SimulatedDriver(parse(f"@{scenario};node={name}"), lambda: self.now, lambda _: None)
+        self._node = SimulatedNode(self._driver.node)
+        self._collectors = tuple(each for each in COLLECTORS if each.name not in _UNUSED)
+        self._accounts = Accounts(Terms(interval=interval), workload_families(()))
+        self._gpus: dict[str, Gpu] = {}
+        self._xids: dict[str, XidCounts] = {}
+        self._outcomes: dict[str, list[Outcome]] = {}
+        self._passes = 0
+
+    def step(self, now: float) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
+        """Sample at `now`; gives the wanted samples as name, label names, label values and value."""
+        self.now = now
+        self._outcomes = {}
+        error = self._read(now)
+        settlement = self._accounts.settle(tuple(self._gpus.values()), self._node, now, now)
+        self._passes += 1
+        for block in self._blocks(settlement, error, now):
+            if block.family.name in self._wanted:
+                names = block.family.all_labels
+                for value, labels in block.samples:
+                    yield block.family.name, names, (*block.prefix, *labels), value
+
+    def _read(self, now: float) -> str:
+        try:
+            devices = {device.uuid: WithoutSamples(device) for device in self._driver.devices()}
+            for event in self._driver.events(0):
+                self._xids[event.uuid] = counted(self._xids.get(event.uuid, XidCounts()), event, "nvml")
+            error = ""
+        except DriverGoneError as gone:
+            devices, error = {}, gone.code
+        known = {uuid: gpu.device for uuid, gpu in self._gpus.items()} | devices
+        for uuid, device in known.items():
+            gpu = replace(self._gpus.get(uuid, Gpu(device)), present=uuid in devices, reading=False)
+            self._gpus[uuid] = self._sampled(gpu, now) if uuid in devices else gpu
+        return error
+
+    def _sampled(self, gpu: Gpu, now: float) -> Gpu:
+        if self._hangs(gpu.device, now):
+            return replace(gpu, failure="HUNG")
+        result = read_gpu(gpu.device, gpu.states, self._collectors, now, now)
+        for outcome in result.outcomes:
+            self._outcomes.setdefault(outcome.collector, []).append(outcome)
+        alive = result.answered and not result.lost
+        return replace(
+            gpu,
+            states=result.states,
+            answered=now if alive else gpu.answered,
+            reading=alive,
+            failure=result.lost.code if result.lost else "",
+        )
+
+    def _hangs(self, device: Device, now: float) -> bool:
+        time = now - self._driver.epoch
+        faults = self._driver.scenario.faults
+        return any(each.kind.name == "hang" and each.concerns(device.index) and each.active(time) for each in faults)
+
+    def _blocks(self, settlement: Settlement, error: str, now: float) -> Iterator[Block]:
+        for gpu in self._gpus.values():
+            yield from device_blocks(gpu, now, 3 * self._interval)
+            yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
+        yield from settlement.blocks
+        yield from node_blocks(self._status(settlement, error, now))
+
+    def _status(self, settlement: Settlement, error: str, now: float) -> NodeStatus:
+        gpus = tuple(self._gpu(gpu, settlement, now) for gpu in self._gpus.values())
+        return NodeStatus(
+            time=now,
+            passes=self._passes,
+            driver_error=error,
+            driver="580.95.05",
+            driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
+            pci_gpus=self._node.pci_gpus(now),
+            gpus=gpus,
+            collectors=collector_statuses(self._collectors, self._outcomes),
+            sources=settlement.ownership.health,
+        )
+
+    @staticmethod
+    def _gpu(gpu: Gpu, settlement: Settlement, now: float) -> GpuStatus:
+        uuid = gpu.device.uuid
+        up = gpu.present and not gpu.failure and gpu.answered > float("-inf")
+        leaked = settlement.unattributed_bytes.get(uuid)
+        return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
+
+
+def _few(block: Block) -> Block:
+    return replace(block, samples=tuple(sample for sample in block.samples if sample.labels[0] in _XIDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Text of the samples of one node; the part in front of each value is made once."""
+
+    node: str
+    texts: dict[tuple[str, tuple[str, ...]], str]
+
+    def line(self, name: str, names: tuple[str, ...], values: tuple[str, ...], value: float, now: float) -> str:
+        key = (name, values)
+        start = self.texts.get(key)
+        if start is None:
+            labels = {"cluster": "c1", "job": "gpu-exporter", "node": self.node, "instance": f"{self.node}:9836"}
+            labels |= {label: text for label, text in zip(names, values, strict=True) if text}
+            inside = ",".join(f'{label}="{text}"' for label, text in labels.items())
+            start = self.texts[key] = f"{name}{{{inside}}} "
+        return f"{start}{float(value)!r} {now:.0f}\n"
+
+
+def record(
+    scenario: Path, node: str, times: Iterable[float], wanted: Iterable[str], down: Iterable[range]
+) -> Iterator[str]:
+    """Lines of OpenMetrics of one node, in order of time. While `down` (Unix seconds) only `up` is there, and 0."""
+    times, down = tuple(times), tuple(down)
+    compressed = CompressedNode(scenario, node, times[1] - times[0], wanted)
+    series = Series(node, {})
+    for now in times:
+        alive = not any(int(now) in each for each in down)
+        yield series.line("up", (), (), float(alive), now)
+        samples = list(compressed.step(now))
+        if alive:
+            yield from (series.line(*sample, now) for sample in samples)

@@ -1,0 +1,74 @@
+"""Replays a cluster with planted faults and says which were alerted: `python -m tests.replay.replay --hours 168`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.replay.evaluate import Fired, evaluate, write
+from tests.replay.plan import Plan, Planted, make
+
+START = 1_790_000_000 // 7200 * 7200
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`missed` are faults with the alerts they did not bring, `false` alerts that no fault explains."""
+
+    plan: Plan
+    fired: tuple[Fired, ...]
+    missed: tuple[tuple[Planted, frozenset[str]], ...]
+    false: tuple[Fired, ...]
+
+    @property
+    def text(self) -> str:
+        planted, alerts = len(self.plan.planted), Counter(each.alert for each in self.fired)
+        rows = "".join(f"  {name}: {count}\n" for name, count in sorted(alerts.items()))
+        return (
+            f"{len(self.plan.nodes) * 8} GPUs, {self.plan.hours:g} h: {planted} faults planted, "
+            f"{planted - len(self.missed)} alerted as they must be, {len(self.missed)} missed; "
+            f"{len(self.fired)} alerts, {len(self.false)} without a fault\n{rows}"
+            + "".join(f"  MISSED {sorted(names)} of {each}\n" for each, names in self.missed)
+            + "".join(f"  FALSE {each}\n" for each in self.false)
+        )
+
+
+def judge(plan: Plan, fired: tuple[Fired, ...]) -> Verdict:
+    def brought(fault: Planted) -> frozenset[str]:
+        return frozenset(e.alert for e in fired if fault.explains(e.alert, e.labels, e.begin, e.end))
+
+    missed = ((fault, fault.kind.must - brought(fault)) for fault in plan.planted)
+    false = (
+        each
+        for each in fired
+        if not any(fault.explains(each.alert, each.labels, each.begin, each.end) for fault in plan.planted)
+    )
+    return Verdict(plan, fired, tuple((fault, names) for fault, names in missed if names), tuple(false))
+
+
+def replay(plan: Plan, folder: Path, interval: float) -> Verdict:
+    write(plan, START, interval, folder)
+    return judge(plan, tuple(evaluate(plan, START, interval, folder)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--hours", type=float, default=168)
+    parser.add_argument("--rounds", type=int, default=3, help="faults of each kind")
+    parser.add_argument("--interval", type=float, default=120, help="seconds between samples")
+    options = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = replay(make(options.nodes, options.hours, options.rounds), Path(folder), options.interval)
+    sys.stdout.write(f"{verdict.text}in {time.monotonic() - started:.0f} s\n")
+    return 1 if verdict.missed or verdict.false else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

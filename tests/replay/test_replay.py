@@ -1,0 +1,60 @@
+"""A working day of a small simulated cluster: every planted fault is alerted, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.replay.evaluate import Fired
+from tests.replay.plan import DEVICE, HOUR, Plan, Planted, make
+from tests.replay.replay import judge, replay
+
+
+@pytest.mark.xdist_group("alerting")
+def test_every_planted_fault_is_alerted_and_nothing_else(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    verdict = replay(make(nodes=3, hours=9, rounds=1), tmp_path, interval=120)
+
+    record_property("measured", verdict.text.splitlines()[0])
+    assert (verdict.missed, verdict.false) == ((), ()), verdict.text
+
+
+THERMAL = DEVICE[0]
+FAULT = Planted(THERMAL, "gpu01", 3, at=2 * HOUR)
+ALERT = Fired("GpuThermalThrottling", {"node": "gpu01", "gpu": "3"}, 2.2 * HOUR, 3.1 * HOUR)
+PLAN = Plan(("gpu01",), 9, (FAULT,))
+
+
+def test_alert_at_the_place_and_time_of_the_fault_is_right() -> None:
+    verdict = judge(PLAN, (ALERT,))
+
+    assert (verdict.missed, verdict.false) == ((), ())
+
+
+def test_fault_without_its_alert_is_missed() -> None:
+    assert judge(PLAN, ()).missed == ((FAULT, frozenset({"GpuThermalThrottling"})),)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(ALERT, labels={"node": "gpu01", "gpu": "4"}),
+        replace(ALERT, labels={"node": "gpu02", "gpu": "3"}),
+        replace(ALERT, alert="GpuPowerBrake"),
+        replace(ALERT, begin=0.5 * HOUR, end=1.9 * HOUR),
+        replace(ALERT, begin=6 * HOUR, end=7 * HOUR),
+    ],
+)
+def test_alert_elsewhere_or_at_another_time_is_false(wrong: Fired) -> None:
+    assert judge(PLAN, (wrong,)).false == (wrong,)
+
+
+def test_every_device_fault_has_a_gpu_of_its_own() -> None:
+    plan = make(nodes=8, hours=168, rounds=3)
+    places = [(each.node, each.gpu) for each in plan.planted if each.gpu is not None]
+
+    assert len(places) == len(set(places)) == 3 * len(DEVICE)
