@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -36,8 +38,6 @@ class Fired:
 
 def families() -> set[str]:
     """The exporter's series the alerts ask for."""
-    import re  # noqa: PLC0415
-
     found: set[str] = set()
     for group in render()["groups"]:
         for rule in group["rules"]:
@@ -50,7 +50,7 @@ def write(plan: Plan, start: float, interval: float, folder: Path) -> Path:
     (folder / "scenario.yaml").write_text(yaml.safe_dump(plan.scenario(start)))
     data = folder / "prometheus"
     data.mkdir()
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         done = [pool.submit(_write_node, plan, node, start, interval, folder) for node in plan.nodes]
         for future in done:
             future.result()
