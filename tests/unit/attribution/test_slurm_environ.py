@@ -1,0 +1,51 @@
+"""A job's own word, from its environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.attribution.slurm_environ import Claimed, claimed, parse, read, together
+
+BLOCK = (
+    b"PATH=/bin\0SLURM_JOB_ID=7\0SLURM_JOB_GPUS=2,3\0SLURM_STEP_GPUS=2\0SLURM_JOB_USER=alice\0"
+    b"SLURM_JOB_PARTITION=gpu\0SLURM_JOB_ACCOUNT=physics\0SLURM_JOB_NAME=my job\0SECRET=x\0"
+)
+
+
+def test_job_is_claimed_with_all_its_gpus() -> None:
+    assert claimed(parse(BLOCK)) == Claimed("7", "alice", "physics", "gpu", "my job", (2, 3))
+
+
+def test_step_gpus_count_only_where_the_jobs_are_missing() -> None:
+    assert claimed({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "4-5"}).gpus == (4, 5)
+
+
+def test_nothing_but_slurms_variables_is_looked_at() -> None:
+    assert set(parse(BLOCK)) == {
+        "SLURM_JOB_ID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_USER",
+        "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_NAME",
+    }  # fmt: skip
+
+
+def test_id_that_is_no_number_is_none() -> None:
+    assert claimed({"SLURM_JOB_ID": "7; rm"}).job == ""
+
+
+def test_processes_of_a_job_claim_together_and_others_do_not_count() -> None:
+    found = together("7", [Claimed(), Claimed("7", "a", gpus=(1,)), Claimed("7", gpus=(0, 1)), Claimed("8", gpus=(5,))])
+
+    assert found == Claimed("7", "a", gpus=(0, 1))
+    assert together("9", [Claimed("7")]) is None
+
+
+def test_process_that_has_gone_claims_nothing(tmp_path: Path) -> None:
+    assert read(os.getpid(), tmp_path) == Claimed()
+
+
+@given(st.binary())
+def test_any_block_is_survived(block: bytes) -> None:
+    claimed(parse(block))

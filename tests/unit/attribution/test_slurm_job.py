@@ -1,0 +1,140 @@
+"""Lines of scontrol as Slurm writes them, and as a user may try to make them look."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.attribution.slurm_job import Job, NodeGres, duration, hosts, indices, parse_job
+
+LINE = (
+    "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=users(100) MCS_label=N/A Priority=4294901758 Nice=0 "
+    "Account={account} QOS=high JobState=RUNNING Reason=None Dependency=(null) Requeue=1 BatchFlag=1 Reboot=0 "
+    "ExitCode=0:0 DerivedExitCode=0:0 RunTime=00:00:04 TimeLimit=1-02:03:04 TimeMin=N/A SubmitTime=2026-11-21T08:21:16 "
+    "StartTime=2026-11-21T08:21:20 EndTime=Unknown Partition=gpu AllocNode:Sid=localhost:4328 NodeList=n[1-2] "
+    "NumNodes=2 JOB_GRES=gpu:fake:4 {groups} MinCPUsNode=1 Network=(null) Command=/home/alice/run.sh "
+    "WorkDir=/home/alice Comment=mine"
+)
+TWO = "  Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:fake:2(IDX:0,3)"
+APART = (
+    " Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a:1(IDX:2)   Nodes=n2 CPU_IDs=0-1 Mem=0 GRES=gpu:a:2(IDX:0-1),shard:3(IDX:5)"
+)
+
+
+def line(**values: str) -> str:
+    return LINE.format(**{"id": "7", "more": "", "name": "train", "account": "physics", "groups": TWO, **values})
+
+
+def test_fields_of_a_job() -> None:
+    job = parse_job(line())
+
+    assert job is not None
+    assert (job.id, job.user, job.account, job.partition) == ("7", "alice", "physics", "gpu")
+    assert (job.name, job.qos, job.state) == ("train", "high", "RUNNING")
+    assert job.time_limit_seconds == 93784
+    assert job.start_time == time.mktime((2026, 11, 21, 8, 21, 20, 0, 0, -1))
+    assert job.gres == (NodeGres(frozenset({"n1", "n2"}), "gpu", 2, (0, 3)),)
+
+
+def test_array_element_keeps_its_raw_id() -> None:
+    job = parse_job(line(id="6", more=" ArrayJobId=4 ArrayTaskId=7"))
+
+    assert job is not None
+    assert (job.id, job.array_job, job.array_task) == ("6", "4", "7")
+
+
+def test_component_of_a_heterogeneous_job_is_a_job() -> None:
+    job = parse_job(line(id="11", more=" HetJobId=10 HetJobOffset=1 HetJobIdSet=10-11"))
+
+    assert job is not None
+    assert job.id == "11"
+    assert job.name == "train"
+
+
+def test_null_is_not_a_name() -> None:
+    job = parse_job(line(account="(null)"))
+
+    assert job is not None
+    assert job.account == ""
+
+
+def test_node_holds_its_own_part_of_a_job() -> None:
+    job = parse_job(line(groups=APART))
+
+    assert job is not None
+    assert job.held_on(frozenset({"n1"})) == (NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),)
+    assert [gres.name for gres in job.held_on(frozenset({"n2"}))] == ["gpu", "shard"]
+    assert job.held_on(frozenset({"elsewhere"})) == ()
+
+
+def test_only_node_of_a_job_is_this_one_whatever_it_is_called() -> None:
+    job = Job("7", gres=(NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),))
+
+    assert job.held_on(frozenset({"host.example.com"})) == job.gres
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "my job",
+        "a UserId=root(0) GroupId=root(0) b",
+        "x Account=rich y",
+        "x  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:8(IDX:0-7) y",
+    ],
+)
+def test_name_that_looks_like_fields_is_a_name(name: str) -> None:
+    job = parse_job(line(name=name))
+
+    assert job is not None
+    assert (job.name, job.user, job.account) == (name, "alice", "physics")
+    assert job.gres == (NodeGres(frozenset({"n1", "n2"}), "gpu", 2, (0, 3)),)
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
+)
+def test_any_name_leaves_the_user_alone_or_hides_the_job(name: str) -> None:
+    job = parse_job(line(name=name))
+
+    assert job is None or (job.user, job.account, job.id) == ("alice", "physics", "7")
+
+
+@given(st.text())
+def test_any_text_is_survived(text: str) -> None:
+    parse_job(text)
+    hosts(text)
+    indices(text)
+    duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n1", ("n1",)),
+        ("n[1-3]", ("n1", "n2", "n3")),
+        ("n[08-10,12]-ib", ("n08-ib", "n09-ib", "n10-ib", "n12-ib")),
+        ("a,b[1-2],c", ("a", "b1", "b2", "c")),
+        ("/dev/nvidia[0-1],/dev/nvidia7", ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia7")),
+        ("", ()),
+        ("n[5-1]", ()),
+        ("n[0-99999999]", ()),
+    ],
+)
+def test_host_lists(text: str, expected: tuple[str, ...]) -> None:
+    assert hosts(text) == expected
+
+
+@given(st.lists(st.integers(0, 300), max_size=10))
+def test_index_lists_are_read_back(numbers: list[int]) -> None:
+    assert indices(",".join(map(str, numbers))) == tuple(numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("00:10:00", 600), ("1-00:00:01", 86401), ("UNLIMITED", None), ("Partition_Limit", None), ("", None)],
+)
+def test_durations(text: str, expected: float | None) -> None:
+    assert duration(text) == expected

@@ -1,0 +1,68 @@
+"""The prolog's per-GPU job files, in the layouts that dcgm-exporter and jobstats sites have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm_mapping import MappedDevice, jobs, named, read
+
+UUID = "GPU-00000000-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("0", MappedDevice(0)),
+        ("12", MappedDevice(12)),
+        ("3.1", MappedDevice(3, 1)),
+        (UUID, MappedDevice(device=DeviceName(uuid=UUID))),
+        (".lock", None),
+        ("3.1.2", None),
+        ("3.new", None),
+        ("GPU-nonsense", None),
+    ],
+)
+def test_file_names(name: str, expected: MappedDevice | None) -> None:
+    assert named(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("123\n", ("123",)),
+        ("123 1001\n", ("123",)),
+        ("123\n124\n123\n", ("123", "124")),
+        ("", ()),
+        ("\n \n", ()),
+        ("job-a\n", ()),
+        ("123.batch\n", ("123",)),
+    ],
+)
+def test_job_ids(text: str, expected: tuple[str, ...]) -> None:
+    assert jobs(text) == expected
+
+
+def test_directory_tells_devices_by_job(tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("1\n")
+    (tmp_path / "1").write_text("1\n2\n")
+    (tmp_path / "2").write_text("")
+    (tmp_path / ".lock").write_text("9\n")
+    (tmp_path / "7").mkdir()
+
+    assert read(tmp_path) == {"1": (MappedDevice(0), MappedDevice(1)), "2": (MappedDevice(1),)}
+
+
+def test_missing_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        read(tmp_path / "gone")
+
+
+@given(st.text())
+def test_any_text_is_survived(text: str) -> None:
+    assert all(job.isdecimal() for job in jobs(text))
+    named(text)
