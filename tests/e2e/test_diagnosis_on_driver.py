@@ -18,7 +18,7 @@ from tests.e2e.causes import Cgroup, cgroup, data_on_disk, running, wait_until_b
 from tests.fake_nvml.fixture import FakeNvml
 from tests.fake_nvml.scenario import Value, node
 
-SECONDS = 12.0
+SECONDS = 10.0
 """Of GPU time to judge by."""
 
 CAUSES = (

@@ -20,7 +20,7 @@ from exporter.ledger.states import STATES
 from tests.e2e.causes import CGROUPFS, Cgroup, cgroup, data_on_disk, running, wait_until_blocked
 
 OWNER = Owner(workload="slurm:42", kind="slurm", slurm_job="42")
-INTERVAL, PASSES = 0.5, 8
+INTERVAL, PASSES = 0.5, 6
 
 
 def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None) -> dict[str, float]:
