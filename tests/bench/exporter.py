@@ -1,0 +1,130 @@
+"""What the exporter costs on a full node: 8 GPUs, 32 processes, one pass a second, over the fake driver library.
+
+Run by `make bench`. Figures are of this machine and this moment; compare them only within one run, which is why each
+cost is also shown as a multiple of a yardstick measured beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import requests
+
+from tests.exporter_process import Running, exporter, parse
+from tests.fake_nvml.build import build
+from tests.fake_nvml.scenario import GIB, Scenario, Value, node
+from tests.stack import poll
+
+GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 30, 300
+
+
+@contextmanager
+def sleepers(number: int) -> Iterator[list[int]]:
+    children = [subprocess.Popen(["sleep", "600"]) for _ in range(number)]
+    try:
+        yield [child.pid for child in children]
+    finally:
+        for child in children:
+            child.terminate()
+            child.wait()
+
+
+def scenario(pids: list[int]) -> dict[str, Value]:
+    values = node(GPUS)
+    for number, pid in enumerate(pids):
+        gpu, slot = number % GPUS, number // GPUS
+        values[f"gpu{gpu}.process.{slot}"] = f"{pid} C {4 * GIB} 10 5 0 0"
+    return values
+
+
+def yardstick() -> float:
+    """CPU seconds of a fixed piece of Python, to hold the other figures against on a noisy machine."""
+    started = time.process_time()
+    sum(len(str(number)) for number in range(1_000_000))
+    return time.process_time() - started
+
+
+def value(running: Running, name: str) -> float:
+    found = running.metrics(timeout=10).one(name)
+    assert found is not None, name
+    return found
+
+
+def sampling(running: Running) -> tuple[float, float, float]:
+    """Share of one core, driver calls per GPU and minute, and milliseconds of CPU per pass, with nobody scraping."""
+    names = ("process_cpu_seconds_total", "gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
+    before = [value(running, name) for name in names]
+    started = time.monotonic()
+    time.sleep(SECONDS)
+    cpu, calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
+    seconds = time.monotonic() - started
+    return cpu / seconds, calls / GPUS / seconds * 60, cpu / passes * 1000
+
+
+def scraping(running: Running) -> list[float]:
+    """Milliseconds of each of many scrapes over one connection."""
+    times: list[float] = []
+    with requests.Session() as session:
+        for _ in range(SCRAPES):
+            started = time.perf_counter()
+            session.get(f"{running.url}/metrics", timeout=10, headers={"Accept-Encoding": "identity"})
+            times.append((time.perf_counter() - started) * 1000)
+    return times
+
+
+def series(running: Running) -> tuple[int, int, int]:
+    """Series in all, per GPU without its processes and owners, and bytes of the exposition."""
+    text = requests.get(f"{running.url}/metrics", timeout=10).text
+    found = parse(text)
+    device = [
+        name
+        for name, labels in found.values
+        if "uuid" in dict(labels) and not name.startswith(("gpu_process_", "gpu_owner_", "gpu_workload_"))
+    ]
+    return len(found.values), round(len(device) / GPUS), len(text)
+
+
+def main() -> int:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pids = stack.enter_context(sleepers(PROCESSES))
+        file = folder / "scenario"
+        Scenario(file, scenario(pids))
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
+        started = time.monotonic()
+        running = stack.enter_context(exporter(folder, "--log.level", "error", environment=environment))
+        first = time.monotonic() - started
+        poll("all GPUs", lambda: sum(running.metrics(10).all("gpu_up")) == GPUS or None)
+        unit = yardstick()
+        core, calls, per_pass = sampling(running)
+        times = sorted(scraping(running))
+        total, per_gpu, size = series(running)
+        resident = value(running, "process_resident_memory_bytes") / 2**20
+    p50, p99 = statistics.median(times), times[int(len(times) * 0.99)]
+    rows = (
+        ("start to first scrape with a pass", f"{first:.2f} s", "1 s"),
+        ("sampling, share of one core", f"{core:.2%}", "0.5 %"),
+        ("sampling, CPU of a pass", f"{per_pass:.2f} ms = {per_pass / 1000 / unit:.4f} yardsticks", ""),
+        ("driver calls per GPU and minute", f"{calls:.0f}", ""),
+        ("scrape, median", f"{p50:.2f} ms = {p50 / 1000 / unit:.4f} yardsticks", ""),
+        ("scrape, 99th percentile", f"{p99:.2f} ms", "5 ms"),
+        ("resident memory", f"{resident:.1f} MiB", "45 MiB"),
+        ("series", f"{total} ({size} bytes), {per_gpu} per GPU", "150 per GPU"),
+        ("yardstick (a million str and len)", f"{unit * 1000:.0f} ms", ""),
+    )
+    sys.stdout.write(f"{GPUS} GPUs, {PROCESSES} processes, a pass a second, fake driver library\n")
+    for name, found, budget in rows:
+        sys.stdout.write(f"  {name:<36} {found:<40} {f'budget {budget}' if budget else ''}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
