@@ -1,0 +1,27 @@
+"""Small files are read whole, and what cannot be read is nothing."""
+
+from pathlib import Path
+
+from exporter.host.text import natural, read_text
+
+
+def test_long_file_is_read_whole(tmp_path: Path) -> None:
+    text = "line\n" * 20_000
+    (tmp_path / "long").write_text(text)
+
+    assert read_text(str(tmp_path / "long")) == text
+
+
+def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    assert read_text(str(tmp_path / "none")) == ""
+    assert read_text(str(tmp_path)) == ""
+
+
+def test_bytes_that_are_no_text_are_kept_apart_not_refused(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"name \xff\n")
+
+    assert read_text(str(tmp_path / "bytes")) == "name \N{REPLACEMENT CHARACTER}\n"
+
+
+def test_only_plain_digits_are_a_number() -> None:
+    assert [natural(word) for word in ("12", "-1", "1e3", "\N{SUPERSCRIPT TWO}", "")] == [12, None, None, None, None]
