@@ -6,7 +6,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-include $(wildcard make/*.mk)
+include $(wildcard make/*.mk .ci/make/*.mk)
 
 .PHONY: help
 help: ## Show this help
@@ -40,7 +40,7 @@ run: venv ## Serve this machine's GPUs
 
 .PHONY: demo
 demo: venv setup-rules ## A simulated node, real Prometheus and Alertmanager, and the pages to open
-	$(BIN)/python deploy/demo/demo.py
+	$(BIN)/python -m deploy.demo.demo
 
 .PHONY: reference
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations

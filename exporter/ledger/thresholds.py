@@ -24,7 +24,9 @@ class Thresholds:
         0.5, "Share of an owner's GPU processes in D state that makes waiting a wait for storage."
     )
     cpu_of_limit: float = _threshold(0.95, "CPU use over the owner's limit above which it waits for CPU.")
-    hot_thread: float = _threshold(0.9, "CPU of one thread above which waiting is a wait for CPU.")
+    hot_thread: float = _threshold(
+        0.9, "CPU one thread used, or stood ready to use, above which waiting is a wait for CPU."
+    )
     sm_low: float = _threshold(0.5, "SM activity, of the busy time, below which the SMs are mostly empty.")
     link_high: float = _threshold(0.2, "NVLink or PCIe traffic, of what the link can carry, that is high.")
     dram_high: float = _threshold(0.5, "DRAM activity, of the busy time, that is high.")

@@ -106,7 +106,7 @@ class Accounts:
         whole = signals(gpu, self._throttled.get(uuid), monotonic)
         yield Reading(target_of(gpu.device), whole, holdings(uuid, on, ownership), self._energy(gpu))
         for instance in gpu.device.instances:
-            found = instance_signals(gpu, instance.uuid, whole)
+            found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
             yield Reading(target_of(instance), found, holdings(instance.uuid, on, ownership), profile=profile)
         latest = throttled(gpu, monotonic)

@@ -99,11 +99,11 @@ def signals(gpu: Gpu, before: Throttled | None, monotonic: float) -> Signals | N
     )
 
 
-def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None) -> Signals | None:
+def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: float) -> Signals | None:
     """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
     if whole is None:
         return None
-    found = reading(gpu, uuid, "mig", MigInstance)
+    found = _now(gpu, "mig", MigInstance, monotonic, uuid)
     ratios: Mapping[str, float] = found.ratios if found else {}
     return Signals(
         busy=ratios.get("graphics"),
@@ -128,9 +128,9 @@ def joules(gpu: Gpu) -> float | None:
     return power.joules if power else None
 
 
-def _now(gpu: Gpu, name: str, kind: type[R], monotonic: float) -> R | None:
-    """The reading of this very pass; a collector that failed in it tells nothing of it."""
-    held = gpu.states.get(gpu.device.uuid, TargetState()).held.get(name)
+def _now(gpu: Gpu, name: str, kind: type[R], monotonic: float, uuid: str = "") -> R | None:
+    """The reading of this very pass, of the GPU or an instance; a collector that failed in it tells nothing of it."""
+    held = gpu.states.get(uuid or gpu.device.uuid, TargetState()).held.get(name)
     return held.reading if held and held.monotonic >= monotonic and isinstance(held.reading, kind) else None
 
 

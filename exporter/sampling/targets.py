@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
@@ -32,22 +32,27 @@ def targets(gpus: Iterable[Gpu]) -> tuple[Target, ...]:
 
 
 def holdings(uuid: str, running: Iterable[GpuProcess], ownership: Ownership) -> tuple[Holding, ...]:
-    """Who holds one target: by the shares its sources state, else evenly; a process of nobody known holds too."""
-    here = [process for process in running if process.target == uuid]
+    """Who holds one target, by the shares its sources state, else evenly.
+
+    A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
+    """
     by_owner: dict[Owner, list[GpuProcess]] = {owner: [] for owner in ownership.holders.get(uuid, ())}
-    for process in here:
-        by_owner.setdefault(ownership.processes.get(process.pid, NOBODY), []).append(process)
-    weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(by_owner)) for owner in by_owner}
-    total = max(sum(weights.values()), 1.0)
+    for process in running:
+        if process.target == uuid:
+            by_owner.setdefault(ownership.processes.get(process.pid, NOBODY), []).append(process)
+    shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
-        Holding(
-            owner=owner,
-            share=weights[owner] / total,
-            pids=tuple(process.pid for process in processes),
-            utilization=_utilization(processes),
-        )
+        Holding(owner, shares[owner], tuple(process.pid for process in processes), _utilization(processes))
         for owner, processes in by_owner.items()
     )
+
+
+def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, float]:
+    known = [owner for owner in owners if owner != NOBODY]
+    weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
+    total = max(sum(weights.values()), 1.0)
+    shares = {owner: weight / total for owner, weight in weights.items()}
+    return {**shares, NOBODY: max(1.0 - sum(shares.values()), 0.0)}
 
 
 def _utilization(processes: Iterable[GpuProcess]) -> float | None:
