@@ -30,7 +30,7 @@ IMPATIENT = Settings(
     values={
         "GpuUnderutilized": {"utilization": 0.5, "window": "1m", "for": "30s"},
         "GpuThermalThrottling": {"window": "1m", "for": "30s"},
-        "GpuHeldIdle": {"idle": 60, "for": "30s"},
+        "GpuHeldIdle": {"window": "1m", "for": "30s"},
     },
     disabled={"GpuExporterSimulated"},
     interval="5s",
