@@ -103,7 +103,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Unattributed processes",
+            "Owner unknown",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
             "short",

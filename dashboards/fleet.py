@@ -62,12 +62,12 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Utilization of held GPUs",
+            "Utilization",
             "Share of the held GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter.",
             over_time(f"{total('gpu_busy_seconds:rate5m')} / {total('gpu_workload_gpus:sum')}"),
             units.PercentUnit,
             steps=look.GOOD_IS_HIGH,
-            size=(4, 4),
+            size=(3, 4),
             decimals=0,
             spark=True,
         )
@@ -78,7 +78,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
             over_time(total("gpu_waste:rate5m")),
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(4, 4),
+            size=(3, 4),
             decimals=1,
             spark=True,
             links=waste,
@@ -95,7 +95,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPU alerts of severity critical that fire now.",
             now(f'count(ALERTS{{{ALERTS}, severity="critical", {CLUSTER}}}) or vector(0)'),
             steps=look.SOME_IS_BAD,
-            size=(2, 4),
+            size=(3, 4),
             links=health,
         )
     )
@@ -105,7 +105,7 @@ def _numbers(made: build.Dashboard) -> None:
             "GPU alerts of severity warning that fire now.",
             now(f'count(ALERTS{{{ALERTS}, severity="warning", {CLUSTER}}}) or vector(0)'),
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(2, 4),
+            size=(3, 4),
             links=health,
         )
     )
@@ -118,7 +118,7 @@ def _workloads(made: build.Dashboard) -> None:
             "Pods that waste most",
             "Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them first. Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
-            owner_keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=110),),
+            owner_keys=(),
             onward=link.to_pod(name),
             empty="No pod holds a GPU",
         )
@@ -167,7 +167,7 @@ def _nodes() -> table.Panel:
     def of(name: str) -> str:
         return f"node:{name}{{{CLUSTER}}}"
 
-    lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.05'
+    lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
     return Table(
         title="Nodes",
         description="One row per node, those with most alerts first. Click a node to see its GPUs.",
@@ -175,7 +175,7 @@ def _nodes() -> table.Panel:
         columns=(
             Value(
                 "Alerts",
-                f'count by (cluster, instance) (ALERTS{{{ALERTS}, {CLUSTER}, severity!="info"}}) or 0 * sum by (cluster, instance) ({of("gpu_up:count")})',
+                f'count by (cluster, instance) (ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}) or 0 * sum by (cluster, instance) ({of("gpu_up:count")})',
                 "short",
                 look.SOME_IS_BAD,
                 decimals=0,
@@ -212,7 +212,7 @@ def _models(made: build.Dashboard) -> None:
             columns=(
                 Value("GPUs", of("gpu_up:sum"), "short", decimals=0, width=65, reduce="sum"),
                 Value("Held", of("gpu_owner_share:sum"), "short", decimals=1, width=70, reduce="sum"),
-                gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=150),
+                gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=120),
                 Value(
                     "Wasted",
                     of("gpu_waste:rate5m"),
@@ -224,7 +224,7 @@ def _models(made: build.Dashboard) -> None:
                 ),
             ),
             sort="GPUs",
-            size=(8, 8),
+            size=(10, 8),
         ).build()
     )
     made.with_panel(
@@ -234,7 +234,7 @@ def _models(made: build.Dashboard) -> None:
             keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),)),),
             columns=_owner_columns("namespace"),
             sort="Wasted",
-            size=(8, 8),
+            size=(7, 8),
             empty="No pod holds a GPU",
         ).build()
     )
@@ -245,7 +245,7 @@ def _models(made: build.Dashboard) -> None:
             keys=(Key("account", "Account", (link.to_account(link.cell("Account")),)),),
             columns=_owner_columns("account"),
             sort="Wasted",
-            size=(8, 8),
+            size=(7, 8),
             empty="No Slurm job holds a GPU",
         ).build()
     )
@@ -254,14 +254,20 @@ def _models(made: build.Dashboard) -> None:
 def _owner_columns(level: str) -> tuple[Value, ...]:
     return (
         Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", "short", decimals=1, width=65, reduce="sum"),
-        gauge("Utilization", f"{level}:gpu_utilization:ratio_rate5m{{{CLUSTER}}}", look.GOOD_IS_HIGH, reduce="avg"),
+        gauge(
+            "Utilization",
+            f"{level}:gpu_utilization:ratio_rate5m{{{CLUSTER}}}",
+            look.GOOD_IS_HIGH,
+            reduce="avg",
+            width=110,
+        ),
         Value(
             "Wasted",
             f"{level}:gpu_waste:rate5m{{{CLUSTER}}}",
             "short",
             look.SOME_IS_WORTH_A_LOOK,
             decimals=1,
-            width=100,
+            width=80,
             reduce="sum",
         ),
     )

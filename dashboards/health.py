@@ -79,7 +79,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(_count("Do not answer", "The driver no longer answers for them.", f"count(gpu_up{{{NODE}}} == 0)"))
     made.with_panel(
         _count(
-            "GPUs with hardware XIDs",
+            "Hardware XIDs",
             "GPUs that logged an XID in the time range that is not the program's fault.",
             f"count(sum by (instance, gpu) (increase(gpu_xid_errors_total{{{NODE}, {HARDWARE}}}[$__range])) > 0)",
         )
@@ -108,7 +108,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         _count(
-            "Held down by heat",
+            "Heat throttled",
             "GPUs whose clocks heat holds down now.",
             f"count(max by (instance, gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}}) == 1)",
         )
@@ -132,8 +132,8 @@ def _numbers(made: build.Dashboard) -> None:
 def _keys() -> tuple[Key, ...]:
     node, gpu = link.cell("Node"), link.cell("GPU")
     return (
-        Key("instance", "Node", (link.to_node(node),), width=160),
-        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=65),
+        Key("instance", "Node", (link.to_node(node),), width=110),
+        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=55),
     )
 
 
@@ -142,7 +142,7 @@ def _xids() -> table.Panel:
     return Table(
         title="XIDs in the time range",
         description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
-        keys=(*_keys(), Key("xid", "XID", width=70), Key("class", "What to do", mappings=tuple(XID_ADVICE))),
+        keys=(*_keys(), Key("xid", "XID", width=55), Key("class", "What to do", mappings=tuple(XID_ADVICE))),
         columns=(
             Value("Times", seen, "short", decimals=0, width=75),
             Value(
@@ -169,7 +169,7 @@ def _memory() -> table.Panel:
             "short",
             look.SOME_IS_BAD,
             decimals=0,
-            width=105,
+            width=125,
         ),
         Value("Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), "short", decimals=0, width=95),
         Value(
@@ -302,7 +302,7 @@ def _nvlink() -> table.Panel:
                 decimals=0,
                 width=110,
             ),
-            Value("Errors in range", errors, "short", decimals=0, width=130),
+            Value("Errors in range", errors, "short", decimals=0, width=150),
             Value(
                 "Fabric",
                 f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
@@ -328,7 +328,7 @@ def _pcie() -> table.Panel:
         columns=(
             Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
             Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
-            Value("Replays in range", replays, "short", decimals=0, width=130),
+            Value("Replays in range", replays, "short", decimals=0, width=150),
         ),
         sort="Replays in range",
         size=(12, 8),

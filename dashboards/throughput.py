@@ -73,7 +73,7 @@ def _programs() -> table.Panel:
             ),
             lost_state(
                 "Wasted on",
-                f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0){only}',
+                f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0.2){only}',
             ),
         ),
         sort="Progress",
@@ -128,7 +128,7 @@ def _ledger(made: build.Dashboard) -> None:
             "Held GPUs by state",
             "The GPUs of the programs above, by state. When steps per second fall, the colour that grows is the cause.",
             over_time(f"sum by (state) ({seconds})"),
-            size=(12, 9),
+            size=(12, 12),
             empty=SILENT,
         )
     )
@@ -138,7 +138,7 @@ def _ledger(made: build.Dashboard) -> None:
             "The state in which each workload spent most of each step.",
             over_time(dominant(seconds, "workload"), BY_WORKLOAD),
             states.by_code(),
-            size=(12, 9),
+            size=(12, 12),
             empty=SILENT,
         )
     )

@@ -49,7 +49,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     by = "cluster, instance, gpu"
     state = f"sum by ({by}, state) ({rate(f'gpu_time_seconds_total{{{scope}}}')})"
     return Table(
-        title="GPUs",
+        title="GPU by GPU",
         description="One row per GPU, those that do not answer first. A dash: the GPU does not report it. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
@@ -128,7 +128,7 @@ def workloads(
     with_advice: bool = False,
 ) -> table.Panel:
     """One row per workload, those that waste most first, from recorded series."""
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.05'
+    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.2'
     memory = f"workload:gpu_workload_memory_bytes:sum{{{scope}}}"
     columns: list[Value | Text] = [
         Value(

@@ -47,7 +47,7 @@ class Value:
     reduce: str = "max"
     links: tuple[Link, ...] = ()
     wrap: str = ""
-    """A function around the reduced number, as `topk(20, {})`; the rows that the first column drops are gone."""
+    """A function around the reduced numbers of the first column, as `topk(20, {})`: it chooses the table's rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +105,15 @@ class Table:
 
     def _expr(self, column: Column) -> str:
         by = ", ".join(key.label for key in self.keys)
+        first = self.columns[0]
+        among = f" and on ({by}) {_wrapped(first, by)}" if isinstance(first, Value) and first.wrap else ""
         if isinstance(column, Value):
-            reduced = f"{column.reduce} by ({by}) ({column.expr})"
-            return column.wrap.format(reduced) if column.wrap else reduced
+            return _wrapped(column, by) + (among if column is not first else "")
         label, expr = column.label, column.expr
         if column.alias:
             expr = f'label_replace({expr}, "{column.alias}", "$1", "{label}", "(.*)")'
             label = column.alias
-        return f"topk by ({by}) (1, max by ({by}, {label}) ({expr}))"
+        return f"topk by ({by}) (1, max by ({by}, {label}) ({expr})){among}"
 
     def _names(self) -> list[tuple[str, str]]:
         """(field of the merged table, title) of every column, in order of appearance."""
@@ -127,6 +128,7 @@ class Table:
     def _organize(self) -> dict[str, object]:
         single = len(self.columns) == 1
         hidden = ["Time", *(f"Value #{ref}" for ref, column in self._refs() if isinstance(column, Text))]
+        hidden += ["Value"] if single and isinstance(self.columns[0], Text) else []
         hidden += [key.label for key in self.keys if key.hidden and not key.links]
         names = [("Value" if single and name == "Value #A" else name, title) for name, title in self._names()]
         return {
@@ -149,6 +151,11 @@ def lost_state(title: str, expr: str, width: int | None = 170) -> Text:
 def advice(title: str, expr: str, width: int | None = None) -> Text:
     """What the owner should do about the state in which the row lost most."""
     return Text(title, expr, "state", tuple(states.advice_by_name()), width, alias="advice", long=True)
+
+
+def _wrapped(column: Value, by: str) -> str:
+    reduced = f"{column.reduce} by ({by}) ({column.expr})"
+    return column.wrap.format(reduced) if column.wrap else reduced
 
 
 def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:

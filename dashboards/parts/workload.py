@@ -136,7 +136,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
 
 def _table(kind: Kind) -> table.Panel:
     scope = kind.scope
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.05'
+    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.2'
     return Table(
         title=f"{kind.noun.capitalize()}s",
         description=f"One row per {kind.noun} that holds GPUs now, those that waste most first. Click one to select it.",
@@ -197,7 +197,7 @@ def _causes(made: build.Dashboard, kind: Kind) -> None:
             description="The held GPU hours of the time range by state, the largest first, and what the owner should do about each.",
             keys=(Key("state", "State", width=165, mappings=tuple(states.by_name())),),
             columns=(
-                Value("GPU hours", f"{hours(recorded)} > 0", GPU_HOURS, decimals=1, width=90, reduce="sum"),
+                Value("GPU hours", f"{hours(recorded)} > 0", GPU_HOURS, decimals=1, width=110, reduce="sum"),
                 gauge(
                     "Share",
                     f"sum by (state) (sum_over_time({recorded}[$__range])) / on () group_left () (sum(sum_over_time({recorded}[$__range])) > 0) > 0",
@@ -233,7 +233,7 @@ def _gpus(kind: Kind) -> table.Panel:
         description="One row per GPU the selection holds, the least used first: a straggler or a crashed rank stands out. "
         "Click a GPU to open it.",
         keys=(
-            Key("workload", kind.noun.capitalize(), width=220),
+            Key("workload", kind.noun.capitalize()),
             Key("instance", "Node", (link.to_node(node),), width=140),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
         ),

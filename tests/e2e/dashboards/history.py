@@ -8,21 +8,27 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from exporter.attribution.families import workload_families
+from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.collectors import COLLECTORS
-from exporter.driver import Device, Driver, UnsupportedError, XidEvent
+from exporter.declarations import families
 from exporter.node_sources import SimulatedNode
 from exporter.sampling.accounts import Accounts, Terms
 from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.simulator import sampling
 from exporter.simulator.driver import SimulatedDriver
+from exporter.simulator.node import SimulatedProgress
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.spec import parse
 from exporter.snapshot import Snapshot
 from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"
+DECLARED = frozenset(family.name for family in families())
+_PERIOD = 4.0
+"""Seconds between the driver's own samples: its buffer must reach from one pass to the next, here a minute or two."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,16 @@ class Writer:
                 count += 1
         self._scrape(at, count, seconds)
 
+    def progress(self, reports: Mapping[Owner, SimulatedProgress], at: int) -> None:
+        """What the programs report of themselves, where the exporter does not pass it on by itself yet."""
+        for owner, report in reports.items():
+            values = {"samples_total": report.samples, "steps_total": report.steps, "progress_ratio": report.ratio}
+            for name, value in values.items():
+                if value is not None and f"gpu_workload_{name}" not in DECLARED:
+                    labels = dict(zip(OWNER_LABELS, owner.labels, strict=True))
+                    text = self._text(f"gpu_workload_{name}", owner.labels, labels)
+                    self.out.write(f"{text} {value} {at}\n")
+
     def _text(self, name: str, values: tuple[str, ...], labels: Mapping[str, str]) -> str:
         target = {"cluster": self.node.cluster, "instance": self.node.instance, "job": JOB}
         pairs = ",".join(f'{key}="{value}"' for key, value in (target | dict(labels)).items() if value)
@@ -104,19 +120,21 @@ def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
 
 def _write_node(job: tuple[Node, Span, Path]) -> Path:
     node, span, path = job
+    sampling.PERIOD = _PERIOD  # in this child process alone
     with path.open("w") as out:
         writer = Writer(node, out)
-        for at, seconds, snapshot in _passes(node, span):
+        for at, seconds, snapshot, reports in _passes(node, span):
             writer.snapshot(snapshot, at, seconds)
+            writer.progress(reports, at)
     return path
 
 
-def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
+def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot, Mapping[Owner, SimulatedProgress]]]:
     clock = Clock(span.start)
     driver = SimulatedDriver(_scenario(node, span), clock)
     accounts = Accounts(Terms(interval=float(span.step)), workload_families())
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
-    sampler = Sampler(Unbuffered(driver), SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
+    sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
     try:
         for at in span.times:
             clock.now = at
@@ -124,7 +142,7 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
             for event in driver.events(0):
                 sampler.xids.add(event, "driver")
             snapshot = sampler.run_pass(Moment(at, at))
-            yield at, time.perf_counter() - began, snapshot
+            yield at, time.perf_counter() - began, snapshot, driver.node.progress(at)
     finally:
         sampler.stop()
 
@@ -135,43 +153,3 @@ def _scenario(node: Node, span: Span) -> Scenario:
     suffix = f"{zlib.crc32(node.instance.encode()):08x}"[:5]
     workloads = (each if each.slurm else replace(each, name=f"{each.name}-{suffix}") for each in scenario.workloads)
     return replace(scenario, workloads=tuple(workloads))
-
-
-class Unbuffered(Driver):
-    """The driver without its buffers of samples: they hold some seconds, and passes here are a minute apart.
-
-    What reads them falls back to the reading of the moment, as on GPUs that have no such buffers.
-    """
-
-    simulated = True
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-
-    def open(self) -> None:
-        self._driver.open()
-
-    def close(self) -> None:
-        self._driver.close()
-
-    def devices(self) -> tuple[Device, ...]:
-        return tuple(map(_UnbufferedDevice, self._driver.devices()))
-
-    def call(self, function: str, *args: Any) -> Any:
-        return self._driver.call(function, *args)
-
-    def events(self, timeout: float) -> tuple[XidEvent, ...]:
-        return self._driver.events(timeout)
-
-
-class _UnbufferedDevice(Device):
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self.index, self.uuid, self.minor = device.index, device.uuid, device.minor
-        self.pci_bus_id, self.parent_uuid, self.mig = device.pci_bus_id, device.parent_uuid, device.mig
-        self.instances = tuple(map(_UnbufferedDevice, device.instances))
-
-    def call(self, function: str, *args: Any) -> Any:
-        if function == "nvmlDeviceGetSamples":
-            raise UnsupportedError(function)
-        return self._device.call(function, *args)

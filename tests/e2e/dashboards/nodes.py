@@ -17,7 +17,7 @@ class Node:
 
 _WELL = (
     # Kubernetes                              Slurm
-    ("4xH200:4*training",                     "2xH100:2*training"),
+    ("4xH200:4*training;churn=9000",          "2xH100:2*training;churn=12000"),
     ("2xH200:2*training",                     "4xH100:4*power-capped"),
     ("4xH100:2*training,2*inference",         "4xH100:2*training,2*memory-bound"),
     ("2xL40S:1*inference,1*inference",        "2xA100:2*training"),
@@ -38,7 +38,7 @@ _PLANTED = (
     ("east", "4xA100:4*tiny-kernels",                                  "kernels too small"),
     ("east", "2xRTX4090:1*idle-loaded,1*notebook;fault=fan-failure:0@600", "a fan that stands still"),
     ("east", "2xA100:2*training;fault=ecc-storm:1@1200",    "memory errors"),
-    ("west", "4xA100:4*storage-bound",                                 "a job that waits for storage"),
+    ("west", "4xA100:4*storage-bound;duty=0.22",                                "a job that waits for storage"),
     ("west", "4xA100:4*straggler",                                     "a job that waits for one of its GPUs"),
     ("west", "4xH100:4*training;fault=nvlink-down:0@1800",             "an NVLink down"),
     ("west", "4xH100:4*cpu-bound",                                     "a job that waits for one Python thread"),

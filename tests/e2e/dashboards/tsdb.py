@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from tests.e2e.dashboards.history import Span
 from tests.stack import ROOT, program, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
-Labels = tuple[tuple[str, str], ...]
+RULES_EVERY = 60
+"""Seconds; the groups' interval, on which sums of recorded series rely."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class Archive:
 
     def evaluate(self) -> None:
         """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
+        span = replace(self.span, step=RULES_EVERY)
         for number, layer in enumerate(_layers(_recordings())):
-            self._add_lines(f"layer{number}", lambda url, layer=layer: _recorded(url, layer, self.span))
-        self._add_lines("alerts", lambda url: _alerts(url, self.span))
+            self._add_lines(f"layer{number}", lambda url, layer=layer: _recorded(url, layer, span))
+        self._add_lines("alerts", lambda url: _alerts(url, span))
 
     def _add_lines(self, name: str, lines: Any) -> None:
         text = self.folder / f"{name}.om"
