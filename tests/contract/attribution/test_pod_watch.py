@@ -1,0 +1,212 @@
+"""The pods of a node from an API server: list, watch, token rotation, failures. A real HTTP server on loopback."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from exporter.attribution.pods import ApiServer, Pod, PodWatch, pod_of
+from tests.attribution_kit.nodes import becomes, until
+
+CONTAINER = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"
+
+
+def document(name: str, uid: str, labels: dict[str, str] | None = None, **annotations: str) -> dict[str, Any]:
+    status = {
+        "startTime": "2026-11-21T08:00:00Z",
+        "containerStatuses": [{"name": "main", "image": "repo/train:1", "containerID": f"containerd://{CONTAINER}"}],
+    }
+    metadata = {
+        "namespace": "ml", "name": name, "uid": uid, "resourceVersion": "5", "labels": labels or {},
+        "annotations": annotations,
+    }  # fmt: skip
+    return {"metadata": metadata, "status": status, "spec": {"nodeName": "n1", "secrets": "are not kept"}}
+
+
+class Api:
+    """Pods, a stream of watch events, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.pods: list[dict[str, Any]] = []
+        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.asked: list[tuple[str, dict[str, list[str]], str]] = []
+        self.status = 200
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                url = urlsplit(self.path)
+                query = parse_qs(url.query)
+                api.asked.append((url.path, query, self.headers.get("Authorization", "")))
+                if api.status != 200:
+                    self.send_error(api.status)
+                elif "watch" in query:
+                    self._watch()
+                else:
+                    self._list()
+
+            def _list(self) -> None:
+                body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": api.pods}).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def _watch(self) -> None:
+                self.send_response(200)
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                while (event := api.events.get()) is not None:
+                    line = json.dumps(event).encode() + b"\n"
+                    self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+                self.wfile.write(b"0\r\n\r\n")
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def watched(self) -> Sequence[dict[str, list[str]]]:
+        return [query for _, query, _ in self.asked if "watch" in query]
+
+    def close(self) -> None:
+        for _ in range(10):
+            self.events.put(None)
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    server = Api()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("first\n")
+    return tmp_path
+
+
+def watching(api: Api, account: Path, labels: Sequence[str] = ()) -> PodWatch:
+    watch = PodWatch(ApiServer(api.url, account), "n1", labels, backoff=0.05)
+    watch.start()
+    return watch
+
+
+def test_pods_of_this_node_alone_are_listed_and_watched(api: Api, account: Path) -> None:
+    api.pods = [document("train", "u1")]
+    watch = watching(api, account)
+    until(api.watched)
+    watch.stop()
+
+    assert watch.pods["u1"] == Pod(
+        "ml", "train", "u1", containers={CONTAINER: ("main", "repo/train:1")}, start_time=1795248000.0
+    )
+    assert {path for path, _, _ in api.asked} == {"/api/v1/pods"}
+    assert all(query["fieldSelector"] == ["spec.nodeName=n1"] for _, query, _ in api.asked)
+    assert api.watched()[0]["resourceVersion"] == ["5"]
+    assert watch.health(1e10).success
+    assert watch.health(1e10).age == 0
+
+
+def test_events_add_change_and_remove(api: Api, account: Path) -> None:
+    watch = watching(api, account, ["team"])
+    api.events.put({"type": "ADDED", "object": document("train", "u1", {"team": "a"})})
+    until(lambda: "u1" in watch.pods)
+    added = watch.pods["u1"].labels
+    api.events.put({"type": "MODIFIED", "object": document("train", "u1", {"team": "b", "other": "x"})})
+    becomes((("team", "b"),), lambda: watch.pods["u1"].labels)
+    api.events.put({"type": "DELETED", "object": document("train", "u1")})
+    until(lambda: "u1" not in watch.pods)
+    watch.stop()
+
+    assert added == (("team", "a"),)
+
+
+def test_watch_that_ends_goes_on_from_its_last_version(api: Api, account: Path) -> None:
+    watch = watching(api, account)
+    api.events.put({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "99"}}})
+    api.events.put(None)
+    until(lambda: len(api.watched()) > 1)
+    watch.stop()
+
+    assert api.watched()[1]["resourceVersion"] == ["99"]
+
+
+def test_version_that_is_too_old_means_a_new_list(api: Api, account: Path) -> None:
+    watch = watching(api, account)
+    until(api.watched)
+    api.pods = [document("late", "u2")]
+    api.events.put({"type": "ERROR", "object": {"code": 410, "message": "too old"}})
+    until(lambda: "u2" in watch.pods)
+    watch.stop()
+
+
+def test_token_is_read_for_each_request(api: Api, account: Path) -> None:
+    watch = watching(api, account)
+    until(api.watched)
+    (account / "token").write_text("second\n")
+    api.events.put(None)
+    until(lambda: len(api.watched()) > 1)
+    watch.stop()
+
+    assert api.asked[0][2] == "Bearer first"
+    assert api.asked[-1][2] == "Bearer second"
+
+
+def test_server_that_refuses_is_asked_again_and_what_is_known_stays(api: Api, account: Path) -> None:
+    api.pods = [document("train", "u1")]
+    watch = watching(api, account)
+    until(lambda: watch.pods)
+    api.status = 403
+    api.events.put(None)
+    until(lambda: not watch.health(0).success)
+    refused, known = watch.error, dict(watch.pods)
+    api.status = 200
+    until(lambda: watch.health(0).success)
+    watch.stop()
+
+    assert "HTTP 403" in refused
+    assert set(known) == {"u1"}
+
+
+def test_missing_token_is_a_failure_that_names_it(api: Api, tmp_path: Path) -> None:
+    watch = watching(api, tmp_path)
+    until(lambda: watch.error)
+    watch.stop()
+
+    assert "token" in watch.error
+    assert not watch.health(0).success
+
+
+def test_static_pod_goes_by_the_hash_in_its_cgroup() -> None:
+    uid, pod = pod_of(
+        document("proxy", "mirror", **{"kubernetes.io/config.hash": "8f6a44fc62e8cb075753c843896568ca"}), ()
+    )
+
+    assert (uid, pod.uid) == ("8f6a44fc62e8cb075753c843896568ca", "mirror")
+
+
+@pytest.mark.parametrize("raw", [{}, {"metadata": {}}, {"metadata": {"labels": None}, "status": {}}])
+def test_pod_with_next_to_nothing_is_survived(raw: dict[str, Any]) -> None:
+    assert pod_of(raw, ("team",))[1].labels == ()
+
+
+def test_in_cluster_address_is_the_environments() -> None:
+    found = ApiServer.in_cluster({"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"})
+
+    assert found.url == "https://[fd00::1]:6443"
