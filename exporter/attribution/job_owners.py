@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.naming import NO_POD, PodPlace
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.seen import HOLD_SECONDS, FirstSeen, Seen
+from exporter.attribution.seen import HOLD_SECONDS, FirstSeen, Kin, Seen
 from exporter.attribution.slurm import MAPPING, Slurm
 from exporter.attribution.slurm_environ import Claimed
 
@@ -25,13 +25,28 @@ _STEPS_OF_SLURM = ("extern", "")
 class JobsNow:
     """What one pass knows of jobs. One without an owner is waiting for its name."""
 
-    jobs: Mapping[int, str] = field(default_factory=dict[int, str])
-    """By pid."""
+    sluids: Mapping[str, str] = field(default_factory=dict[str, str])
+    strays: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Pid to job, of processes that Slurm tracks without cgroups."""
     owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])
     given: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def of(self, cgroup: Cgroup) -> str:
+        """The raw id of the cgroup's job; the SLUID itself while its id is not known; empty where it is none's."""
+        return self.sluids.get(cgroup.sluid, "") or cgroup.sluid if cgroup.sluid else cgroup.job
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A job's processes of one kind."""
+
+    job: str
+    cgroup: Cgroup
+    user: str
+    targets: Collection[str]
 
 
 class JobOwners:
@@ -47,48 +62,43 @@ class JobOwners:
     def join(self, seen: Seen, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
         """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node
-        jobs = {pid: job for pid, cgroup in seen.cgroups.items() if (job := self._by_cgroup(cgroup))}
-        stray = self._read_strays(seen, jobs if node.present else seen.cgroups)
-        jobs |= {pid: claim.job for pid, claim in stray.items() if claim.job}
-        everyone = {*jobs.values(), *node.cgroups, *node.mapped}
+        told = JobsNow(sluids=node.sluids)
+        running = [_Running(job, kin.cgroup, kin.user, kin.targets) for kin in seen.kin if (job := told.of(kin.cgroup))]
+        claims = self._read_strays(seen) if node.present or running else dict[int, Claimed]()
+        strays = {pid: claim.job for pid, claim in claims.items() if claim.job}
+        everyone = {*(each.job for each in running), *strays.values(), *node.cgroups, *node.mapped}
         given, conflicts = job_allocations(
             {job: self._slurm.held(job, self._claimed(job)) for job in everyone}, seen.devices
         )
         trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
-        trust |= {claim.job: naming.LOW for claim in stray.values()}
-        unnamed = [pid for pid, claim in stray.items() if not claim.job and seen.cgroups[pid].unit.endswith(_SLURMD)]
-        inferred = {pid: job for pid in unnamed if (job := _sole_holder(seen.places[pid], given))}
+        trust |= dict.fromkeys(strays.values(), naming.LOW)
+        inferred = _inferred(seen, claims, given)
         trust |= dict.fromkeys(inferred.values(), naming.INFERRED)
-        jobs |= inferred
-        self._ask(everyone, seen)
+        strays |= inferred
+        running += _as_running(strays, seen)
+        self._ask(everyone, running)
         self._first.update(everyone, seen.now)
-        self._pods = {job: place for job in everyone if (place := self._pod(job, jobs, seen, pod_of))}
-        users = _users(jobs, seen)
+        self._pods = self._places(everyone, running, pod_of)
+        users = _users(running)
         owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, seen.now)}
-        steps = _steps(jobs, seen)
-        info = {
-            owner: naming.job_info(
-                self._slurm.job(job), self._claimed(job), steps.get(job, ""), trust.get(job, naming.EXACT)
-            )
-            for job, owner in owners.items()
-        }
+        steps = _steps(running)
         return JobsNow(
-            jobs=jobs,
+            sluids=node.sluids,
+            strays=strays,
             owners=owners,
             given=given,
-            cgroups={jobs[pid]: cgroup.job_path for pid, cgroup in seen.cgroups.items() if cgroup.job_path}
-            | dict(node.cgroups),
-            info=info,
-            conflicts=Counter(conflicts) + _elsewhere(jobs, given, seen),
+            cgroups={each.job: each.cgroup.job_path for each in running if each.cgroup.job_path} | dict(node.cgroups),
+            info={
+                owner: naming.job_info(
+                    self._slurm.job(job), self._claimed(job), steps.get(job, ""), trust.get(job, naming.EXACT)
+                )
+                for job, owner in owners.items()
+            },
+            conflicts=Counter(conflicts) + _elsewhere(running, given),
         )
 
-    def _by_cgroup(self, cgroup: Cgroup) -> str:
-        if cgroup.sluid:
-            return self._slurm.node.sluids.get(cgroup.sluid, "") or cgroup.sluid
-        return cgroup.job
-
-    def _ask(self, jobs: set[str], seen: Seen) -> None:
-        parents = {cgroup.job_path.rpartition("/")[0] for cgroup in seen.cgroups.values() if cgroup.job_path}
+    def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
+        parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
         self._slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
 
     def _waits(self, job: str, now: float) -> bool:
@@ -102,19 +112,20 @@ class JobOwners:
         found = self._slurm.node.claimed.get(job)
         return found or next((claim for claim in self._strays.values() if claim.job == job), None)
 
-    def _pod(
-        self, job: str, jobs: Mapping[int, str], seen: Seen, pod_of: Callable[[Cgroup], PodPlace | None]
-    ) -> PodPlace | None:
-        if job in self._pods:
-            return self._pods[job]
-        path = self._slurm.node.cgroups.get(job)
-        cgroups = [seen.cgroups[pid] for pid, each in jobs.items() if each == job]
-        cgroups += [parse_path(path)] if path else []
-        return next((place for cgroup in cgroups if cgroup.pod and (place := pod_of(cgroup))), None)
+    def _places(
+        self, everyone: Iterable[str], running: Iterable[_Running], pod_of: Callable[[Cgroup], PodPlace | None]
+    ) -> dict[str, PodPlace]:
+        """Pods that jobs run in, by their processes or by where their cgroup is; once known, it stays."""
+        inside = {each.job: each.cgroup for each in running if each.cgroup.pod}
+        for job, path in self._slurm.node.cgroups.items():
+            if "pod" in path and job not in inside:
+                inside[job] = parse_path(path)
+        found = {job: place for job, cgroup in inside.items() if cgroup.pod and (place := pod_of(cgroup))}
+        return {job: place for job in everyone if (place := self._pods.get(job) or found.get(job))}
 
-    def _read_strays(self, seen: Seen, named: Container[int]) -> Mapping[int, Claimed]:
+    def _read_strays(self, seen: Seen) -> Mapping[int, Claimed]:
         """What processes say that Slurm may track without cgroups; each is read once."""
-        strays = [pid for pid, cgroup in seen.cgroups.items() if pid not in named and _may_be_slurms(cgroup)]
+        strays = [pid for kin in seen.kin if _may_be_slurms(kin.cgroup) for pid in kin.pids]
         keys = {pid: (pid, seen.hosts[pid].start_time) for pid in strays}
         self._strays = {
             key: self._strays.get(key) or slurm_environ.read(pid, self._procfs) for pid, key in keys.items()
@@ -123,35 +134,47 @@ class JobOwners:
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
-    return not (cgroup.pod or cgroup.container) and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
+    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container
+    return not told and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
+
+
+def _inferred(seen: Seen, claims: Mapping[int, Claimed], given: Mapping[str, JobAllocation]) -> Mapping[int, str]:
+    """Slurm's processes that do not say whose they are: of the only job that the prolog's files put on their GPU."""
+    slurmds = {pid for kin in seen.kin if kin.cgroup.unit.endswith(_SLURMD) for pid in kin.pids}
+    silent = [pid for pid, claim in claims.items() if not claim.job and pid in slurmds]
+    return {pid: job for pid in silent if (job := _sole_holder(seen.targets_of(pid), given))}
 
 
 def _sole_holder(uuids: Iterable[str], given: Mapping[str, JobAllocation]) -> str:
-    """The only job that the prolog's files say holds one of these targets."""
     wanted = set(uuids)
     holders = [job for job, each in given.items() if each.source == MAPPING and wanted & each.targets.keys()]
     return holders[0] if len(holders) == 1 else ""
 
 
-def _users(jobs: Mapping[int, str], seen: Seen) -> Mapping[str, str]:
+def _as_running(strays: Mapping[int, str], seen: Seen) -> Iterator[_Running]:
+    kinds = {pid: kin for kin in seen.kin for pid in kin.pids if pid in strays} if strays else dict[int, Kin]()
+    for pid, job in strays.items():
+        yield _Running(job, kinds[pid].cgroup, kinds[pid].user, seen.targets_of(pid))
+
+
+def _users(running: Iterable[_Running]) -> Mapping[str, str]:
     """Who a job's processes run as; root only where nobody else does."""
     found: dict[str, set[str]] = defaultdict(set)
-    for pid, job in jobs.items():
-        found[job].add(seen.hosts[pid].user)
+    for each in running:
+        found[each.job].add(each.user)
     return {job: min(users - {"root", ""} or users) for job, users in found.items()}
 
 
-def _steps(jobs: Mapping[int, str], seen: Seen) -> Mapping[str, str]:
+def _steps(running: Iterable[_Running]) -> Mapping[str, str]:
     """The step that a job's processes are of, where it is one."""
     found: dict[str, set[str]] = defaultdict(set)
-    for pid, job in jobs.items():
-        step = seen.cgroups[pid].step
-        if step not in _STEPS_OF_SLURM:
-            found[job].add(step)
+    for each in running:
+        if each.cgroup.step not in _STEPS_OF_SLURM:
+            found[each.job].add(each.cgroup.step)
     return {job: next(iter(steps)) for job, steps in found.items() if len(steps) == 1}
 
 
-def _elsewhere(jobs: Mapping[int, str], given: Mapping[str, JobAllocation], seen: Seen) -> Counter[str]:
+def _elsewhere(running: Iterable[_Running], given: Mapping[str, JobAllocation]) -> Counter[str]:
     """Targets that a job runs on although its allocation leaves them out."""
-    out = {(job, uuid) for pid, job in jobs.items() if job in given for uuid in seen.places[pid]}
+    out = {(each.job, uuid) for each in running if each.job in given for uuid in each.targets}
     return Counter(given[job].source for job, uuid in out if uuid not in given[job].targets)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.attribution import naming
 from exporter.attribution.allocations import weights
@@ -15,12 +16,20 @@ from exporter.attribution.naming import ContainerNames
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
 from exporter.attribution.pod_owners import PodOwners, PodsNow
-from exporter.attribution.seen import Eyes, Seen
+from exporter.attribution.seen import Eyes, Kin, Seen
 from exporter.attribution.slurm import Slurm
 from exporter.host.model import HostProcess
 
 LAST_OWNER_SECONDS = 60.0
 """A process that /proc no longer shows keeps its owner so long, while the driver still lists it."""
+
+
+class _Run(NamedTuple):
+    """An owner on some targets, by processes of one cgroup."""
+
+    owner: Owner
+    cgroup: Cgroup
+    targets: Collection[str]
 
 
 class Attribution:
@@ -40,8 +49,9 @@ class Attribution:
         self._jobs = JobOwners(slurm, procfs) if slurm else None
         self._containers = containers or ContainerNames()
         self._eyes = Eyes()
-        self._last: dict[int, tuple[Owner, float]] = {}
-        """By pid: who it was when /proc last showed it, and when."""
+        self._last: Mapping[int, Owner] = {}
+        self._missed: Mapping[int, float] = {}
+        """By pid that the driver lists: since when /proc does not show it."""
         self._paths: dict[Owner, str] = {}
 
     def start(self) -> None:
@@ -65,13 +75,13 @@ class Attribution:
         seen = self._eyes.see(targets, processes, hosts, now)
         pods = self._pods.join(seen) if self._pods else PodsNow()
         jobs = self._jobs.join(seen, pods.place) if self._jobs else JobsNow()
-        owners = self._owners(seen, pods, jobs)
+        owners, running = self._owners(seen, pods, jobs)
         given = _given(pods, jobs)
-        runners = _runners(owners, processes)
+        runners = _runners(running)
         parts = {uuid: weights(given.get(uuid, {}), runners.get(uuid, ())) for uuid in {*given, *runners}}
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
-        everyone = {*owners.values(), *(owner for held in holders.values() for owner in held)} - {NOBODY}
-        self._paths = self._own_cgroups(everyone, owners, seen, jobs)
+        everyone = {owner for held in holders.values() for owner in held}
+        self._paths = self._own_cgroups(everyone, running, jobs)
         return Ownership(
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
@@ -81,47 +91,45 @@ class Attribution:
             health=tuple(self._health(seen, pods, jobs)),
         )
 
-    def _owners(self, seen: Seen, pods: PodsNow, jobs: JobsNow) -> Mapping[int, Owner]:
-        same: dict[tuple[str, str, str, str], Owner] = {}
+    def _owners(self, seen: Seen, pods: PodsNow, jobs: JobsNow) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
+        """Owner by pid, and the few kinds of process with theirs."""
         owners: dict[int, Owner] = {}
-        for pid in seen.places:
-            cgroup = seen.cgroups.get(pid)
-            if cgroup is None:
-                owners[pid] = self._last_known(pid, seen.now)
-                continue
-            host = seen.hosts[pid]
-            key = (host.cgroup, host.command, host.user, jobs.jobs.get(pid, ""))
-            if key not in same:
-                same[key] = self._owner(cgroup, host, pods, jobs, key[-1])
-            owners[pid] = same[key]
-        self._last = {
-            pid: (owner, seen.now) if pid in seen.cgroups else self._last[pid]
-            for pid, owner in owners.items()
-            if pid in seen.cgroups or pid in self._last
-        }
-        return owners
+        running: list[_Run] = []
+        for kin in seen.kin:
+            own = kin.pids - jobs.strays.keys()
+            if own:
+                owner = self._owner(kin, pods, jobs)
+                owners.update(dict.fromkeys(own, owner))
+                targets = kin.targets if len(own) == len(kin.pids) else _targets(own, seen)
+                running.append(_Run(owner, kin.cgroup, targets))
+        for pid, job in jobs.strays.items():
+            owner = jobs.owners.get(job, NOBODY)
+            running.append(_Run(owner, Cgroup(), seen.targets_of(pid)))
+            owners[pid] = owner
+        self._missed = {pid: self._missed.get(pid, seen.now) for pid in seen.unseen}
+        for pid, since in self._missed.items():
+            kept = self._last.get(pid, NOBODY) if seen.now - since < LAST_OWNER_SECONDS else NOBODY
+            running.append(_Run(kept, Cgroup(), seen.targets_of(pid)))
+            owners[pid] = kept
+        self._last = owners
+        return owners, running
 
-    def _owner(self, cgroup: Cgroup, host: HostProcess, pods: PodsNow, jobs: JobsNow, job: str) -> Owner:
+    def _owner(self, kin: Kin, pods: PodsNow, jobs: JobsNow) -> Owner:
+        cgroup = kin.cgroup
+        job = jobs.of(cgroup)
         if job:
-            return jobs.owners.get(job, NOBODY)
+            return jobs.owners.get(job, NOBODY if self._jobs else naming.job_owner(job, None, None, kin.user))
         if cgroup.pod:
             place = pods.place(cgroup)
             if place:
                 return naming.pod_owner(place)
             return NOBODY if cgroup.pod in pods.waiting else naming.nameless_pod(cgroup.pod)
-        return naming.host_owner(cgroup, host.command, host.user, self._containers.name(cgroup))
+        return naming.host_owner(cgroup, kin.command, kin.user, self._containers.name(cgroup))
 
-    def _last_known(self, pid: int, now: float) -> Owner:
-        owner, at = self._last.get(pid, (NOBODY, now))
-        return owner if now - at <= LAST_OWNER_SECONDS else NOBODY
-
-    def _own_cgroups(
-        self, everyone: Iterable[Owner], owners: Mapping[int, Owner], seen: Seen, jobs: JobsNow
-    ) -> dict[Owner, str]:
+    def _own_cgroups(self, everyone: Iterable[Owner], running: Iterable[_Run], jobs: JobsNow) -> dict[Owner, str]:
         """An owner keeps its cgroup for as long as it holds something, also with no process left to tell it."""
         found: dict[Owner, str] = {}
-        for pid, cgroup in seen.cgroups.items():
-            owner = owners[pid]
+        for owner, cgroup, _ in running:
             path = naming.own_cgroup(owner, cgroup)
             if found.setdefault(owner, path) != path:  # several containers of a pod: the pod's own
                 found[owner] = cgroup.pod_path if owner.kind == "pod" else ""
@@ -129,8 +137,8 @@ class Attribution:
         return {owner: path for owner in everyone if (path := found.get(owner) or self._paths.get(owner, ""))}
 
     def _health(self, seen: Seen, pods: PodsNow, jobs: JobsNow) -> Iterator[SourceHealth]:
-        if seen.places:
-            yield SourceHealth("cgroup", bool(seen.cgroups), 0.0)
+        if seen.kin or seen.unseen:
+            yield SourceHealth("cgroup", bool(seen.kin), 0.0)
         if self._kubernetes:
             yield from self._kubernetes.health(seen.now, pods.conflicts)
         if self._slurm:
@@ -152,8 +160,17 @@ def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | 
     return found
 
 
-def _runners(owners: Mapping[int, Owner], processes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[Owner, ...]]:
-    return {uuid: tuple(dict.fromkeys(owners[pid] for pid in pids)) for uuid, pids in processes.items() if pids}
+def _targets(pids: Iterable[int], seen: Seen) -> set[str]:
+    return {uuid for pid in pids for uuid in seen.targets_of(pid)}
+
+
+def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
+    """By target, without repeats."""
+    found: dict[str, dict[Owner, None]] = defaultdict(dict)
+    for owner, _, targets in running:
+        for uuid in targets:
+            found[uuid][owner] = None
+    return {uuid: tuple(owners) for uuid, owners in found.items()}
 
 
 def _unshared(paths: Mapping[Owner, str]) -> Mapping[Owner, str]:

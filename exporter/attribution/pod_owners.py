@@ -54,9 +54,9 @@ class PodOwners:
             for uuid in amounts:
                 holders[uuid].add((place.namespace, place.pod))
         running: dict[str, set[str]] = defaultdict(set)
-        for pid, cgroup in seen.cgroups.items():
-            if cgroup.pod:
-                running[cgroup.pod].update(seen.places[pid])
+        for kin in seen.kin:
+            if kin.cgroup.pod:
+                running[kin.cgroup.pod] |= kin.targets
         self._names.learn(view, running, holders, seen.now)
         self._first.update(running, seen.now)
         unknown = {uid for uid in running if self._names.name(uid) is None}
@@ -81,7 +81,7 @@ class PodOwners:
         for place in given:
             containers[place.namespace, place.pod].add(place.container)
         found: dict[tuple[str, str], PodPlace] = {}
-        for key in {(cgroup.pod, cgroup.container) for cgroup in seen.cgroups.values() if cgroup.pod}:
+        for key in {(kin.cgroup.pod, kin.cgroup.container) for kin in seen.kin if kin.cgroup.pod}:
             name = self._names.name(key[0])
             if name:
                 found[key] = PodPlace(*name, _container(view, key, containers[name]))

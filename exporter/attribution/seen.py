@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from exporter.attribution.cgroup import Cgroup, parse
 from exporter.attribution.devices import Devices
@@ -15,15 +15,30 @@ HOLD_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
+class Kin:
+    """Processes that nothing tells apart: same cgroup, name and user. A node has few kinds, however many processes."""
+
+    cgroup: Cgroup
+    command: str
+    user: str
+    pids: set[int] = field(default_factory=set[int])
+    targets: set[str] = field(default_factory=set[str])
+    """Uuids of the targets that any of them runs on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """Processes on GPUs in one pass; those that /proc does not show have a place but no host and no cgroup."""
+    """Processes on GPUs in one pass; `unseen` are those that the driver lists and /proc does not show."""
 
     now: float
     devices: Devices
-    places: Mapping[int, Sequence[str]]
-    """Pid to the uuids of the targets it runs on."""
-    hosts: Mapping[int, HostProcess]
-    cgroups: Mapping[int, Cgroup]
+    kin: Collection[Kin] = ()
+    unseen: Collection[int] = ()
+    hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
+    processes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+
+    def targets_of(self, pid: int) -> tuple[str, ...]:
+        return tuple(uuid for uuid, pids in self.processes.items() if pid in pids)
 
 
 class Eyes:
@@ -42,14 +57,28 @@ class Eyes:
     ) -> Seen:
         if self._devices.targets != tuple(targets):
             self._devices = Devices(targets)
-        places: dict[int, list[str]] = {}
+        kin: dict[tuple[str, str, str], Kin] = {}
+        unseen: set[int] = set()
         for uuid, pids in processes.items():
             for pid in pids:
-                places.setdefault(pid, []).append(uuid)
-        texts = {pid: hosts[pid].cgroup for pid in places if pid in hosts}
-        current = set(texts.values())
-        self._parsed = {text: self._parsed.get(text) or parse(text) for text in current}
-        return Seen(now, self._devices, places, hosts, {pid: self._parsed[text] for pid, text in texts.items()})
+                host = hosts.get(pid)
+                if host is None:
+                    unseen.add(pid)
+                    continue
+                key = (host.cgroup, host.command, host.user)
+                same = kin.get(key)
+                if same is None:
+                    same = kin[key] = Kin(self._understood(host.cgroup), host.command, host.user)
+                same.pids.add(pid)
+                same.targets.add(uuid)
+        self._parsed = {text: self._parsed[text] for text, _, _ in kin}
+        return Seen(now, self._devices, kin.values(), unseen, hosts, processes)
+
+    def _understood(self, text: str) -> Cgroup:
+        found = self._parsed.get(text)
+        if found is None:
+            found = self._parsed[text] = parse(text)
+        return found
 
 
 class FirstSeen:
