@@ -14,12 +14,9 @@ from exporter.collector import AnyCollector
 from exporter.collectors import COLLECTORS
 from exporter.config import Config
 from exporter.driver import Driver
-from exporter.host.namespace import own_cgroup
-from exporter.host.process import ProcessReader
-from exporter.host.reader import HostReader
 from exporter.ledger.thresholds import Thresholds
 from exporter.node import Node
-from exporter.node_sources import RealNode, SimulatedNode, Simulation, UnknownNode
+from exporter.node_sources import Paths, RealNode, SimulatedNode, Simulation, UnknownNode
 from exporter.options import ConfigError
 from exporter.sampling.accounts import Accounts, Terms
 from exporter.sampling.loop import Loop
@@ -140,11 +137,11 @@ def _node(config: Config, driver: Driver) -> Node:
 
 
 def _this_node(config: Config) -> RealNode:
-    procfs, cgroupfs = Path(config["path.procfs"]), Path(config["path.cgroupfs"])
+    paths = Paths(Path(config["path.procfs"]), Path(config["path.sysfs"]), Path(config["path.cgroupfs"]))
     owners = attribution(
         AttributionOptions(
-            procfs=procfs,
-            cgroupfs=cgroupfs,
+            procfs=paths.procfs,
+            cgroupfs=paths.cgroupfs,
             kubernetes=config["attribution.kubernetes"],
             pod_resources_socket=Path(config["attribution.kubernetes.pod-resources-socket"]),
             kubernetes_api=config["attribution.kubernetes.api"],
@@ -156,5 +153,4 @@ def _this_node(config: Config) -> RealNode:
             gres_conf=Path(config["attribution.slurm.gres-conf"]),
         )
     )
-    processes = ProcessReader(procfs, own_cgroup=own_cgroup(cgroupfs))
-    return RealNode(processes, owners, HostReader(procfs, cgroupfs), Path(config["path.sysfs"]))
+    return RealNode(paths, owners, command_lines=config["process.command-line"])

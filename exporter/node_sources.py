@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
+from exporter.host.command import command_line
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.namespace import own_cgroup
 from exporter.host.process import ProcessReader
 from exporter.host.reader import HostReader
 from exporter.ledger.states import HOST_SIGNALS
@@ -19,21 +22,42 @@ _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""
 
 
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Mounts of the host's file systems."""
+
+    procfs: Path = Path("/proc")
+    sysfs: Path = Path("/sys")
+    cgroupfs: Path = Path("/sys/fs/cgroup")
+
+
 class RealNode:
     """This machine, by its /proc, /sys and cgroups and the attribution sources."""
 
-    def __init__(self, processes: ProcessReader, attribution: Attribution, host: HostReader, sysfs: Path) -> None:
-        self._processes = processes
+    def __init__(self, paths: Paths, attribution: Attribution, *, command_lines: bool = False) -> None:
+        self._paths = paths
+        self._processes = ProcessReader(paths.procfs, own_cgroup=own_cgroup(paths.cgroupfs))
+        self._host = HostReader(paths.procfs, paths.cgroupfs)
         self._attribution = attribution
-        self._host = host
-        self._sysfs = sysfs
+        self._command_lines = command_lines
+        self._arguments: dict[tuple[int, float], str] = {}
         self._pci: tuple[float, int | None] | None = None
 
     def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
         del now
         self._processes.forget(pids)
-        found = ((pid, self._processes.read(pid)) for pid in pids)
-        return {pid: process for pid, process in found if process is not None}
+        found = {pid: process for pid in pids if (process := self._processes.read(pid)) is not None}
+        return self._with_arguments(found) if self._command_lines else found
+
+    def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
+        """Arguments are read once for each process: programs seldom change them."""
+        keys = {(process.pid, process.start_time) for process in found.values()}
+        self._arguments = {key: text for key, text in self._arguments.items() if key in keys}
+        for pid, start_time in keys - self._arguments.keys():
+            self._arguments[pid, start_time] = command_line(pid, self._paths.procfs)
+        return {
+            pid: replace(process, arguments=self._arguments[pid, process.start_time]) for pid, process in found.items()
+        }
 
     def ownership(
         self,
@@ -55,7 +79,7 @@ class RealNode:
 
     def pci_gpus(self, now: float) -> int | None:
         if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
-            self._pci = (now, pci_gpus(self._sysfs))
+            self._pci = (now, pci_gpus(self._paths.sysfs))
         return self._pci[1]
 
     def start(self) -> None:

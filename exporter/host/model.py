@@ -20,6 +20,8 @@ class HostProcess:
     cgroup: str
     """Raw text of /proc/PID/cgroup."""
     parent: int = 0
+    arguments: str = ""
+    """Masked, on one line; only where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

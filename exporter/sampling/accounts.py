@@ -206,7 +206,7 @@ def _rows(
                 gpu=str(gpu.device.index),
                 uuid=gpu.device.uuid,
                 pid=str(process.pid),
-                command=host.command if host else "",
+                command=(host.arguments or host.command) if host else "",
                 owner=ownership.processes.get(process.pid, NOBODY),
                 memory_bytes=process.memory_bytes,
                 utilization=process.utilization,

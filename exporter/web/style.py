@@ -23,7 +23,7 @@ STYLE = """
 :root{color-scheme:light dark;--fg:#1d2329;--dim:#66707a;--bg:#f6f7f9;--card:#fff;--line:#dde2e7;--plot:#2f6fd0}
 @media(prefers-color-scheme:dark){:root{--fg:#e5e9ed;--dim:#98a2ac;--bg:#14181c;--card:#1d2329;--line:#333c45;--plot:#6ea4f4}}
 *{box-sizing:border-box}body{margin:0 auto;max-width:1400px;padding:1rem;font:15px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg)}
-h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:0 0 .5rem}small{font-weight:400}p{margin:.4rem 0}a{color:var(--plot)}
+h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:1.2rem 0 .5rem}.gpu h2{margin-top:0}small{font-weight:400}p{margin:.4rem 0}a{color:var(--plot)}
 main{display:grid;grid-template-columns:repeat(auto-fill,minmax(270px,1fr));gap:.8rem;margin:.8rem 0 1.4rem}
 .gpu{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;min-width:0}.gpu.down{border-color:#d64545}
 dl{display:grid;grid-template-columns:1fr 1fr;gap:.3rem .8rem;margin:0 0 .5rem}dt{color:var(--dim);font-size:.75rem}dd{margin:0;font-variant-numeric:tabular-nums}

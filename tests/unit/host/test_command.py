@@ -1,0 +1,54 @@
+"""Arguments are shown without their secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.host.command import command_line, shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["python", "train.py", "--batch", "32"], "python train.py --batch 32"),
+        (["x", "--password", "hunter2", "--lr", "1"], "x --password *** --lr 1"),
+        (["x", "--api-key=abc"], "x --api-key=***"),
+        (["env", "WANDB_API_KEY=abc", "x"], "env WANDB_API_KEY=*** x"),
+        (["x", "--hf-token", "--verbose"], "x --hf-token --verbose"),
+        (["x", "s3://user:pass@host/data"], "x s3://***@host/data"),
+        (["x", "hf_abcdefghijklmnop"], "x ***"),
+        (["x", "a\nb"], "x a b"),
+    ],
+)
+def test_secrets_are_masked(arguments: list[str], expected: str) -> None:
+    assert shown(arguments) == expected
+
+
+def test_long_lines_are_cut() -> None:
+    assert len(shown(["x" * 1000])) == 200
+
+
+@given(st.lists(st.text(max_size=20), max_size=8))
+def test_result_is_one_printable_line(arguments: list[str]) -> None:
+    found = shown(arguments)
+
+    assert found == "" or found.isprintable()
+    assert len(found) <= 200
+
+
+@given(st.sampled_from(["--password", "--secret-key", "--auth_token"]), st.text("abcXYZ019", min_size=6, max_size=20))
+def test_value_after_a_secret_name_never_shows(name: str, value: str) -> None:
+    assert value not in shown(["program", name, value])
+
+
+def test_own_arguments_can_be_read() -> None:
+    assert "python" in command_line(os.getpid(), Path("/proc"))
+
+
+def test_process_that_has_gone_has_none(tmp_path: Path) -> None:
+    assert command_line(1, tmp_path) == ""
