@@ -50,7 +50,7 @@ class Kubernetes:
         self._met = required
         self._watch = watch
         nothing: tuple[PodDevice, ...] = ()
-        self._poller = Poller(self._ask, nothing, name="pod-resources", interval=interval, clock=clock)
+        self._poller = Poller(self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock)
 
     def start(self) -> None:
         self._poller.start()
@@ -61,6 +61,10 @@ class Kubernetes:
         self._poller.stop()
         if self._watch:
             self._watch.stop()
+
+    def wait(self, deadline: float) -> None:
+        """Until the kubelet has answered once, or the monotonic `deadline`."""
+        self._poller.wait(deadline)
 
     def wake(self) -> None:
         self._poller.wake()

@@ -60,14 +60,15 @@ class PodOwners:
         self._names.learn(view, running, holders, seen.now)
         self._first.update(running, seen.now)
         unknown = {uid for uid in running if self._names.name(uid) is None}
-        if unknown:
+        waiting = frozenset(uid for uid in unknown if self._first.age(uid, seen.now) < HOLD_SECONDS)
+        if waiting:
             self._kubernetes.wake()
         named = {uid: name for uid in running if (name := self._names.name(uid))}
         idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
         return PodsNow(
             given=given,
             places=self._places(seen, view, given),
-            waiting=frozenset(uid for uid in unknown if self._first.age(uid, seen.now) < HOLD_SECONDS),
+            waiting=waiting,
             uids=idle | {name: uid for uid, name in named.items()},
             inferred=self._names.inferred,
             view=view,

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.attribution import unary
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.polling import SourceError
 
@@ -38,6 +37,8 @@ class PodDevice(NamedTuple):
 
 def listed(path: Path, timeout: float = 5.0) -> tuple[PodDevice, ...]:
     """Ask the kubelet. Raises SourceError."""
+    from exporter.attribution import unary  # noqa: PLC0415 - h2 is memory that only nodes with a kubelet spend
+
     return decode(unary.call(path, LIST, timeout=timeout))
 
 

@@ -34,7 +34,9 @@ class Answer(Generic[T]):
 
 
 class Poller(Generic[T]):
-    """Asks `ask` every `interval` seconds or when woken; failures stretch the interval, up to `longest`.
+    """Asks `ask` again after `interval` seconds, which may depend on the last answer, or when woken.
+
+    Failures stretch the interval, up to `longest`.
 
     `ask` raises SourceError or OSError and must end by its own time-out. `answer` never waits.
     """
@@ -45,7 +47,7 @@ class Poller(Generic[T]):
         nothing: T,
         *,
         name: str,
-        interval: float,
+        interval: Callable[[T], float],
         longest: float = 60.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -54,6 +56,7 @@ class Poller(Generic[T]):
         self._longest = longest
         self._clock = clock
         self._woken = threading.Event()
+        self._asked = threading.Event()
         self._stopped = False
         self._failures = 0
         self.answer: Answer[T] = Answer(nothing, clock(), success=False)
@@ -66,6 +69,10 @@ class Poller(Generic[T]):
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""
         if not self._failures:
             self._woken.set()
+
+    def wait(self, deadline: float) -> None:
+        """Until it has been asked once, or the monotonic `deadline`."""
+        self._asked.wait(max(0.0, deadline - time.monotonic()))
 
     def stop(self, timeout: float = 1.0) -> None:
         """End the thread; one that hangs in its source is left behind, it cannot keep the program alive."""
@@ -83,10 +90,12 @@ class Poller(Generic[T]):
             last = self.answer
             self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
             self._failures += 1
+        self._asked.set()
 
     def _run(self) -> None:
         while not self._stopped:
             self._woken.clear()
             self.ask_once()
             if not self._stopped:
-                self._woken.wait(min(self._longest, self._interval * 2 ** min(self._failures, 16)))
+                pause = self._interval(self.answer.value) * 2 ** min(self._failures, 16)
+                self._woken.wait(min(self._longest, pause))

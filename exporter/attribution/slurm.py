@@ -26,6 +26,8 @@ from exporter.host.process import user_name
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
 TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
 INTERVAL = 1.0
+ABSENT_INTERVAL = 10.0
+"""Between looks where there is no sign of Slurm: a first job shows by its process before that."""
 
 Held = Mapping[DeviceName, float | None]
 """Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
@@ -86,12 +88,19 @@ class Slurm:
         self._book = JobBook(ask, clock=clock) if site.scontrol else None
         self._programs: dict[str, Held] = {}
         self._parents: frozenset[str] = frozenset()
-        self._poller = Poller(self._look, NodeView(), name="slurm", interval=INTERVAL, longest=INTERVAL, clock=clock)
+        self._noticed: frozenset[str] = frozenset()
+        self._poller = Poller(self._look, NodeView(), name="slurm", interval=_interval, clock=clock)
 
     def start(self) -> None:
         self._poller.start()
         if self._book:
             self._book.start()
+
+    def wait(self, deadline: float) -> None:
+        """Until everything asked has been answered once, or the monotonic `deadline`."""
+        self._poller.wait(deadline)
+        if self._book:
+            self._book.wait(deadline)
 
     def stop(self) -> None:
         self._poller.stop()
@@ -110,12 +119,12 @@ class Slurm:
         return self._book.pending(job) if self._book else False
 
     def noticed(self, jobs: Collection[str], parents: Collection[str]) -> None:
-        """Jobs seen in processes' cgroups, and the cgroups they were under."""
-        if not self._parents.issuperset(parents):
+        """Jobs seen in processes' cgroups, and the cgroups they were under: new ones are looked at at once."""
+        new = frozenset(jobs) - self._noticed
+        if new or not self._parents.issuperset(parents):
             self._parents = self._parents.union(parents)
             self._poller.wake()
-        if not self.node.cgroups.keys() >= set(jobs):
-            self._poller.wake()
+        self._noticed = frozenset(jobs)
         if self._book:
             self._book.want({*jobs, *self.node.cgroups, *self.node.mapped})
 
@@ -249,6 +258,10 @@ class Slurm:
         if claim is None or not claim.gpus:
             return None
         return {name: None for index in claim.gpus if (name := gres.by_index(devices, index))}
+
+
+def _interval(view: NodeView) -> float:
+    return INTERVAL if view.present else ABSENT_INTERVAL
 
 
 def _instance(devices: tuple[DeviceName | None, ...], mapped: slurm_mapping.MappedDevice) -> DeviceName | None:

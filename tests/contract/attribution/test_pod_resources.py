@@ -169,9 +169,9 @@ def test_kubelet_that_hangs_holds_up_nothing_and_its_last_word_ages(kubelet: Kub
 
 
 def test_answer_larger_than_a_flow_control_window_is_read(kubelet: Kubelet) -> None:
-    kubelet.pods = [GivenPod("ml", f"pod-{number}", "main", [A.uuid] * 20) for number in range(2000)]
+    kubelet.pods = [GivenPod("ml", f"pod-{number}", "main", [A.uuid] * 20) for number in range(200)]
 
-    assert len(listed(kubelet.socket)) == 40000
+    assert len(listed(kubelet.socket, timeout=30)) == 4000
 
 
 def test_server_without_the_service_is_an_error_that_says_so(tmp_path: Path) -> None:
