@@ -1,0 +1,62 @@
+"""What to change, ranked by the GPU hours it could give back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.ledger.states import BY_STATE
+from exporter.report.model import Advice, DeviceUse, Hours, total, utilization, wasted
+from exporter.report.promql import BUSY, WASTED
+
+_WORTH_SAYING = 0.02
+"""Of the held hours: less is left unsaid."""
+_LITTLE_MEMORY = 0.25
+"""Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
+_LITTLE_USE = 0.3
+
+BETTER = tuple(state for state in BUSY if state not in WASTED and state != "busy")
+"""Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
+
+
+def of_states(hours: Hours) -> tuple[Advice, ...]:
+    """The ledger's own advice for each wasted state, then for states that could be better; the largest first."""
+    least = _WORTH_SAYING * total(hours)
+    return tuple(
+        Advice(state, hours[state], BY_STATE[state].advice)
+        for group in (WASTED, BETTER)
+        for state in sorted(group, key=lambda name: -hours.get(name, 0.0))
+        if hours.get(state, 0.0) > max(least, 0.0)
+    )
+
+
+def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:
+    """The above, and what only the sight of all its GPUs tells."""
+    return (*_unused(devices), *of_states(hours), *_too_large(devices))
+
+
+def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
+    idle = [device for device in devices if utilization(device.hours) == 0]
+    if idle and len(idle) < len(devices):
+        hours = sum(wasted(device.hours) for device in idle)
+        used = len(devices) - len(idle)
+        yield Advice(
+            "unused",
+            hours,
+            f"{len(idle)} of {len(devices)} GPUs never ran a kernel: ask for {used}, or start a process for each.",
+        )
+
+
+def _too_large(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
+    small = [device for device in devices if _needs_little(device)]
+    if devices and len(small) == len(devices):
+        yield Advice(
+            "too_large",
+            sum(wasted(device.hours) for device in small),
+            "No GPU was used for more than a quarter of its memory, nor much of its time: a MIG slice, a shared GPU or"
+            " a smaller model may be enough.",
+        )
+
+
+def _needs_little(device: DeviceUse) -> bool:
+    peak, size, use = device.memory_peak_bytes, device.memory_total_bytes, utilization(device.hours)
+    return bool(peak and size and use is not None and peak < _LITTLE_MEMORY * size and use < _LITTLE_USE)

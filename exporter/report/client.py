@@ -1,0 +1,138 @@
+"""The query API of Prometheus, which Thanos, Mimir, VictoriaMetrics and Cortex answer too."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+import requests.auth
+
+from exporter.report.failure import RefusedError, SlowError, UnauthorizedError, UnreachableError
+
+_TIMEOUTS = frozenset({408, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach the API. `ca` is a file of certificates; `token` goes before `user`."""
+
+    url: str
+    timeout: float = 30.0
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    ca: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series over time: (Unix seconds, value), oldest first."""
+
+    labels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+
+
+class _Bearer(requests.auth.AuthBase):
+    """Sends a token. As a header of the session a machine's ~/.netrc would replace it."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+class Client:
+    """Asks one Prometheus. Every method raises a ReportError: one line that says what is wrong with which URL."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        # Said with each request: REQUESTS_CA_BUNDLE would go before what is said once for the session.
+        self._terms: dict[str, Any] = {"timeout": access.timeout, **({"verify": access.ca} if access.ca else {})}
+        self._session = requests.Session()
+        self._session.headers.update(access.headers)
+        if access.token:
+            self._session.auth = _Bearer(access.token)
+        elif access.user:
+            self._session.auth = (access.user, access.password)
+
+    def instant(self, expr: str, time: float) -> Sequence[Sample]:
+        """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
+        result = self._ask("query", {"query": expr, "time": f"{time:.3f}"}, "vector")
+        found = (Sample(row["metric"], float(row["value"][1])) for row in result)
+        return [sample for sample in found if math.isfinite(sample.value)]
+
+    def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
+        """The expression from `start` to `end`, every `step` seconds."""
+        values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
+        result = self._ask("query_range", values, "matrix")
+        return [Line(row["metric"], tuple((float(t), float(v)) for t, v in row["values"])) for row in result]
+
+    def _ask(self, what: str, values: Mapping[str, str], kind: str) -> Sequence[Mapping[str, Any]]:
+        url = f"{self._access.url.rstrip('/')}/api/v1/{what}"
+        form = {**values, "timeout": f"{self._access.timeout:g}s"}
+        answer = self._send(lambda: self._session.post(url, data=form, **self._terms))
+        if answer.status_code == requests.codes.method_not_allowed:  # a proxy that lets only reads through
+            answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
+        return self._result(answer, kind)
+
+    def _send(self, send: Callable[[], requests.Response]) -> requests.Response:
+        url, timeout = self._access.url, self._access.timeout
+        try:
+            return send()
+        except requests.Timeout:
+            raise SlowError(f"{url} does not answer within {timeout:g} s") from None
+        except requests.exceptions.SSLError as error:
+            raise UnreachableError(f"{url}: TLS: {_innermost(error)}") from None
+        except requests.ConnectionError as error:
+            raise UnreachableError(f"{url}: no connection: {_innermost(error)}") from None
+        except (requests.RequestException, OSError) as error:  # no scheme, not a host, no such CA file
+            raise UnreachableError(f"{url}: {error}") from None
+
+    def _result(self, answer: requests.Response, kind: str) -> Sequence[Mapping[str, Any]]:
+        url, status = self._access.url, answer.status_code
+        if status in {requests.codes.unauthorized, requests.codes.forbidden}:
+            given = "refuses these credentials" if "Authorization" in answer.request.headers else "asks for credentials"
+            raise UnauthorizedError(f"{url} {given} (HTTP {status})")
+        if status in _TIMEOUTS:
+            raise SlowError(f"{url}: the query timed out (HTTP {status})")
+        try:
+            content = answer.json()
+            state = content["status"]
+        except (ValueError, KeyError, TypeError):
+            raise UnreachableError(f"{url} is not the API of a Prometheus (HTTP {status})") from None
+        if state != "success":
+            said = " ".join(str(content.get("error", "")).split())
+            if content.get("errorType") in {"timeout", "canceled"}:
+                raise SlowError(f"{url}: the query timed out: {said}")
+            raise RefusedError(f"{url} answers HTTP {status}: {said[:300]}")
+        return _data(content, kind, url)
+
+
+def _data(content: Mapping[str, Any], kind: str, url: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        if content["data"]["resultType"] == kind:
+            result: Sequence[Mapping[str, Any]] = content["data"]["result"]
+            return result
+    except (KeyError, TypeError):
+        pass
+    raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
+
+
+def _innermost(error: BaseException) -> str:
+    """What went wrong, without the layers of the HTTP library around it."""
+    reason: Any = error.args[0] if error.args else error
+    text = " ".join(str(getattr(reason, "reason", reason)).split())
+    return re.sub(r"^(<[^>]*>|\w+\([^)]*\)): ", "", text)

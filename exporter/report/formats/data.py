@@ -1,0 +1,50 @@
+"""JSON with every number as it is, and the one line for Slurm's AdminComment."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from exporter.report import words
+from exporter.report.model import Digest, JobReport, total, utilization, wasted, worst
+
+_LONGEST = 240
+"""Characters of the short form; sacct shows it whole, and slurmdbd keeps it in a text column."""
+
+
+def to_json(report: JobReport | Digest) -> str:
+    content = dataclasses.asdict(report)
+    if isinstance(report, JobReport):
+        content |= {
+            "gpus": report.gpus,
+            "gpu_hours": total(report.hours),
+            "gpu_hours_wasted": wasted(report.hours),
+            "utilization": utilization(report.hours),
+            "energy_joules": report.energy_joules,
+            "cost_wasted": report.cost_wasted,
+        }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def short(report: JobReport | Digest) -> str:
+    """`GPU 43 % used; 8 GPUs 2.1 h; wasted 9.6 h, most on Waits for storage; memory 61 of 80 GiB; 12.4 kWh`."""
+    if isinstance(report, Digest):
+        return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
+    parts = [
+        f"GPU {words.percent(utilization(report.hours))} used",
+        f"{words.count(report.gpus)} GPUs {words.span(report.span.seconds)}",
+        f"wasted {words.hours(wasted(report.hours))}" + _most_to(report),
+    ]
+    sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
+    told = [(peak, size) for peak, size in sizes if peak is not None and size]
+    if told:
+        peak, size = max(told, key=lambda pair: pair[0] / pair[1])
+        parts.append(f"memory {words.gib(peak)} of {words.gib(size)}")
+    if report.energy_joules is not None:
+        parts.append(words.energy(report.energy_joules))
+    return "; ".join(parts)[:_LONGEST] + "\n"
+
+
+def _most_to(report: JobReport) -> str:
+    state = worst(report.hours)
+    return f", most on {words.title(state)}" if state else ""

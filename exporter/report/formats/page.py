@@ -1,0 +1,63 @@
+"""One HTML page with its style inside: nothing is fetched, and mail programs show it too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
+
+_COLOURS = {"good": "#37872d", "fair": "#1f9e89", "bad": "#e0483e", "none": "#8e99a8"}
+_STYLE = """\
+body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2127;background:#fff}
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
+table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #e3e6ea}
+th{font-weight:600;color:#59616c}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+td.b{width:45%}.b div{height:.8rem;border-radius:2px}li{margin:.4rem 0}
+"""
+
+
+def render(document: Document) -> str:
+    title = escape(document.title)
+    body = "\n".join(part for block in document.blocks for part in _block(block))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\n</body></html>\n"
+    )
+
+
+def _block(block: Block) -> Iterable[str]:
+    if isinstance(block, Heading):
+        return [f"<h2>{escape(block.text)}</h2>"]
+    if isinstance(block, Facts):
+        rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in block.rows)
+        return ["<table>", *rows, "</table>"]
+    if isinstance(block, Bars):
+        return _bars(block)
+    if isinstance(block, Table):
+        return _table(block.head, block.rows)
+    if isinstance(block, Steps):
+        items = (f"<li><strong>{escape(title)}</strong><br>{escape(text)}</li>" for title, text in block.rows)
+        return ["<ol>", *items, "</ol>"]
+    return [f"<p>{escape(block.text)}</p>"]
+
+
+def _bars(bars: Bars) -> Iterable[str]:
+    yield "<table>"
+    for bar in bars.rows:
+        drawn = f'<div style="width:{bar.share * 100:.1f}%;background:{_COLOURS[bar.tone]}"></div>'
+        yield (
+            f'<tr><td>{escape(bar.name)}</td><td class="n">{escape(bar.amount)}</td>'
+            f'<td class="n">{bar.share * 100:.0f} %</td><td class="b">{drawn}</td></tr>'
+        )
+    yield "</table>"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    kinds = [' class="n"' if name.startswith(">") else "" for name in head]
+    yield "<table><tr>" + "".join(
+        f"<th{kind}>{escape(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
+    )
+    for row in rows:
+        yield "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+    yield "</table>"

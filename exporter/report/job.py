@@ -1,0 +1,270 @@
+"""The report on one job or pod: a dozen queries, and what their answers amount to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.ledger.states import STATES
+from exporter.report import advice, promql
+from exporter.report.client import Client, Sample
+from exporter.report.failure import NoDataError, NoMetricsError
+from exporter.report.model import DeviceUse, Hours, JobReport, Name, NodeUse, Progress, Span, total
+from exporter.report.price import Price, of
+
+_COARSE, _FINE = 10_000, 2_000
+"""Points of the two looks for the time GPUs were held; Prometheus gives 11,000 at most."""
+_LEAST_STEP = 1.0
+_HOUR = 3600.0
+_BEFORE = 60.0
+"""Seconds before its first sample from which on the workload's own counters are looked at: they begin at 0, and what
+they had at that sample is not to be subtracted."""
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for: matchers that select its series, and how it is called."""
+
+    selector: str
+    title: str
+    since: float
+    """Seconds before now to look back."""
+
+
+def element_selector(client: Client, array: str, task: str, cluster: str, since: float, now: float) -> str:
+    """Matchers of one element of an array job: users know 4_9, series carry its raw job id. Raises ReportError."""
+    told = promql.matchers(slurm_array_job=array, slurm_array_task=task) + (f", {cluster}" if cluster else "")
+    found = client.instant(promql.info(told, _window(since)), now)
+    if not found:
+        raise _nothing(client, f"Slurm job {array}_{task}", since, now)
+    return promql.matchers(slurm_job=found[0].labels.get("slurm_job", ""))
+
+
+def job_report(client: Client, asked: Asked, prices: Sequence[Price], now: float) -> JobReport:
+    """Raises ReportError; NoDataError where nothing is known of it in the range."""
+    span = _span(client, asked, now)
+    ask = _asker(client, asked.selector, _window(span.seconds), span.until)
+    wider = _asker(client, asked.selector, _window(span.seconds + _BEFORE), span.until)
+    info = wider(promql.info)
+    devices = tuple(_devices(ask, span))
+    nodes = tuple(_nodes(wider))
+    hours = _summed(node.hours for node in nodes)
+    return JobReport(
+        name=_name(asked.title, info),
+        span=replace(span, time_limit=_number(info, "time_limit_seconds")),
+        hours=hours,
+        nodes=nodes,
+        devices=devices,
+        progress=_progress(wider),
+        cost=_cost(hours, devices, prices),
+        advice=advice.of_job(hours, devices),
+    )
+
+
+Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
+"""Runs a query made from the selector and the window."""
+
+
+def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
+    return lambda query: client.instant(query(selector, window), time)
+
+
+def _window(seconds: float) -> str:
+    return f"{max(1, math.ceil(seconds))}s"
+
+
+def _span(client: Client, asked: Asked, now: float) -> Span:
+    """When it held GPUs: found roughly over the whole range, then to the second or so."""
+    start = now - asked.since
+    found = _held_between(client, asked.selector, start, now, _COARSE)
+    if found is None:
+        raise _nothing(client, asked.title, asked.since, now)
+    first, last, step = found
+    fine = _held_between(client, asked.selector, max(start, first - step), min(now, last + step), _FINE) or found
+    running = now - fine[1] <= max(2 * fine[2], 60.0)
+    until = now if running else fine[1] + fine[2]
+    return Span(fine[0], None if running else fine[1], until, truncated=first - step <= start)
+
+
+def _held_between(
+    client: Client, selector: str, start: float, end: float, points: int
+) -> tuple[float, float, float] | None:
+    step = max(_LEAST_STEP, (end - start) / points)
+    lines = client.over_time(promql.holding(selector), start, end, step)
+    times = [time for line in lines for time, _ in line.points]
+    return (min(times), max(times), step) if times else None
+
+
+def _nothing(client: Client, title: str, since: float, now: float) -> Exception:
+    if not client.instant(f"count_over_time({promql.ANY_METRICS}[{_window(since)}:1h])", now) and not client.instant(
+        promql.ANY_METRICS, now
+    ):
+        return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
+    return NoDataError(f"no data about {title} in the last {_days(since)}: unknown here, or it held no GPU")
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:g} d" if seconds >= 86400 else f"{seconds / 3600:g} h"  # noqa: PLR2004 - a day
+
+
+def _name(title: str, info: Sequence[Sample]) -> Name:
+    if not info:
+        return Name(title)
+    labels = info[0].labels
+    fields = ("workload", "job_name", "user", "account", "namespace", "partition", "image")
+    return Name(title, *(labels.get(field, "") for field in fields))
+
+
+def _number(info: Sequence[Sample], label: str) -> float | None:
+    text = info[0].labels.get(label, "") if info else ""
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+
+
+def _node(labels: Mapping[str, str]) -> str:
+    return labels.get("node") or labels.get("instance", "")
+
+
+def _by_node(samples: Iterable[Sample]) -> Mapping[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for sample in samples:
+        found[_node(sample.labels)] += sample.value
+    return found
+
+
+def _nodes(ask: Ask) -> Iterable[NodeUse]:
+    ledgers: dict[str, dict[str, float]] = defaultdict(dict)
+    for sample in ask(lambda s, w: promql.of_nodes("gpu_workload_gpu_seconds_total", s, w, "state")):
+        ledgers[_node(sample.labels)][sample.labels["state"]] = sample.value / _HOUR
+    gpus = _by_node(ask(promql.nodes))
+    energy = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_energy_joules_total", s, w)))
+    cpu = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_cpu_seconds_total", s, w)))
+    cores, resident, limit = (
+        _by_node(ask(lambda s, w, name=name: promql.most(name, s, w)))  # type: ignore[misc]
+        for name in (
+            "gpu_workload_cpu_limit_cores",
+            "gpu_workload_resident_memory_bytes",
+            "gpu_workload_memory_limit_bytes",
+        )
+    )
+    for node in sorted(gpus):
+        yield NodeUse(
+            node=node,
+            gpus=gpus[node],
+            hours=_ordered(ledgers.get(node, {})),
+            energy_joules=energy.get(node),
+            cpu_seconds=cpu.get(node),
+            cpu_limit_cores=cores.get(node),
+            resident_bytes=resident.get(node),
+            memory_limit_bytes=limit.get(node),
+        )
+
+
+def _devices(ask: Ask, span: Span) -> Iterable[DeviceUse]:
+    models = {_key(s): s.labels.get("model", "") for s in ask(promql.models)}
+    of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in ask(promql.models)}
+    instances = ask(promql.mig_shares)
+    cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
+    whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
+    for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
+        if not shares:
+            continue
+        readings = _readings(ask, prefix, span)
+        for share in sorted(shares, key=_place):
+            key = _key(share)
+            profile = share.labels.get("profile", "")
+            model = models.get(key) or of_gpu.get((_node(share.labels), share.labels.get("gpu", "")), "")
+            yield DeviceUse(
+                node=_node(share.labels),
+                gpu=share.labels.get("gpu", ""),
+                uuid=share.labels.get("uuid", ""),
+                model=f"{model} MIG {profile}" if profile else model,
+                share=share.value,
+                hours=_ordered(readings.ledger.get(key, {})),
+                memory_peak_bytes=readings.peak.get(key),
+                memory_total_bytes=readings.size.get(key),
+                power_watts=readings.power.get(key),
+                sm_active=readings.sm_active.get(key),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    ledger: Mapping[_Key, Mapping[str, float]]
+    peak: Mapping[_Key, float]
+    size: Mapping[_Key, float]
+    power: Mapping[_Key, float]
+    sm_active: Mapping[_Key, float]
+
+
+def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
+    mig = prefix == "gpu_mig_"
+
+    def read(expr: Callable[[str], str], *more: str) -> Sequence[Sample]:
+        return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
+
+    ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
+    for sample in read(lambda w: promql.advanced(f"{prefix}time_seconds_total", w), "state"):
+        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+    active = read(lambda w: promql.advanced(f"{prefix}sm_active_seconds_total", w))
+    return _Readings(
+        ledger=ledger,
+        peak=_by_key(read(lambda w: f"max_over_time({prefix}memory_used_bytes[{w}])")),
+        size=_by_key(read(lambda w: f"max_over_time({prefix}memory_total_bytes[{w}])")),
+        power={} if mig else _by_key(read(lambda w: f"avg_over_time(gpu_power_watts[{w}])")),
+        sm_active={key: value / span.seconds for key, value in _by_key(active).items()},
+    )
+
+
+def _key(sample: Sample) -> _Key:
+    return _node(sample.labels), sample.labels.get("uuid", "")
+
+
+def _by_key(samples: Iterable[Sample]) -> Mapping[_Key, float]:
+    return {_key(sample): sample.value for sample in samples}
+
+
+def _place(sample: Sample) -> tuple[str, int, str]:
+    gpu = sample.labels.get("gpu", "")
+    return _node(sample.labels), int(gpu) if gpu.isdigit() else 0, sample.labels.get("uuid", "")
+
+
+def _ordered(hours: Mapping[str, float]) -> Hours:
+    return {state: hours[state] for state in STATES if hours.get(state, 0.0) > 0}
+
+
+def _summed(ledgers: Iterable[Hours]) -> Hours:
+    found: dict[str, float] = defaultdict(float)
+    for hours in ledgers:
+        for state, amount in hours.items():
+            found[state] += amount
+    return _ordered(found)
+
+
+def _progress(ask: Ask) -> Progress:
+    def one(query: Callable[[str, str], str]) -> float | None:
+        found = ask(query)
+        return found[0].value if found else None
+
+    def counted(counter: str) -> float | None:
+        found = ask(lambda s, w: promql.of_nodes(counter, s, w))
+        return sum(sample.value for sample in found) if found else None
+
+    return Progress(
+        steps=counted("gpu_workload_steps_total"),
+        samples=counted("gpu_workload_samples_total"),
+        ratio=one(lambda s, w: promql.last("gpu_workload_progress_ratio", s, w)),
+        first_kernel_seconds=one(lambda s, w: promql.last("gpu_workload_first_kernel_seconds", s, w)),
+    )
+
+
+def _cost(hours: Hours, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:
+    """Held hours at the mean price of its GPUs, each counted by its share."""
+    weights = sum(device.share for device in devices if device.model)
+    if not weights:
+        return None
+    mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
+    return mean * total(hours)

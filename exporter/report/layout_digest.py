@@ -1,0 +1,62 @@
+"""The digest of a period, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from exporter.report import words
+from exporter.report.document import Block, Document, Facts, Heading, Paragraph, Table
+from exporter.report.layout_job import bars, steps
+from exporter.report.model import Digest, Row
+
+_HEADINGS = {
+    "account": "Accounts",
+    "namespace": "Namespaces",
+    "user": "Users",
+    "workload": "Workloads that wasted most",
+}
+_MOST = 30
+"""Rows of a table, as on the dashboard."""
+
+
+def document(digest: Digest, currency: str) -> Document:
+    share = digest.wasted / digest.held if digest.held else None
+    facts = Facts(
+        (
+            ("From", f"{words.when(digest.since)} to {words.when(digest.until)}"),
+            ("Held", words.hours(digest.held)),
+            ("Wasted", f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"),
+        )
+    )
+    blocks: list[Block] = [facts]
+    if digest.causes:
+        blocks += [Heading("What it was wasted on"), bars(digest.causes)]
+    blocks += [Heading("What to change"), steps(digest.advice)]
+    for level, rows in digest.tables.items():
+        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MOST], currency)]
+        if len(rows) > _MOST:
+            blocks.append(Paragraph(f"The first {_MOST} of {len(rows)}."))
+    return Document(f"GPU hours of {digest.title}", tuple(blocks))
+
+
+def _table(rows: Sequence[Row], currency: str) -> Table:
+    labels = tuple(rows[0].labels)
+    head = (
+        *(label.capitalize() for label in labels),
+        ">Held",
+        ">Utilization",
+        ">Wasted",
+        ">Price of waste",
+        "Wasted on",
+    )
+    return Table(head, [(*row.labels.values(), *_numbers(row, currency)) for row in rows])
+
+
+def _numbers(row: Row, currency: str) -> Sequence[str]:
+    return (
+        words.hours(row.held),
+        words.percent(row.utilization),
+        words.hours(row.wasted),
+        "-" if row.price_wasted is None else words.money(row.price_wasted, currency),
+        words.title(row.state),
+    )

@@ -1,0 +1,172 @@
+"""The report on one job, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.report import words
+from exporter.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.report.model import Advice, DeviceUse, Hours, JobReport, NodeUse, total, utilization, wasted, worst
+from exporter.report.promql import BUSY, WASTED
+
+_MOST_DEVICES = 64
+"""Rows of the GPU table; of larger jobs the worst are shown."""
+
+
+def document(report: JobReport, currency: str) -> Document:
+    blocks: list[Block] = [Facts(tuple(_facts(report, currency)))]
+    if report.span.truncated:
+        blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
+    if report.hours:
+        blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
+    blocks += [Heading("What to change"), steps(report.advice)]
+    if len(report.nodes) > 1:
+        blocks += [Heading("Nodes"), _nodes(report.nodes)]
+    if report.devices:
+        blocks += [Heading("GPUs"), _devices(report.devices)]
+    if len(report.devices) > _MOST_DEVICES:
+        blocks.append(Paragraph(f"The {_MOST_DEVICES} least used of {len(report.devices)}."))
+    return Document(heading(report), tuple(blocks))
+
+
+def heading(report: JobReport) -> str:
+    name = report.name
+    called = f' "{name.job_name}"' if name.job_name else ""
+    owner = f" of {name.user}" if name.user else ""
+    return f"{name.title}{called}{owner}"
+
+
+def bars(hours: Hours) -> Bars:
+    whole = total(hours)
+    return Bars(
+        tuple(
+            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state))
+            for state, amount in sorted(hours.items(), key=lambda item: -item[1])
+        )
+    )
+
+
+def _tone(state: str) -> str:
+    if state == "busy":
+        return "good"
+    if state in WASTED:
+        return "bad"
+    return "fair" if state in BUSY else "none"
+
+
+def steps(advice: Sequence[Advice]) -> Block:
+    if not advice:
+        return Paragraph("Nothing: no state took more than 2 % of the time that could be better.")
+    rows = [(f"{words.title(each.state)}, {words.hours(each.hours)}", each.text) for each in advice]
+    return Steps(tuple(rows))
+
+
+def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+    name, span = report.name, report.span
+    owner = [f"account {name.account}"] if name.account else []
+    owner += [f"partition {name.partition}"] if name.partition else []
+    owner += [f"namespace {name.namespace}"] if name.namespace else []
+    if owner:
+        yield "Belongs to", ", ".join(owner)
+    yield "Held", _held(report)
+    if span.time_limit:
+        used = span.seconds / span.time_limit
+        yield "Time limit", f"{words.span(span.time_limit)}, {words.percent(used)} of it used"
+    yield "GPU hours", f"{words.hours(total(report.hours))}, {words.hours(wasted(report.hours))} of it wasted"
+    yield "Utilization", words.percent(utilization(report.hours))
+    yield from _spent(report, currency)
+    yield from _memory(report)
+    yield from _progress(report)
+
+
+def _held(report: JobReport) -> str:
+    span = report.span
+    nodes = "1 node" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes"
+    state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
+    gpus = "1 GPU" if words.count(report.gpus) == "1" else f"{words.count(report.gpus)} GPUs"
+    models = sorted({device.model.removeprefix("NVIDIA ") for device in report.devices if device.model})
+    kind = f" ({', '.join(models)})" if models else ""
+    return f"{gpus}{kind} on {nodes} for {words.span(span.seconds)} from {words.when(span.start)}, {state}"
+
+
+def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+    joules = report.energy_joules
+    if joules is not None:
+        yield "Energy", words.energy(joules)
+    if report.cost is not None:
+        part = f", {words.money(report.cost_wasted, currency)} of it wasted" if report.cost_wasted else ""
+        yield "Price", words.money(report.cost, currency) + part
+
+
+def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
+    told = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
+    sizes = [(peak, size) for peak, size in told if peak is not None and size]
+    if sizes:
+        peak, size = max(sizes, key=lambda pair: pair[0] / pair[1])
+        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {words.gib(size - peak)} to spare"
+    host = [(n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if n.resident_bytes is not None]
+    if host:
+        resident, limit = max(host, key=lambda pair: pair[0] or 0.0)
+        of = f" of {words.gib(limit)}" if limit else ""
+        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node"
+    cpu = [(n.cpu_seconds, n.cpu_limit_cores) for n in report.nodes if n.cpu_seconds is not None]
+    if cpu and report.span.seconds > 0:
+        cores = sum(seconds or 0.0 for seconds, _ in cpu) / report.span.seconds
+        limits = [limit for _, limit in cpu if limit]
+        of = f" of {sum(limits):.0f}" if len(limits) == len(cpu) else ""
+        yield "CPU", f"{cores:.1f}{of} cores busy on average"
+
+
+def _progress(report: JobReport) -> Iterable[tuple[str, str]]:
+    progress, span = report.progress, report.span
+    if progress.first_kernel_seconds is not None:
+        yield "First kernel", f"{words.span(progress.first_kernel_seconds)} after the start"
+    for what, number in (("Steps", progress.steps), ("Samples", progress.samples)):
+        if number is not None and span.seconds > 0:
+            yield what, f"{number:,.0f}, {number / span.seconds:,.2f} a second"
+    ratio = progress.ratio
+    if ratio is not None:
+        left = span.seconds / ratio - span.seconds if span.end is None and 0 < ratio < 1 else None
+        yield "Progress", words.percent(ratio) + (f", {words.span(left)} to go at this pace" if left else "")
+
+
+def _nodes(nodes: Sequence[NodeUse]) -> Table:
+    rows = [
+        (
+            node.node,
+            words.count(node.gpus),
+            words.hours(total(node.hours)),
+            words.percent(utilization(node.hours)),
+            words.hours(wasted(node.hours)),
+            words.title(worst(node.hours)),
+        )
+        for node in nodes
+    ]
+    return Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+
+
+def _devices(devices: Sequence[DeviceUse]) -> Table:
+    several = len({device.node for device in devices}) > 1
+    shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MOST_DEVICES]
+    order = {id(device): place for place, device in enumerate(devices)}
+    rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
+    head = ("GPU", ">Utilization", ">SM active", ">Memory at most", ">Power", ">Wasted", "Wasted on")
+    return Table(("Node", *head) if several else head, rows)
+
+
+def _device(device: DeviceUse, *, several: bool) -> Sequence[str]:
+    peak, size = device.memory_peak_bytes, device.memory_total_bytes
+    memory = f"{words.gib(peak)} of {words.gib(size)}" if peak is not None and size else "-"
+    part = f" ({words.percent(device.share)})" if device.share < 0.995 else ""  # noqa: PLR2004 - shown as 100 %
+    profile = device.model.partition(" MIG ")[2]
+    name = f"{device.gpu} {profile}" if profile else device.gpu
+    row = (
+        name + part,
+        words.percent(utilization(device.hours)),
+        words.percent(device.sm_active),
+        memory,
+        "-" if device.power_watts is None else f"{device.power_watts:.0f} W",
+        words.hours(wasted(device.hours)),
+        words.title(worst(device.hours)),
+    )
+    return (device.node, *row) if several else row

@@ -1,0 +1,170 @@
+"""What a report says, before it is put into words. Hours are GPU hours; nothing here is rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.report.promql import BUSY, WASTED
+
+Hours = Mapping[str, float]
+"""GPU hours by state of the ledger."""
+
+
+def total(hours: Hours) -> float:
+    return sum(hours.values())
+
+
+def wasted(hours: Hours) -> float:
+    return sum(hours.get(state, 0.0) for state in WASTED)
+
+
+def utilization(hours: Hours) -> float | None:
+    """Share of the held and observed time in which a kernel ran."""
+    observed = total(hours) - hours.get("unobserved", 0.0)
+    return sum(hours.get(state, 0.0) for state in BUSY) / observed if observed > 0 else None
+
+
+def worst(hours: Hours) -> str:
+    """The state most was wasted to; empty where nothing was."""
+    state = max(WASTED, key=lambda name: hours.get(name, 0.0))
+    return state if hours.get(state, 0.0) > 0 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What was asked for, and who it belongs to; texts are empty where not known."""
+
+    title: str
+    workload: str = ""
+    job_name: str = ""
+    user: str = ""
+    account: str = ""
+    namespace: str = ""
+    partition: str = ""
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When GPUs were held, Unix seconds. `end` is None while they still are."""
+
+    start: float
+    end: float | None
+    until: float
+    """End of what the report covers."""
+    truncated: bool
+    """Whether it began before the range that was looked at."""
+    time_limit: float | None = None
+    """Seconds."""
+
+    @property
+    def seconds(self) -> float:
+        return self.until - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """The workload on one node. None: not reported there."""
+
+    node: str
+    gpus: float
+    hours: Hours
+    energy_joules: float | None = None
+    cpu_seconds: float | None = None
+    cpu_limit_cores: float | None = None
+    resident_bytes: float | None = None
+    memory_limit_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """One GPU or MIG instance while the workload held it. On a shared one the others' use is in it."""
+
+    node: str
+    gpu: str
+    uuid: str
+    model: str
+    share: float
+    hours: Hours
+    memory_peak_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_watts: float | None = None
+    sm_active: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the program itself reports; None where it does not."""
+
+    steps: float | None = None
+    samples: float | None = None
+    ratio: float | None = None
+    first_kernel_seconds: float | None = None
+
+    @property
+    def told(self) -> bool:
+        return any(number is not None for number in (self.steps, self.samples, self.ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One thing to change, and the GPU hours it could give back at most."""
+
+    state: str
+    hours: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    name: Name
+    span: Span
+    hours: Hours
+    nodes: tuple[NodeUse, ...]
+    devices: tuple[DeviceUse, ...]
+    progress: Progress
+    cost: float | None
+    """At the prices given; None where no model is known."""
+    advice: tuple[Advice, ...] = ()
+
+    @property
+    def energy_joules(self) -> float | None:
+        told = [node.energy_joules for node in self.nodes if node.energy_joules is not None]
+        return sum(told) if told else None
+
+    @property
+    def gpus(self) -> float:
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def cost_wasted(self) -> float | None:
+        held = total(self.hours)
+        return self.cost * wasted(self.hours) / held if self.cost is not None and held else None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One account, namespace, user or workload in the digest."""
+
+    labels: Mapping[str, str]
+    held: float
+    wasted: float
+    utilization: float | None
+    price_wasted: float | None
+    state: str
+    """Most was wasted to it; empty where nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    title: str
+    since: float
+    """Unix seconds."""
+    until: float
+    held: float
+    wasted: float
+    tables: Mapping[str, tuple[Row, ...]]
+    """By level, most wasted first."""
+    causes: Hours
+    advice: tuple[Advice, ...] = field(default=())

@@ -1,0 +1,23 @@
+"""docs/report.md has the options and the statuses there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from exporter.check.table import renewed
+from exporter.report import failure, table
+
+PAGE = Path(__file__).parents[3] / "docs/report.md"
+
+
+def test_options_on_the_page_are_those_of_the_command() -> None:
+    text = PAGE.read_text()
+
+    assert renewed(text, table.table(), table.BEGIN) == text, "run `make report-page`"
+
+
+def test_every_failure_has_its_status_on_the_page() -> None:
+    statuses = [kind.status for kind in failure.ReportError.__subclasses__()]
+
+    assert len(set(statuses)) == len(statuses)
+    assert all(f"\n| {status} | " in PAGE.read_text() for status in statuses)

@@ -1,0 +1,270 @@
+"""`gpu-exporter report` against a real Prometheus whose past is known to the second."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from exporter.report.price import PRICES
+from tests.e2e.backfill import Past
+from tests.stack import prometheus
+
+HOUR = 3600
+SCRAPE = 15
+OWNER = {
+    "workload": "slurm:4711", "kind": "slurm", "namespace": "", "pod": "", "container": "",
+    "slurm_job": "4711", "user": "alice", "account": "physics", "partition": "gpu",
+}  # fmt: skip
+SHARES = {
+    "n1": {"busy": 0.60, "wait_storage": 0.30, "held_idle": 0.10},
+    "n2": {"busy": 0.50, "wait_cpu": 0.50},
+}
+"""Where each GPU second of the job went, by node; four GPUs on each, for one hour."""
+WATTS = {"n1": 400.0, "n2": 250.0}
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Known:
+    url: str
+    began: float
+    ended: float
+
+
+def job(past: Past, began: float, ended: float, now: float) -> None:
+    """The job on two nodes; the exporter of n2 restarts in the middle and counts from 0 again."""
+    for node, shares in SHARES.items():
+        here = {"instance": f"{node}:9836", "job": "gpu"}
+        own = {**here, **OWNER}
+        restart = (began + ended) / 2 if node == "n2" else began
+        times = [t + (3.0 if node == "n1" else 8.5) for t in range(int(began), int(ended) + 100, SCRAPE)]
+
+        def held(t: float, restart: float = restart) -> float:
+            """Seconds counted since the exporter's start."""
+            return min(t, ended) - (restart if t >= restart else began)
+
+        for state, share in shares.items():
+            points = [(t, 4 * share * held(t)) for t in times]
+            past.add("gpu_workload_gpu_seconds_total", {**own, "state": state}, points)
+        past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * held(t)) for t in times])
+        past.add("gpu_workload_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
+        past.add("gpu_workload_resident_memory_bytes", own, [(t, 20.0 * GIB) for t in times if t < ended])
+        info = {"job_name": "train", "time_limit_seconds": "7200", "slurm_array_job": "4709", "slurm_array_task": "2"}
+        past.add("gpu_workload_info", {**own, **info}, [(t, 1.0) for t in times])
+        devices(past, node, here, own, (began, ended, now))
+
+
+def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, str], span: tuple[float, ...]) -> None:
+    """The four GPUs, with a life before the job and after it; the second one of n1 never ran a kernel."""
+    began, ended, now = span
+    life = range(int(began) - HOUR, int(now), SCRAPE)
+    for gpu in range(4):
+        device = {**here, "gpu": str(gpu), "uuid": f"GPU-{node}-{gpu}"}
+        shares = {"held_idle": 1.0} if (node, gpu) == ("n1", 1) else SHARES[node]
+        for state in {*shares, "free"}:
+            share = shares.get(state, 0.0)
+            points = []
+            for t in life:
+                inside = max(0.0, min(t, ended) - began)
+                outside = t - life.start - inside
+                points.append((float(t), share * inside + (outside if state == "free" else 0.0)))
+            past.add("gpu_time_seconds_total", {**device, "state": state}, points)
+        past.add("gpu_info", {**device, "model": "NVIDIA H100 80GB HBM3"}, [(float(t), 1.0) for t in life])
+        past.add("gpu_memory_total_bytes", device, [(float(t), 80.0 * GIB) for t in life])
+        used = [(float(t), 60.0 * GIB if began <= t < ended else 0.0) for t in life]
+        past.add("gpu_memory_used_bytes", device, used)
+        past.add("gpu_power_watts", device, [(float(t), WATTS[node]) for t in life])
+        past.add("gpu_owner_share", {**device, **own}, [(float(t), 1.0) for t in life if began <= t < ended])
+
+
+DIGEST = {
+    # user: account, GPUs held, GPUs wasted, state
+    "alice": ("physics", 8.0, 3.0, "wait_storage"),
+    "bob": ("nlp", 4.0, 3.5, "held_idle"),
+}
+DIGEST_HOURS = 10
+
+
+def recorded(past: Past, now: float) -> None:
+    """What the recording rules wrote, once a minute for ten hours: each user holds so many GPUs and loses some."""
+    times = [float(t) for t in range(int(now) - DIGEST_HOURS * HOUR, int(now), 60)]
+
+    def flat(family: str, labels: Mapping[str, str], value: float) -> None:
+        past.add(family, {"cluster": "c1", **labels}, [(t, value) for t in times])
+
+    for number, (user, (account, held, wasted, state)) in enumerate(DIGEST.items()):
+        owner = {**OWNER, "workload": f"slurm:{number}", "slurm_job": str(number), "user": user, "account": account}
+        for level, labels in (("workload", owner), ("user", {"user": user}), ("account", {"account": account})):
+            recording = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
+            flat(recording, {**labels, "state": "busy"}, held - wasted)
+            flat(recording, {**labels, "state": state}, wasted)
+            flat(f"{level}:gpu_waste:rate5m", labels, wasted)
+        flat("workload_model:gpu_owner_share:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
+    flat("cluster_state:gpu_time_seconds:rate5m", {"state": "busy"}, 5.5)
+    past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+    folder = tmp_path_factory.mktemp("report")
+    now = time.time()
+    began = float(int(now) - 3 * HOUR)
+    ended = began + HOUR
+    past = Past()
+    job(past, began, ended, now)
+    recorded(past, now)
+    past.write(folder)
+    config = folder / "prometheus.yml"
+    config.write_text("scrape_configs: []\n")
+    with prometheus(config, folder, "--query.max-samples=5000000") as url:
+        yield Known(url, began, ended)
+
+
+def report(known: Known, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "exporter", "report", *arguments, "--prometheus.url", known.url]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ})
+
+
+def as_json(known: Known, *arguments: str) -> dict[str, Any]:
+    done = report(known, *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_finished_job_equals_the_truth_within_two_percent(known: Known) -> None:
+    found = as_json(known, "4711")
+
+    assert found["gpu_hours"] == pytest.approx(8.0, rel=0.02)
+    for node, shares in SHARES.items():
+        use = next(each for each in found["nodes"] if each["node"] == f"{node}:9836")
+        assert use["gpus"] == 4
+        assert use["energy_joules"] == pytest.approx(4 * WATTS[node] * HOUR, rel=0.02)
+        assert use["hours"] == pytest.approx({state: 4 * share for state, share in shares.items()}, rel=0.02)
+    assert found["utilization"] == pytest.approx(0.55, rel=0.02)
+    assert found["gpu_hours_wasted"] == pytest.approx(4 * 0.4 + 4 * 0.5, rel=0.02)
+    assert found["span"]["start"] == pytest.approx(known.began, abs=SCRAPE)
+    assert found["span"]["end"] == pytest.approx(known.ended, abs=SCRAPE)
+    assert found["cost"] == pytest.approx(8 * 3.0, rel=0.02)
+
+
+def test_each_gpu_of_the_job_is_told_apart(known: Known) -> None:
+    found = as_json(known, "4711")
+    devices = {(each["node"], each["gpu"]): each for each in found["devices"]}
+
+    assert len(devices) == 8
+    assert "busy" not in devices["n1:9836", "1"]["hours"]
+    assert devices["n1:9836", "0"]["hours"]["busy"] == pytest.approx(0.6, rel=0.02)
+    assert devices["n2:9836", "3"]["hours"]["wait_cpu"] == pytest.approx(0.5, rel=0.02)
+    assert sum(sum(each["hours"].values()) for each in found["devices"]) == pytest.approx(8, rel=0.02)
+    assert {each["memory_peak_bytes"] for each in found["devices"]} == {60 * GIB}
+
+
+def test_advice_is_ranked_by_the_hours_it_gives_back(known: Known) -> None:
+    found = as_json(known, "4711")["advice"]
+
+    assert [each["state"] for each in found] == ["unused", "wait_cpu", "wait_storage", "held_idle"]
+    assert [each["hours"] for each in found[1:]] == pytest.approx([2.0, 1.2, 0.4], rel=0.02)
+
+
+def test_array_element_is_found_by_the_name_users_know(known: Known) -> None:
+    assert as_json(known, "4709_2")["gpu_hours"] == pytest.approx(8.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ("text", 'Slurm job 4711 "train" of alice'),
+        ("markdown", '# Slurm job 4711 "train" of alice'),
+        ("html", "<title>Slurm job 4711 &quot;train&quot; of alice</title>"),
+        ("short", "GPU 55 % used; 8 GPUs 59 min"),
+    ],
+)
+def test_formats_tell_of_the_job(known: Known, form: str, says: str) -> None:
+    done = report(known, "4711", "--format", form)
+
+    assert done.returncode == 0
+    assert says in done.stdout.replace("1 h", "59 min")
+    assert "\x1b" not in done.stdout
+    assert form != "short" or (done.stdout.count("\n") == 1 and len(done.stdout) <= 241)
+
+
+def test_digest_equals_the_truth(known: Known) -> None:
+    found = as_json(known, "--all", "--since", "12h")
+
+    assert [row["labels"] for row in found["tables"]["user"]] == [{"user": "bob"}, {"user": "alice"}]
+    for row in found["tables"]["user"]:
+        account, held, wasted, state = DIGEST[row["labels"]["user"]]
+        assert row["held"] == pytest.approx(held * DIGEST_HOURS)
+        assert row["wasted"] == pytest.approx(wasted * DIGEST_HOURS)
+        assert row["utilization"] == pytest.approx(1 - wasted / held)
+        assert row["price_wasted"] == pytest.approx(wasted * DIGEST_HOURS * 1.8)
+        assert row["state"] == state
+        assert account in {each["labels"]["account"] for each in found["tables"]["account"]}
+    assert found["causes"] == pytest.approx({"held_idle": 35.0, "wait_storage": 30.0})
+
+
+def test_digest_of_one_user_is_that_users(known: Known) -> None:
+    found = as_json(known, "--user", "alice", "--since", "12h")
+
+    assert (found["held"], found["wasted"]) == pytest.approx((80.0, 30.0))
+    assert [row["labels"]["workload"] for row in found["tables"]["workload"]] == ["slurm:0"]
+
+
+def test_digest_has_the_numbers_of_the_waste_dashboard(known: Known) -> None:
+    """The dashboard's own queries, as they are in its JSON, asked of the same Prometheus at the same time."""
+    board = json.loads((Path(__file__).parents[2] / "dashboards/json/waste.json").read_text())
+    found = as_json(known, "--all", "--since", "12h")
+    for panel, level in (("Slurm accounts", "account"), ("Users", "user")):
+        held, _, wasted, price, _ = (
+            ask(known, target["expr"], level, found["until"]) for target in targets(board, panel)
+        )
+        rows = {row["labels"][level]: row for row in found["tables"][level]}
+        assert {key: row["held"] for key, row in rows.items()} == pytest.approx(held)
+        assert {key: row["wasted"] for key, row in rows.items()} == pytest.approx(wasted)
+        assert {key: row["price_wasted"] for key, row in rows.items()} == pytest.approx(price)
+
+
+def targets(board: dict[str, Any], title: str) -> list[dict[str, Any]]:
+    panel = next(each for each in board["panels"] if each.get("title") == title)
+    found: list[dict[str, Any]] = panel["targets"]
+    return found
+
+
+def ask(known: Known, expr: str, level: str, at: float) -> dict[str, float]:
+    variables = ("price_b200", "price_h100", "price_a100", "price_l40s", "price_other")
+    for name, price in zip(variables, PRICES, strict=True):
+        expr = expr.replace(f"${name}", f"{price.per_hour}")
+    expr = expr.replace("$cluster", ".*").replace("$__range", "43200s")
+    answer = requests.get(f"{known.url}/api/v1/query", params={"query": expr, "time": str(at)}, timeout=30).json()
+    return {row["metric"].get(level, ""): float(row["value"][1]) for row in answer["data"]["result"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["999"], 3, "no data about Slurm job 999 in the last 7 d"),
+        (["999_1"], 3, "no data about Slurm job 999_1"),
+        (["--pod", "team/none"], 3, "no data about Pod team/none"),
+        (["--user", "nobody"], 3, "no data about user nobody"),
+        (["4711", "--prometheus.headers", "nonsense"], 2, "--prometheus.headers: expected NAME=VALUE"),
+    ],
+)
+def test_what_is_not_there_is_one_line_with_a_status(
+    known: Known, arguments: list[str], status: int, says: str
+) -> None:
+    done = report(known, *arguments)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr

@@ -1,0 +1,195 @@
+"""Every way in which there is no report: one line, and a status of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from exporter.report.client import Access, Client
+from exporter.report.failure import SlowError, UnauthorizedError, UnreachableError
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+TOKEN, PASSWORD = "t0ken", "open sesame"
+EMPTY = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}})
+EMPTY_MATRIX = json.dumps({"status": "success", "data": {"resultType": "matrix", "result": []}})
+
+
+@contextmanager
+def api(answer: Answer, certificate: Path | None = None) -> Iterator[str]:
+    """A server that answers every request so."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            answer(self)
+
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def saying(status: int, body: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        handler.send_response(status)
+        handler.end_headers()
+        handler.wfile.write(body.encode())
+
+    return answer
+
+
+def silent(handler: BaseHTTPRequestHandler) -> None:
+    handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+    time.sleep(3)
+
+
+def empty(handler: BaseHTTPRequestHandler) -> None:
+    saying(200, EMPTY_MATRIX if "query_range" in handler.path else EMPTY)(handler)
+
+
+def guarded(authorization: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        if handler.headers.get("Authorization") == authorization:
+            empty(handler)
+        else:
+            saying(401, "who are you?")(handler)
+
+    return answer
+
+
+def error(kind: str, text: str) -> str:
+    return json.dumps({"status": "error", "errorType": kind, "error": text})
+
+
+def report(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "exporter", "report", "4711", "--prometheus.url", url, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "says"),
+    [
+        (saying(401, ""), 5, "asks for credentials (HTTP 401)"),
+        (saying(403, ""), 5, "asks for credentials (HTTP 403)"),
+        (saying(404, "<html>not found</html>"), 4, "is not the API of a Prometheus (HTTP 404)"),
+        (saying(200, "<html>Grafana</html>"), 4, "is not the API of a Prometheus (HTTP 200)"),
+        (saying(200, json.dumps({"status": "success"})), 4, "no matrix in its answer"),
+        (saying(503, error("timeout", "query timed out in expression evaluation")), 6, "the query timed out"),
+        (saying(504, "gateway time-out"), 6, "the query timed out (HTTP 504)"),
+        (silent, 6, "does not answer within 0.5 s"),
+        (saying(422, error("execution", "too many samples")), 7, "answers HTTP 422: too many samples"),
+        (empty, 8, "this Prometheus has no metrics of gpu-exporter"),
+    ],
+    ids=["401", "403", "404", "html", "no-data", "slow-query", "gateway", "silent", "refused", "empty"],
+)
+def test_answer_that_is_no_report_is_one_line_with_a_status(answer: Answer, status: int, says: str) -> None:
+    with api(answer) as url:
+        done = report(url, "--prometheus.timeout", "500ms" if answer is silent else "20s")
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "says"),
+    [
+        ("http://127.0.0.1:1", 4, "http://127.0.0.1:1: no connection: Failed to establish a new connection"),
+        ("http://name.invalid", 4, "no connection: Failed to resolve 'name.invalid'"),
+        ("prometheus:9090", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'prometheus:9090'"),
+    ],
+)
+def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
+    done = report(url)
+
+    assert (done.returncode, done.stderr.count("\n")) == (status, 1)
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "expected one of JOBID, --pod, --workload, --user, --account, --all; got nothing"),
+        (["12x"], "expected a job id such as 4711 or 4711_3, got '12x'"),
+        (["1", "2"], "expected one job id, got 1 2"),
+        (["1", "--all"], "got --all and JOBID"),
+        (["--pod", "train-0"], "--pod: expected NAMESPACE/NAME, got 'train-0'"),
+        (["1", "--since", "a week"], "--since: expected a duration"),
+        (["1", "--price", "H200"], "--price: expected MODEL=PRICE"),
+        (
+            ["1", "--prometheus.bearer-token-file", "/nonexistent"],
+            "--prometheus.bearer-token-file /nonexistent: No such",
+        ),
+    ],
+)
+def test_wrong_input_is_one_line_and_status_2(arguments: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "exporter", "report", *arguments], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert says in done.stderr
+
+
+def test_token_and_password_are_sent() -> None:
+    basic = "Basic " + base64.b64encode(f"ada:{PASSWORD}".encode()).decode()
+    with api(guarded(f"Bearer {TOKEN}")) as url:
+        assert Client(Access(url, token=TOKEN)).instant("up", 0) == []
+        with pytest.raises(UnauthorizedError, match="refuses these credentials"):
+            Client(Access(url, token=TOKEN[1:])).instant("up", 0)
+    with api(guarded(basic)) as url:
+        assert Client(Access(url, user="ada", password=PASSWORD)).instant("up", 0) == []
+
+
+def test_own_certificate_authority(tmp_path: Path) -> None:
+    certificate = tmp_path / "both.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", tmp_path / "key", "-out", tmp_path / "cert", "-subj", "/CN=127.0.0.1",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    certificate.write_text((tmp_path / "key").read_text() + (tmp_path / "cert").read_text())
+    with api(empty, certificate) as url:
+        assert Client(Access(url, ca=str(tmp_path / "cert"))).instant("up", 0) == []
+        with pytest.raises(UnreachableError, match="TLS"):
+            Client(Access(url)).instant("up", 0)
+
+
+def test_proxy_that_lets_only_reads_through_is_asked_by_get() -> None:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        (saying(405, "") if handler.command == "POST" else empty)(handler)
+
+    with api(answer) as url:
+        assert Client(Access(url)).instant("up", 0) == []
+
+
+def test_slow_answer_raises_within_the_timeout() -> None:
+    with api(silent) as url, pytest.raises(SlowError):
+        Client(Access(url, timeout=0.2)).instant("up", 0)

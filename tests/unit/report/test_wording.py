@@ -1,0 +1,164 @@
+"""Advice, prices, queries and formats, without a Prometheus."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import promql_parser
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.report import advice, layout_job, price, promql, words
+from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.report.formats import data, markdown, page, plain
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span, utilization
+from exporter.terminal import Paint
+
+GIB = 1 << 30
+
+
+def device(gpu: int, hours: dict[str, float], peak: float = 70.0) -> DeviceUse:
+    return DeviceUse("n1", str(gpu), f"GPU-{gpu}", "NVIDIA H200", 1.0, hours, peak * GIB, 141.0 * GIB, 300.0, 0.4)
+
+
+def test_lost_states_come_before_those_that_could_be_better() -> None:
+    found = advice.of_states({"busy": 5, "small_kernels": 4, "wait_cpu": 1, "held_idle": 2, "wait_peer": 0.01})
+
+    assert [each.state for each in found] == ["held_idle", "wait_cpu", "small_kernels"]
+
+
+def test_gpus_that_never_ran_anything_are_told_first() -> None:
+    devices = [device(0, {"busy": 2.0}), device(1, {"held_idle": 2.0})]
+    found = advice.of_job({"busy": 2.0, "held_idle": 2.0}, devices)
+
+    assert [each.state for each in found] == ["unused", "held_idle"]
+    assert found[0].hours == 2.0
+    assert found[0].text.startswith("1 of 2 GPUs never ran a kernel: ask for 1")
+
+
+def test_small_use_of_large_gpus_is_told() -> None:
+    hours = {"busy": 0.1, "wait_other": 0.9}
+
+    assert advice.of_job(hours, [device(0, hours, peak=9.0)])[-1].state == "too_large"
+    assert advice.of_job(hours, [device(0, hours, peak=90.0)])[-1].state == "wait_other"
+
+
+def test_unobserved_time_is_neither_use_nor_loss() -> None:
+    assert utilization({"busy": 1.0, "unobserved": 9.0}) == 1.0
+    assert utilization({"unobserved": 9.0}) is None
+
+
+def test_prices_given_go_before_the_table() -> None:
+    prices = (*price.parse("H200=2.5, A100=1"), *price.PRICES)
+
+    assert price.of("NVIDIA H200", prices) == 2.5
+    assert price.of("NVIDIA H100 80GB HBM3", prices) == 3.0
+    assert price.of("Tesla T4", prices) == 0.6
+    assert price.of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", prices) == 1.0
+
+
+@pytest.mark.parametrize("wrong", ["H200", "=2", "H200=cheap", "H200=-1", "(=1"])
+def test_wrong_price_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="MODEL=PRICE"):
+        price.parse(wrong)
+
+
+@given(st.text())
+def test_any_name_makes_a_query_that_parses(name: str) -> None:
+    selector = promql.matchers(user=name.replace("\x00", ""))
+
+    assert promql_parser.parse(promql.info(selector, "60s"))
+
+
+def test_every_query_parses() -> None:
+    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, price.PRICES
+    queries = [
+        promql.holding(selector),
+        promql.nodes(selector, "60s"),
+        promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
+        promql.on_devices(promql.advanced("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
+        promql.shares(selector, "60s"),
+        promql.mig_shares(selector, "60s"),
+        promql.models(selector, "60s"),
+        promql.causes(scope, "60s"),
+        promql.RULES_THERE.format(window="60s"),
+    ]
+    for level in (*promql.LEVELS, "workload"):
+        queries += [query(level, scope, "60s") for query in (promql.held, promql.wasted, promql.utilization)]
+        queries += [promql.wasted_on(level, scope, "60s"), promql.price_of_waste(level, scope, "60s", prices)]
+
+    assert all(promql_parser.parse(query) for query in queries)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59.6, "1 min"), (8040, "2 h 14 min"), (100_000, "1 d 3 h"), (3600, "1 h")]
+)
+def test_spans_are_read_at_a_glance(seconds: float, text: str) -> None:
+    assert words.span(seconds) == text
+
+
+REPORT = JobReport(
+    name=Name("Slurm job 7", job_name="a|b <script>*x*", user="ada"),
+    span=Span(0.0, None, 3600.0, truncated=True, time_limit=7200.0),
+    hours={"busy": 1.0, "wait_cpu": 1.0},
+    nodes=(
+        NodeUse("n1", 1, {"busy": 1.0}, energy_joules=3.6e6),
+        NodeUse("n2", 1, {"wait_cpu": 1.0}, resident_bytes=GIB, cpu_seconds=3600.0, cpu_limit_cores=4),
+    ),
+    devices=(device(0, {"busy": 1.0}), device(1, {"wait_cpu": 1.0})),
+    progress=Progress(steps=100.0, ratio=0.25, first_kernel_seconds=12.0),
+    cost=6.0,
+)
+
+
+def test_facts_of_a_running_job() -> None:
+    text = plain.render(layout_job.document(REPORT, "EUR"), Paint(colours=False))
+
+    for said in (
+        "still running",
+        "It began before the range",
+        "2 h, 50 % of it used",
+        "6.00 EUR, 3.00 EUR of it wasted",
+        "1.0 kWh",
+        "25 %, 3 h to go at this pace",
+        "12 s after the start",
+        "1.0 of 4 cores busy",
+        "71.0 GiB to spare",
+    ):
+        assert said in text
+
+
+def test_names_are_text_in_every_format() -> None:
+    document = layout_job.document(REPORT, "$")
+
+    assert r"a\|b \<script\>\*x\*" in markdown.render(document)
+    assert "<script>" not in page.render(document)
+    assert data.short(REPORT).startswith("GPU 50 % used; 2 GPUs 1 h; wasted 1.0 h, most on Waits for CPU")
+
+
+class Balanced(HTMLParser):
+    """Notes every tag it meets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        del attrs
+        self.tags.add(tag)
+
+
+@given(st.text(), st.text())
+def test_no_text_becomes_markup(one: str, two: str) -> None:
+    blocks = (
+        Heading(one), Facts([(one, two)]), Bars([Bar(one, two, 0.5, "good")]), Table((">" + one,), [(two,)]),
+        Steps([(one, two)]), Paragraph(two),
+    )  # fmt: skip
+    parser = Balanced()
+    parser.feed(page.render(Document(one, blocks)))
+    known = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td", "div", "ol", "li"}
+
+    assert parser.tags <= known | {"strong", "br", "p"}
+    assert plain.render(Document("t", blocks), Paint(colours=False))
+    assert markdown.render(Document(one, blocks))
