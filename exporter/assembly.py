@@ -153,4 +153,5 @@ def _this_node(config: Config) -> RealNode:
             gres_conf=Path(config["attribution.slurm.gres-conf"]),
         )
     )
-    return RealNode(paths, owners, command_lines=config["process.command-line"])
+    folder = Path(config["progress.dir"]) if config["progress.dir"] else None
+    return RealNode(paths, owners, command_lines=config["process.command-line"], progress=folder)

@@ -12,6 +12,7 @@ from exporter.collectors.xid import XID_FAMILIES
 from exporter.health import NODE_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.metric import AnyFamily
+from exporter.progress.families import PROGRESS_FAMILIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES)),
         Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES)),
         Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),
+        Group("progress", "What programs report of themselves, every 5 s.", tuple(PROGRESS_FAMILIES)),
         Group("processes", "Processes on the GPUs, joined with their owners every pass.", tuple(PROCESS_FAMILIES)),
         Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES)),
     )

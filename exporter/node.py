@@ -9,6 +9,7 @@ from typing import Protocol
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.progress.report import Progress
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
@@ -36,6 +37,10 @@ class Node(Protocol):
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         """What each owner uses of the host, and what its host side did since the last call."""
+        ...
+
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        """What the owners' programs report of themselves."""
         ...
 
     def host_tells(self) -> frozenset[str]:

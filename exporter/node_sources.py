@@ -17,6 +17,8 @@ from exporter.host.process import ProcessReader
 from exporter.host.reader import HostReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.node import pci_gpus
+from exporter.progress.reader import ProgressReader
+from exporter.progress.report import Progress
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""
@@ -34,12 +36,15 @@ class Paths:
 class RealNode:
     """This machine, by its /proc, /sys and cgroups and the attribution sources."""
 
-    def __init__(self, paths: Paths, attribution: Attribution, *, command_lines: bool = False) -> None:
+    def __init__(
+        self, paths: Paths, attribution: Attribution, *, command_lines: bool = False, progress: Path | None = None
+    ) -> None:
         self._paths = paths
         self._processes = ProcessReader(paths.procfs, own_cgroup=own_cgroup(paths.cgroupfs))
         self._host = HostReader(paths.procfs, paths.cgroupfs)
         self._attribution = attribution
         self._command_lines = command_lines
+        self._progress = ProgressReader(progress, paths.procfs) if progress else None
         self._arguments: dict[tuple[int, float], str] = {}
         self._pci: tuple[float, int | None] | None = None
 
@@ -74,6 +79,11 @@ class RealNode:
         del now
         return self._host.read(ownership, hosts, monotonic)
 
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        if self._progress is None:
+            return {}
+        return self._progress.read(ownership.processes, hosts, now)
+
     def host_tells(self) -> frozenset[str]:
         return self._host.tells()
 
@@ -89,6 +99,17 @@ class RealNode:
         self._attribution.stop()
 
 
+class SimulatedReport(Protocol):
+    """What a simulated program reports of itself."""
+
+    @property
+    def samples(self) -> float: ...
+    @property
+    def steps(self) -> float: ...
+    @property
+    def ratio(self) -> float | None: ...
+
+
 class SimulatedHost(Protocol):
     """What a simulated driver tells of the node around its GPUs."""
 
@@ -98,6 +119,7 @@ class SimulatedHost(Protocol):
     def ownership(self, now: float) -> Ownership: ...
     def usage(self, now: float) -> Mapping[Owner, HostUsage]: ...
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]: ...
+    def progress(self, now: float) -> Mapping[Owner, SimulatedReport]: ...
 
 
 class Simulation(Protocol):
@@ -136,6 +158,11 @@ class SimulatedNode:
         self._last = now
         return self._simulation.usage(now), self._simulation.signals(now, seconds)
 
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        del ownership, hosts
+        reported = self._simulation.progress(now).items()
+        return {owner: Progress(each.samples, each.steps, each.ratio) for owner, each in reported}
+
     def host_tells(self) -> frozenset[str]:
         return HOST_SIGNALS
 
@@ -172,6 +199,10 @@ class UnknownNode:
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         del ownership, hosts, now, monotonic
         return {}, {}
+
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        del ownership, hosts, now
+        return {}
 
     def host_tells(self) -> frozenset[str]:
         return frozenset()

@@ -143,6 +143,7 @@ STATIC: tuple[Option, ...] = (
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
     Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
     Option("attribution.retention", 120.0, duration, "DURATION", "Time an ended workload stays on the metrics.", _OWNER),
+    Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress: docs/progress.md.", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
     Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "What to log.", _LOG),

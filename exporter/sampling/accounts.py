@@ -20,6 +20,7 @@ from exporter.ledger.states import STATES
 from exporter.ledger.thresholds import Thresholds
 from exporter.metric import AnyFamily, Family
 from exporter.node import Node
+from exporter.progress.book import ProgressBook
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import Throttled, instance_signals, joules, reading, signals, throttled
 from exporter.sampling.targets import holdings, target_of, targets
@@ -62,6 +63,7 @@ class Accounts:
         self._throttled: dict[str, Throttled] = {}
         self._joules: dict[str, float] = {}
         self._kept: dict[Owner, WorkloadRow] = {}
+        self._progress = ProgressBook()
         self._monotonic: float | None = None
         self._dropped = 0
 
@@ -87,9 +89,10 @@ class Accounts:
         shown = limit(rows, self._terms.process_limit)
         self._dropped += max(len(rows) - len(shown), 0)
         self._keep(ownership, usage, step, everyone)
+        reported = node.progress(ownership, hosts, now)
         return Settlement(
             ownership=ownership,
-            blocks=tuple(self._blocks(step, shown)),
+            blocks=(*self._blocks(step, shown), *self._progress.blocks(reported, self._ledger.owners)),
             processes=shown,
             unattributed=sum(ownership.processes.get(process.pid, NOBODY) == NOBODY for process in everyone),
             unattributed_bytes=dict(_unattributed(gpus, running)),
