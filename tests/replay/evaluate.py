@@ -45,12 +45,12 @@ def families() -> set[str]:
     return found
 
 
-def write(plan: Plan, start: float, interval: float, folder: Path) -> Path:
+def write(plan: Plan, start: float, interval: float, folder: Path, workers: int = 2) -> Path:
     """Record every node of `plan` from `start` (Unix seconds) into the data of a Prometheus; its folder."""
     (folder / "scenario.yaml").write_text(yaml.safe_dump(plan.scenario(start)))
     data = folder / "prometheus"
     data.mkdir()
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         done = [pool.submit(_write_node, plan, node, start, interval, folder) for node in plan.nodes]
         for future in done:
             future.result()

@@ -51,8 +51,8 @@ def judge(plan: Plan, fired: tuple[Fired, ...]) -> Verdict:
     return Verdict(plan, fired, tuple((fault, names) for fault, names in missed if names), tuple(false))
 
 
-def replay(plan: Plan, folder: Path, interval: float) -> Verdict:
-    write(plan, START, interval, folder)
+def replay(plan: Plan, folder: Path, interval: float, workers: int = 2) -> Verdict:
+    write(plan, START, interval, folder, workers)
     return judge(plan, tuple(evaluate(plan, START, interval, folder)))
 
 
@@ -62,10 +62,13 @@ def main() -> int:
     parser.add_argument("--hours", type=float, default=168)
     parser.add_argument("--rounds", type=int, default=3, help="faults of each kind")
     parser.add_argument("--interval", type=float, default=120, help="seconds between samples")
+    parser.add_argument("--workers", type=int, default=2, help="processes that record")
     options = parser.parse_args()
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        verdict = replay(make(options.nodes, options.hours, options.rounds), Path(folder), options.interval)
+        verdict = replay(
+            make(options.nodes, options.hours, options.rounds), Path(folder), options.interval, options.workers
+        )
     sys.stdout.write(f"{verdict.text}in {time.monotonic() - started:.0f} s\n")
     return 1 if verdict.missed or verdict.false else 0
 

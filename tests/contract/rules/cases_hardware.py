@@ -46,6 +46,7 @@ THERMAL = (
         "30m 60m",
         throttled("sw_power_cap", "0+60x60") | throttled("sw_thermal", "0x60") | active("sw_power_cap", "1x60"),
     ),
+    silent("GpuThermalThrottling", "a burst of minutes", "13m 16m", throttled("hw_thermal", "0x10 0+60x2 120x40")),
     silent("GpuThermalThrottling", "half a minute once", "12m 20m 30m", throttled("hw_thermal", "0x10 30x30")),
     silent(
         "GpuThermalThrottling",
@@ -55,6 +56,13 @@ THERMAL = (
     ),
 )
 POWER_BRAKE = (
+    fires(
+        "GpuPowerBrake",
+        "stays on for a while after it ended",
+        "40m",
+        throttled("hw_power_brake", "0+60x20 1200x60"),
+    ),
+    silent("GpuPowerBrake", "a burst that ends within minutes", "4m", throttled("hw_power_brake", "0+60x4 240x40")),
     fires("GpuPowerBrake", "the whole time", "30m", throttled("hw_power_brake", "0+60x40") | HELD),
     silent("GpuPowerBrake", "a software power cap", "30m", throttled("sw_power_cap", "0+60x40")),
     silent("GpuPowerBrake", "once for ten seconds", "15m 30m", throttled("hw_power_brake", "0x10 10x30")),
@@ -67,6 +75,12 @@ TEMPERATURE = (
         "30m",
         gauge("gpu_temperature_celsius", "86x40", more=',sensor="gpu"')
         | gauge("gpu_temperature_threshold_celsius", "87x40", more=',threshold="slowdown"'),
+    ),
+    fires(
+        "GpuTemperatureMarginLow",
+        "stays on for a while after it ended",
+        "35m",
+        gauge("gpu_temperature_margin_celsius", "2x30 9x30"),
     ),
     silent("GpuTemperatureMarginLow", "warm", "30m", gauge("gpu_temperature_margin_celsius", "8x40")),
     silent(

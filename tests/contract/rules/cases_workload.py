@@ -111,6 +111,26 @@ HELD_IDLE = (
             f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
         },
     ),
+    silent(
+        "GpuHeldIdle",
+        "a MIG instance that is busy",
+        "90m",
+        {
+            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0x100",
+            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
+        },
+    ),
+    silent(
+        "GpuHeldIdle",
+        "a MIG instance taken over from an idle owner",
+        "90m",
+        {
+            f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
+            f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x60 _x40",
+            f"gpu_mig_owner_share{{{INSTANCE},{JOB}}}": "_x60 1x40",
+        },
+    ),
+    silent("GpuHeldIdle", "not for long enough yet", "62m", device("held_idle", "0+60x100") | share(OWNER, "1x100")),
     silent("GpuHeldIdle", "a free GPU", "90m", device("free", "0+60x100") | device("held_idle", "0x100")),
     silent(
         "GpuHeldIdle",
@@ -136,6 +156,15 @@ def steps(values: str) -> dict[str, str]:
 
 STALLED = (
     fires("GpuWorkloadStalled", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
+    fires(
+        "GpuWorkloadStalled",
+        "no step since the middle",
+        "95m",
+        steps("0+9x50 450x60")
+        | held(OWNER, "1x110")
+        | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.01x50 0.5x60"},
+    ),
+    silent("GpuWorkloadStalled", "not for long enough yet", "82m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
     silent("GpuWorkloadStalled", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
     silent("GpuWorkloadStalled", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
     silent("GpuWorkloadStalled", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
@@ -181,6 +210,18 @@ XID_APPLICATION = (
         "nobody holds the GPU",
         "32m",
         xid(31, "restart_app", "_x30 4x60", "_x30 1800x60"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "a node that comes back with old errors on its counter",
+        "182m",
+        xid(31, "restart_app", "4x20 _x160 4x30", "0x20 _x160 0x30") | share(OWNER, "1x200"),
+    ),
+    silent(
+        "GpuXidApplication",
+        "a node that is scraped again after a pause, long after the errors",
+        "88m",
+        xid(31, "restart_app", "_x5 4x30 _x40 4x30", "_x5 300x30 _x40 300x30") | share(OWNER, "1x110"),
     ),
     silent(
         "GpuXidApplication",
