@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes
+from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
 from exporter.attribution.pods import ApiServer, PodWatch
 from exporter.attribution.scontrol import show_job
 from exporter.attribution.slurm import Slurm, SlurmSite
@@ -29,6 +29,8 @@ class AttributionOptions:
     cgroupfs: Path = Path("/sys/fs/cgroup")
     kubernetes: str = AUTO
     pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    pod_logs: Path = Path("/var/log/pods")
+    """The kubelet's log directories: their names tell pods apart on a shared GPU without the API server."""
     kubernetes_api: bool = False
     pod_labels: Sequence[str] = ()
     node_name: str = ""
@@ -52,7 +54,8 @@ def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> 
     if options.kubernetes_api:
         node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
         watch = PodWatch(ApiServer.in_cluster(environment), node, options.pod_labels)
-    return Kubernetes(options.pod_resources_socket, required=options.kubernetes == ON, watch=watch)
+    site = KubernetesSite(options.pod_resources_socket, options.kubernetes == ON, options.pod_logs)
+    return Kubernetes(site, watch=watch)
 
 
 def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm | None:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.attribution import podresources
+from exporter.attribution import pod_logs, podresources
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.podresources import PodDevice
 from exporter.attribution.pods import Pod, PodWatch
@@ -30,6 +30,17 @@ class KubernetesView:
     given: tuple[PodDevice, ...] = ()
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
     """By the uid in their cgroups; empty without the API server."""
+    logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
+    """By the same uid, from the kubelet's log directories; empty where they are out of sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSite:
+    """Where the kubelet is looked for, and whether it must be there rather than may."""
+
+    socket: Path
+    required: bool = False
+    logs: Path = pod_logs.FOLDER
 
 
 class Kubernetes:
@@ -37,18 +48,19 @@ class Kubernetes:
 
     def __init__(
         self,
-        socket: Path,
+        site: KubernetesSite,
         *,
-        required: bool,
         watch: PodWatch | None = None,
         interval: float = INTERVAL,
         timeout: float = 5.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._socket = socket
+        self._socket = site.socket
         self._timeout = timeout
-        self._met = required
+        self._met = site.required
         self._watch = watch
+        self._logs = site.logs
+        self._logged: Mapping[str, PodName] = {}
         nothing: tuple[PodDevice, ...] = ()
         self._poller = Poller(self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock)
 
@@ -73,7 +85,8 @@ class Kubernetes:
         """Never waits. What the kubelet last said counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
-        return KubernetesView(self._met, () if stale else answer.value, self._watch.pods if self._watch else {})
+        pods = self._watch.pods if self._watch else dict[str, Pod]()
+        return KubernetesView(self._met, () if stale else answer.value, pods, self._logged)
 
     def health(self, now: float, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
         api = (self._watch.health(now),) if self._watch else ()
@@ -87,6 +100,7 @@ class Kubernetes:
                 raise SourceError(f"{self._socket}: no such socket")
             return ()
         self._met = True
+        self._logged = pod_logs.read(self._logs)
         return podresources.listed(self._socket, self._timeout)
 
 
@@ -132,7 +146,7 @@ class PodNames:
         now: float,
     ) -> None:
         """Take in one pass; `running` and `given` as in `infer`, by target uuid."""
-        exact = {uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}
+        exact = {**view.logged, **{uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}}
         self._seen |= dict.fromkeys(running, now)
         self._names = {
             uid: name for uid, name in self._names.items() if now - self._seen.get(uid, 0.0) <= _FORGET_SECONDS

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes
+from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
 from exporter.attribution.slurm import Slurm, SlurmSite
 from exporter.attribution.slurm_job import Job
 from exporter.host.model import HostProcess
@@ -58,7 +58,7 @@ def main() -> None:
             GivenPod("ml", f"pod-{number}", "main", [f"{GPUS[number % 8].uuid}::{number}"]) for number in range(PODS)
         ]
         with Kubelet(root / "kubelet.sock", pods):
-            kubernetes = Kubernetes(root / "kubelet.sock", required=True)
+            kubernetes = Kubernetes(KubernetesSite(root / "kubelet.sock", required=True))
             joined = Attribution(kubernetes, slurm)
             joined.start()
             cold = _timed(lambda: joined.join(GPUS, placed, hosts, time.time()))

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution import unary
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes
+from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
 from exporter.attribution.owner import Owner
 from exporter.attribution.podresources import listed
 from exporter.attribution.polling import LAST_KNOWN_SECONDS, SourceError
@@ -38,7 +38,11 @@ def kubelet(tmp_path: Path) -> Iterator[Kubelet]:
 
 
 def attribution(kubelet: Kubelet, timeout: float = 5.0) -> tuple[Attribution, Kubernetes]:
-    source = Kubernetes(kubelet.socket, required=True, interval=0.05, timeout=timeout)
+    source = Kubernetes(
+        KubernetesSite(kubelet.socket, required=True, logs=kubelet.socket.parent / "logs"),
+        interval=0.05,
+        timeout=timeout,
+    )
     return Attribution(source), source
 
 
@@ -134,9 +138,29 @@ def test_pods_on_a_shared_gpu_are_told_apart_where_one_of_them_is_known(kubelet:
     assert ownership.processes == {7: pod("ml", "both"), 8: pod("ml", "second")}
 
 
+def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kubelet: Kubelet, tmp_path: Path) -> None:
+    kubelet.pods = [GivenPod("ml", "one", "main", [f"{A.uuid}::0"]), GivenPod("ml", "two", "main", [f"{A.uuid}::1"])]
+    for name in (f"ml_one_{POD_A}", f"ml_two_{POD_B}", "not-a-pod"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+    source = Kubernetes(KubernetesSite(kubelet.socket, required=True, logs=tmp_path / "logs"))
+    joined = Attribution(source)
+    joined.start()
+    joined.wait(20)
+    hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
+
+    ownership = joined.join([A], {A.uuid: [7, 8]}, hosts, 1.0)
+    joined.stop()
+
+    one, two = pod("ml", "one"), pod("ml", "two")
+    assert ownership.processes == {7: one, 8: two}
+    assert ownership.weights == {(A.uuid, one): 0.5, (A.uuid, two): 0.5}
+    assert {info.trust for info in ownership.info.values()} == {"exact"}
+    assert {info.pod_uid for info in ownership.info.values()} == {POD_A, POD_B}
+
+
 def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "kubelet.sock"
-    source = Kubernetes(path, required=False, interval=0.02)
+    source = Kubernetes(KubernetesSite(path, required=False), interval=0.02)
     joined = Attribution(source)
     with Kubelet(path, [GivenPod("ml", "old", "main", [A.uuid])]):
         source.start()
@@ -180,8 +204,8 @@ def test_server_without_the_service_is_an_error_that_says_so(tmp_path: Path) -> 
 
 
 def test_no_socket_is_no_kubernetes_unless_it_must_be_there(tmp_path: Path) -> None:
-    optional = Kubernetes(tmp_path / "none.sock", required=False)
-    required = Kubernetes(tmp_path / "none.sock", required=True)
+    optional = Kubernetes(KubernetesSite(tmp_path / "none.sock", required=False))
+    required = Kubernetes(KubernetesSite(tmp_path / "none.sock", required=True))
     optional._poller.ask_once()
     required._poller.ask_once()
 

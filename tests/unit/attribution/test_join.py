@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.allocations import weights
 from exporter.attribution.join import LAST_OWNER_SECONDS, Attribution
-from exporter.attribution.kubernetes import Kubernetes, infer
+from exporter.attribution.kubernetes import Kubernetes, KubernetesSite, infer
 from exporter.attribution.naming import ContainerNames
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.seen import HOLD_SECONDS
@@ -272,7 +272,7 @@ def _kubernetes(folder: Path, given: Iterable[tuple[str, str, str, str]]) -> Kub
     """Answered once by a kubelet that gave these devices, and by none since."""
     from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - grpc, for these tests alone
 
-    source = Kubernetes(folder / "kubelet.sock", required=True)
+    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))
     with Kubelet(folder / "kubelet.sock", [GivenPod(*each[:3], [each[3]]) for each in given]):
         source._poller.ask_once()
     return source
