@@ -262,8 +262,6 @@ def _sources(made: build.Dashboard) -> None:
 
 
 def _cost(made: build.Dashboard) -> None:
-    node = "{{instance}}"
-    onward = (link.to_node(link.label("instance")),)
     made.with_panel(
         panel.lines(
             "CPU of the exporters",
@@ -293,11 +291,14 @@ def _cost(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Time of a pass",
-            "The five slowest exporters. A pass reads the driver of all GPUs of the node.",
-            over_time(f"topk(5, gpu_exporter_pass_duration_seconds{{{NODE}}})", node),
+            "Mean and slowest exporter. A pass reads the driver of all GPUs of the node.",
+            [
+                over_time(f"avg(gpu_exporter_pass_duration_seconds{{{NODE}}})", "mean"),
+                over_time(f"max(gpu_exporter_pass_duration_seconds{{{NODE}}})", "slowest"),
+            ],
             units.Seconds,
             size=(8, 8),
-            links=onward,
+            empty="No exporter is scraped",
         )
     )
     made.with_panel(

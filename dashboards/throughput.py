@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, dominant, over_time, rate
+from dashboards.parts.query import CLUSTER, dominant, over_time, rate, worst
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 
 SCOPE = 'cluster=~"$cluster", workload=~"$workload"'
@@ -128,17 +128,17 @@ def _ledger(made: build.Dashboard) -> None:
             "Held GPUs by state",
             "The GPUs of the programs above, by state. When steps per second fall, the colour that grows is the cause.",
             over_time(f"sum by (state) ({seconds})"),
-            size=(12, 12),
+            size=(12, 10),
             empty=SILENT,
         )
     )
     made.with_panel(
         panel.timeline(
             "What each one mostly did",
-            "The state in which each workload spent most of each step.",
-            over_time(dominant(seconds, "workload"), BY_WORKLOAD),
+            "The state in which each workload spent most of each step; of many, the 12 that wasted most.",
+            over_time(dominant(f"({seconds} and on (cluster, workload) {worst(SCOPE)})", "workload"), BY_WORKLOAD),
             states.by_code(),
-            size=(12, 12),
+            size=(12, 10),
             empty=SILENT,
         )
     )

@@ -173,7 +173,7 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
             Key("workload", "Workload"),
         ),
         columns=(
-            Value("GPU memory", f"gpu_process_memory_bytes{{{scope}}}", units.BytesIEC, width=110, reduce="sum"),
+            Value("GPU memory", f"gpu_process_memory_bytes{{{scope}}}", units.BytesIEC, width=130, reduce="sum"),
             gauge("SM", f'gpu_process_utilization_ratio{{{scope}, engine="sm"}}', look.PLAIN, width=120),
             Value("CPU cores", rate(f"gpu_process_cpu_seconds_total{{{scope}}}"), "short", decimals=2, width=95),
             Value("Host memory", f"gpu_process_resident_memory_bytes{{{scope}}}", units.BytesIEC, width=110),

@@ -46,16 +46,13 @@ def hours(recorded: str) -> str:
     return f"sum_over_time({recorded}[$__range]) * {RULE_SECONDS} / 3600"
 
 
-def owned(expr: str, owner: str, keep: str = GPU_LABELS) -> str:
-    """`expr`, a device series, on the GPUs that the owners of the selector hold."""
-    return f"{expr} and on ({keep}) (gpu_owner_share{{{owner}}} > 0)"
-
-
 def dominant(expr: str, by: str) -> str:
     """The place in the table of the state in which each `by` spent most: one number, for a state timeline."""
     top = f"topk by ({by}) (1, sum by ({by}, state) ({expr}))"
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 
-def alerts(matchers: str, by: str = "severity") -> str:
-    return f"count by ({by}) (ALERTS{{{ALERTS}, {matchers}}})"
+def worst(scope: str, count: int = 12) -> str:
+    """The workloads that wasted most in the range, the same ones at every step of a graph."""
+    waste = f"sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range] @ end())"
+    return f"topk({count}, sum by (cluster, workload) ({waste}))"

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, price, states
-from dashboards.parts.query import GPU_HOURS, GPU_LABELS, NODE, THERMAL, dominant, hours, now, over_time, rate
+from dashboards.parts.query import GPU_HOURS, GPU_LABELS, NODE, THERMAL, dominant, hours, now, over_time, rate, worst
 from dashboards.parts.table import Key, Table, Value, advice, gauge, lost_state
 
 BY_WORKLOAD = "{{workload}}"
@@ -214,8 +214,10 @@ def _causes(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.timeline(
             "What each one mostly did",
-            "The state in which each workload spent most of each step.",
-            over_time(dominant(rate(seconds), "workload"), BY_WORKLOAD),
+            "The state in which each workload spent most of each step; of many, the 12 that wasted most.",
+            over_time(
+                dominant(f"({rate(seconds)} and on (cluster, workload) {worst(scope)})", "workload"), BY_WORKLOAD
+            ),
             states.by_code(),
             size=(24, 7),
             empty=empty,

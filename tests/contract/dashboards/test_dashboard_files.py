@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import _gojsonnet
 import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
@@ -17,6 +18,7 @@ from dashboards.parts.frame import to_json
 from dashboards.parts.states import COLOURS, STATES, TITLES
 from tests.contract.dashboards.reading import FOLDER, NAMES, default_unit, load, panels, variables
 
+RULES = FOLDER.parents[1] / "deploy/prometheus/rules"
 UIDS = {
     "exporter": "gpu-exporter",
     "fleet": "gpu-fleet",
@@ -129,10 +131,15 @@ def test_every_state_of_the_ledger_has_a_title_and_a_colour() -> None:
     assert len(set(TITLES.values())) == len(set(COLOURS.values())) == len(STATES)
 
 
-def test_mixin_names_every_dashboard() -> None:
-    text = (FOLDER.parent / "mixin.libsonnet").read_text()
+def test_mixin_has_every_dashboard_and_all_rules() -> None:
+    mixin = FOLDER.parent / "mixin.libsonnet"
+    fields = "{d: m.grafanaDashboards, r: m.prometheusRules, a: m.prometheusAlerts}"
 
-    assert all(f"'{UIDS[name]}.json': import 'json/{name}.json'" in text for name in NAMES)
+    found = json.loads(_gojsonnet.evaluate_snippet("test", f"local m = import '{mixin}'; {fields}"))
+
+    assert found["d"] == {f"{UIDS[name]}.json": load(name) for name in NAMES}
+    assert found["r"] == yaml.safe_load((RULES / "gpu-recording.yaml").read_text())
+    assert found["a"] == yaml.safe_load((RULES / "gpu-alerts.yaml").read_text())
 
 
 def test_provisioning_files_are_of_grafanas_form() -> None:
