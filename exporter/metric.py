@@ -92,8 +92,10 @@ class Family(Generic[R]):
     def collect(self, reading: R) -> tuple[Sample, ...]:
         """The samples of `reading`, each checked to have one value per label."""
         samples = tuple(self.samples(reading))
-        if any(len(sample.labels) != len(self.labels) for sample in samples):
-            raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
+        wanted = len(self.labels)
+        for sample in samples:
+            if len(sample.labels) != wanted:
+                raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
         return samples
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Evidence, Signals
@@ -279,5 +280,10 @@ SPLITS = tuple(rule for rule in RULES if rule.group is not Group.GIVEN and rule.
 def diagnosable(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
     """Which splits can be made with these signals and with the host signals named in `host`."""
     present = {name for name in _SIGNALS if getattr(signals, name) is not None}.union(host)
+    return _told(frozenset(present))
+
+
+@lru_cache(maxsize=256)  # the same few sets of signals come again with every pass
+def _told(present: frozenset[str]) -> Mapping[str, bool]:
     told = "busy" in present
     return {rule.state: told and any(present.issuperset(needed) for needed in rule.needs) for rule in SPLITS}
