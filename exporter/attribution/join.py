@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,13 +58,6 @@ class Attribution:
         for source in (self._kubernetes, self._slurm):
             if source:
                 source.start()
-
-    def wait(self, seconds: float) -> None:
-        """Until each source has answered once, `seconds` at most: for a program that makes only one pass."""
-        deadline = time.monotonic() + seconds
-        for source in (self._kubernetes, self._slurm):
-            if source:
-                source.wait(deadline)
 
     def stop(self) -> None:
         for source in (self._kubernetes, self._slurm):

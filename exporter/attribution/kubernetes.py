@@ -74,10 +74,6 @@ class Kubernetes:
         if self._watch:
             self._watch.stop()
 
-    def wait(self, deadline: float) -> None:
-        """Until the kubelet has answered once, or the monotonic `deadline`."""
-        self._poller.wait(deadline)
-
     def wake(self) -> None:
         self._poller.wake()
 

@@ -56,7 +56,6 @@ class Poller(Generic[T]):
         self._longest = longest
         self._clock = clock
         self._woken = threading.Event()
-        self._asked = threading.Event()
         self._stopped = False
         self._failures = 0
         self.answer: Answer[T] = Answer(nothing, clock(), success=False)
@@ -69,10 +68,6 @@ class Poller(Generic[T]):
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""
         if not self._failures:
             self._woken.set()
-
-    def wait(self, deadline: float) -> None:
-        """Until it has been asked once, or the monotonic `deadline`."""
-        self._asked.wait(max(0.0, deadline - time.monotonic()))
 
     def stop(self, timeout: float = 1.0) -> None:
         """End the thread; one that hangs in its source is left behind, it cannot keep the program alive."""
@@ -90,7 +85,6 @@ class Poller(Generic[T]):
             last = self.answer
             self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
             self._failures += 1
-        self._asked.set()
 
     def _run(self) -> None:
         while not self._stopped:

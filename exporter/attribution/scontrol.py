@@ -85,11 +85,6 @@ class JobBook:
         if due:
             self._woken.set()
 
-    def wait(self, deadline: float) -> None:
-        """Until no question is open, or the monotonic `deadline`."""
-        while self._wanted and time.monotonic() < deadline:
-            time.sleep(0.01)
-
     def pending(self, job: str) -> bool:
         """Whether an answer about `job` is still to come."""
         return job in self._wanted

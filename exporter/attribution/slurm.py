@@ -96,12 +96,6 @@ class Slurm:
         if self._book:
             self._book.start()
 
-    def wait(self, deadline: float) -> None:
-        """Until everything asked has been answered once, or the monotonic `deadline`."""
-        self._poller.wait(deadline)
-        if self._book:
-            self._book.wait(deadline)
-
     def stop(self) -> None:
         self._poller.stop()
         if self._book:

@@ -145,7 +145,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
     source = Kubernetes(KubernetesSite(kubelet.socket, required=True, logs=tmp_path / "logs"))
     joined = Attribution(source)
     joined.start()
-    joined.wait(20)
+    until(lambda: source.view(0).given)
     hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
 
     ownership = joined.join([A], {A.uuid: [7, 8]}, hosts, 1.0)

@@ -1,0 +1,33 @@
+"""The page on attribution says what the program does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution import naming, slurm
+from exporter.attribution.join import LAST_OWNER_SECONDS
+from exporter.attribution.kubernetes import POD_RESOURCES
+from exporter.attribution.polling import LAST_KNOWN_SECONDS
+from exporter.attribution.scontrol import TIMEOUT_SECONDS
+from exporter.attribution.seen import HOLD_SECONDS
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
+SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL)
+
+
+@pytest.mark.parametrize("seconds", [LAST_OWNER_SECONDS, LAST_KNOWN_SECONDS, TIMEOUT_SECONDS, HOLD_SECONDS])
+def test_page_names_the_times(seconds: float) -> None:
+    assert f"{seconds:g} s" in PAGE
+
+
+def test_page_lists_the_sources_in_order_of_trust() -> None:
+    rows = [line.split("`")[1] for line in PAGE.splitlines() if line.startswith("| `") and line.count("|") == 5]
+
+    assert tuple(rows) == SOURCES
+
+
+@pytest.mark.parametrize("trust", [naming.EXACT, naming.INFERRED, naming.LOW])
+def test_page_explains_the_trusts(trust: str) -> None:
+    assert f"`{trust}`" in PAGE
