@@ -1,0 +1,29 @@
+"""Captures of what the driver answers under each load, masked, for tests/captures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exporter.capture import record
+from tests.hardware.bench import Bench
+
+KINDS = ("idle", "dense", "copy", "tiny", "input", "held", "pcie")
+_SECONDS = 6.0
+
+
+def measure(bench: Bench) -> None:
+    """One capture after the other under its own name, and in `summary` what each of them holds."""
+    summary: dict[str, Any] = {}
+    for kind in KINDS:
+        if kind == "idle":
+            capture = record(bench.driver, bench.seconds(_SECONDS))
+        else:
+            with bench.load(kind) as running:
+                capture = record(bench.driver, bench.seconds(_SECONDS)) if running else None
+        if capture is None:
+            continue
+        summary[kind] = [
+            {"calls": len(device["calls"]), "instances": len(device["instances"])} for device in capture["devices"]
+        ]
+        bench.keep(kind, capture)
+        bench.keep("summary", summary)

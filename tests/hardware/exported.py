@@ -1,0 +1,143 @@
+"""The real exporter beside real programs: whether the ledger names the right cause, and what it costs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from exporter.ledger.states import STATES
+from tests.exporter_process import Metrics, Running, exporter
+from tests.hardware.bench import Bench
+from tests.hardware.figures import paired, rate
+from tests.stack import poll
+
+_OPTIONS = ("--attribution.kubernetes=off", "--attribution.slurm=off")
+_PAIRS = 5
+_PATIENCE = 5.0
+"""Seconds for a scrape."""
+
+EXPECTED: Mapping[str, str] = {
+    "idle": "free",
+    "dense": "busy",
+    "copy": "memory_bound",
+    "tiny": "small_kernels",
+    "input": "wait_cpu",
+    "held": "wait_other",
+    "pcie": "communication",
+}
+_ENOUGH = 0.8
+"""Of the time, that the expected state must have; for a mixed load of the kind of time it is about."""
+_WAITING = frozenset(state for state in STATES if state.startswith("wait_"))
+
+
+def diagnosis(bench: Bench) -> None:
+    """Seconds by state under each load, in `programs`."""
+    rows: list[Mapping[str, Any]] = []
+    with exporter(bench.folder, *_OPTIONS) as running:
+        for kind, wanted in EXPECTED.items():
+            if kind == "idle":
+                seconds = _states(bench, running)
+            else:
+                with bench.load(kind) as load:
+                    seconds = _states(bench, running) if load else None
+            rows.append(judged(kind, wanted, seconds))
+            bench.keep("programs", rows)
+        last = running.metrics(_PATIENCE)
+        bench.keep("diagnosable", _diagnosable(bench, last))
+        bench.keep("collectors", collectors(last))
+
+
+def judged(kind: str, wanted: str, seconds: Mapping[str, float] | None) -> dict[str, Any]:
+    """A waiting state is judged among the waiting time: the program also works. None: not measured."""
+    if seconds is None or not any(seconds.values()):
+        return {"program": kind, "expected": wanted, "share": None, "outcome": "not measured", "shares": {}}
+    whole = sum(seconds.values())
+    waited = sum(found for state, found in seconds.items() if state in _WAITING)
+    of = waited if wanted in _WAITING else whole
+    share = seconds.get(wanted, 0.0) / of if of else 0.0
+    shares = {state: found / whole for state, found in seconds.items() if found} if whole else {}
+    outcome = "ok" if share >= _ENOUGH else "**differs**"
+    return {"program": kind, "expected": wanted, "share": share, "outcome": outcome, "shares": shares}
+
+
+def cost(bench: Bench) -> None:
+    """The exporter's CPU on a loaded GPU, and the load's own rate of work without and with it, in turns."""
+    turn, pairs = bench.seconds(10.0), []
+    used: list[Mapping[str, float | None]] = []
+    with bench.load("dense") as load:
+        for number in range(max(1, round(_PAIRS * bench.scale))):
+            rates: dict[str, float | None] = {}
+            # Which comes first changes from pair to pair, so that a drift of clocks falls on both alike.
+            for state in ("without", "with") if number % 2 else ("with", "without"):
+                if state == "without":
+                    begin, end = _turn(turn)
+                else:
+                    with exporter(bench.folder, *_OPTIONS) as running:
+                        bench.rest(2.0)
+                        before = running.metrics(_PATIENCE)
+                        begin, end = _turn(turn)
+                        used.append(_cpu(before, running.metrics(_PATIENCE), end - begin))
+                bench.rest(1.0)
+                rates[state] = rate(load.history("steps"), begin, end) if load else None
+            pairs.append(rates)
+            bench.keep("pairs", pairs)
+            bench.keep("exporter", used)
+    known = [(pair["without"], pair["with"]) for pair in pairs]
+    found = paired([(a, b) for a, b in known if a is not None and b is not None])
+    bench.keep("effect_percent", {**asdict(found), "measurable": found.measurable} if found else "not measured")
+    cpu = [row["cpu_percent"] for row in used if row["cpu_percent"] is not None]
+    bench.keep("cpu_percent", statistics.median(cpu) if cpu else None)
+
+
+def _turn(seconds: float) -> tuple[float, float]:
+    begin = time.time()
+    time.sleep(seconds)
+    return begin, time.time()
+
+
+def _cpu(before: Metrics, after: Metrics, seconds: float) -> dict[str, float | None]:
+    first, last = before.one("process_cpu_seconds_total"), after.one("process_cpu_seconds_total")
+    return {
+        "cpu_percent": None if first is None or last is None else (last - first) / seconds * 100,
+        "resident_bytes": after.one("process_resident_memory_bytes"),
+        "pass_seconds": after.one("gpu_exporter_pass_duration_seconds"),
+    }
+
+
+def collectors(metrics: Metrics) -> list[dict[str, Any]]:
+    """How long each collector's last read took, and whether it could read."""
+    name = "gpu_scrape_collector_success"
+    names = sorted(dict(labels)["collector"] for found, labels in metrics.values if found == name)
+    return [
+        {"collector": each, "success": metrics.one(name, collector=each),
+         "seconds": metrics.one("gpu_scrape_collector_duration_seconds", collector=each)}
+        for each in names
+    ]  # fmt: skip
+
+
+def _states(bench: Bench, running: Running) -> dict[str, float]:
+    uuid = bench.device.uuid
+    bench.rest(5.0)  # until the processes have been listed anew
+    before = running.metrics(_PATIENCE)
+    bench.rest(15.0)
+    after = poll("a pass to end", lambda: _later(running, before), 30)
+    name = "gpu_time_seconds_total"
+    return {
+        state: (after.one(name, uuid=uuid, state=state) or 0.0) - (before.one(name, uuid=uuid, state=state) or 0.0)
+        for state in STATES
+    }
+
+
+def _later(running: Running, before: Metrics) -> Metrics | None:
+    """A scrape with more passes than the one before."""
+    name = "gpu_exporter_passes_total"
+    now = running.metrics(_PATIENCE)
+    return now if (now.one(name) or 0.0) > (before.one(name) or 0.0) else None
+
+
+def _diagnosable(bench: Bench, metrics: Metrics) -> dict[str, float | None]:
+    uuid = bench.device.uuid
+    return {state: metrics.one("gpu_exporter_diagnosable", uuid=uuid, state=state) for state in STATES}
