@@ -137,6 +137,7 @@ CASES: tuple[Case, ...] = (
         node("gpu_scrape_collector_success", "1x10 0x9 1 0x9 1x40", ',collector="ecc"'),
     ),
     fires("GpuExporterSimulated", "left on", "20m", node("gpu_exporter_simulated", "1x30")),
+    silent("GpuExporterSimulated", "a trial of minutes", "13m", node("gpu_exporter_simulated", "0x10 1x30")),
     silent("GpuExporterSimulated", "real", "20m", node("gpu_exporter_simulated", "0x30")),
     fires(
         "GpuNodeMaintenance",

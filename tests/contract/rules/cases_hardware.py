@@ -105,6 +105,28 @@ FAN = (
         | gauge("gpu_fan_speed_rpm", "0x30", more=_FAN)
         | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
     ),
+    fires(
+        "GpuFanFailed",
+        "a card that tells the share alone",
+        "20m",
+        gauge("gpu_fan_speed_ratio", "0x30", more=_FAN)
+        | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
+    ),
+    silent(
+        "GpuFanFailed",
+        "turns while hot",
+        "20m",
+        gauge("gpu_fan_speed_ratio", "0.8x30", more=_FAN)
+        | gauge("gpu_fan_speed_rpm", "4000x30", more=_FAN)
+        | gauge("gpu_temperature_celsius", "82x30", more=',sensor="gpu"'),
+    ),
+    silent(
+        "GpuFanFailed",
+        "starts a moment after it got hot",
+        "13m 20m",
+        gauge("gpu_fan_speed_rpm", "0x13 3000x20", more=_FAN)
+        | gauge("gpu_temperature_celsius", "60x10 82x20", more=',sensor="gpu"'),
+    ),
     silent(
         "GpuFanFailed",
         "stopped because the card is cool",
@@ -289,6 +311,12 @@ LINKS = (
         "a route",
         "20m",
         gauge("gpu_fabric_unhealthy", "0x10 1x20", more=',check="route_unhealthy"'),
+    ),
+    silent(
+        "GpuFabricUnhealthy",
+        "while it is being set up",
+        "13m 20m",
+        gauge("gpu_fabric_unhealthy", "0x10 1x4 0x20", more=',check="route_unhealthy"'),
     ),
     silent(
         "GpuFabricUnhealthy", "healthy", "20m", gauge("gpu_fabric_unhealthy", "0x30", more=',check="route_unhealthy"')
