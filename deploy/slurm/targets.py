@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -51,7 +50,7 @@ def write(file: Path, content: str) -> bool:
     new = file.with_name(f".{file.name}.new")
     new.write_text(content)
     new.chmod(0o644)
-    os.replace(new, file)
+    new.replace(file)
     return True
 
 

@@ -20,6 +20,7 @@ from exporter.node_sources import UnknownNode
 from exporter.sampling.accounts import Accounts, Terms
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import XidLog
+from exporter.terminal import telling
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
@@ -43,6 +44,7 @@ def read_node(
     """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0."""
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
     sampler = Sampler(driver, node, collectors, pacing, Accounts(Terms(), workload_families(())))
+    sampler.start()
     snapshot = sampler.run_pass()
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
@@ -91,7 +93,8 @@ def apart(work: Callable[[], str], deadline: float) -> str | None:
         _in_child(work, writer)
     os.close(writer)
     try:
-        text = _all_of(reader, time.monotonic() + deadline)
+        with telling("asking the driver"):
+            text = _all_of(reader, time.monotonic() + deadline)
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError):

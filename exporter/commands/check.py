@@ -52,8 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         settings = config.load(arguments, os.environ, table(), _PAGE)
         _refuse(settings)
         logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
-        with telling("asking the driver" if not settings["check.url"] else f"asking {settings['check.url']}"):
-            report = _report(settings)
+        report = _report(settings)
     except ConfigError as error:
         sys.stderr.write(f"gpu-exporter: {error}\n")
         return _UNKNOWN
@@ -107,7 +106,8 @@ def _node(settings: config.Config, driver: object) -> Node:
 
 def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Sequence[str]) -> Report:
     try:
-        answer = requests.get(url, timeout=deadline)
+        with telling(f"asking {url}"):
+            answer = requests.get(url, timeout=deadline)
         answer.raise_for_status()
         return judge(parse(answer.text, time.time()), limits, ignored)
     except requests.HTTPError as error:

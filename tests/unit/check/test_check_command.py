@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,3 +165,14 @@ def test_xids_the_kernel_log_still_has(tmp_path: Path) -> None:
     past_xids(tmp_path / "missing", log, {})
 
     assert log.counts("GPU-a").counts[79] == 2
+
+
+def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[..., Any]) -> None:
+    fake = fake_nvml()
+    well = check("--format", "json", "--check.gpus", "2", **fake.environment)
+    fake.scenario.set({"gpu1.lost": 1, "gpu0.clock_reasons": 0x40})
+    lost = check("--format", "json", "--check.gpus", "2", **fake.environment)
+
+    assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
+    assert lost.returncode == 2
+    assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["gpu_missing", "hw_thermal"]

@@ -1,0 +1,206 @@
+"""The Slurm kit on a real Slurm, over a fake driver: prolog, epilog, health check, report, targets for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attribution_kit.slurm_cluster import TRACKING, SlurmCluster
+from tests.exporter_process import exporter
+from tests.fake_nvml.build import build
+from tests.fake_nvml.scenario import Scenario, node
+from tests.stack import poll, prometheus
+
+ROOT = Path(__file__).resolve().parents[2]
+KIT = ROOT / "deploy/slurm"
+HELD = 45.0
+"""Seconds the job holds its GPUs: long enough that the seconds around its start and end are under 2 %."""
+
+_HOOK = """\
+#!/bin/sh
+date +%s.%N >> {work}/{name}.$SLURM_JOB_ID
+export GPU_EXPORTER_JOBS={work}/gpumap
+exec {kit}/{name}.d/gpu-exporter
+"""
+_SETTINGS = """\
+GPU_EXPORTER={work}/gpu-exporter
+GPU_EXPORTER_CHECK_GPUS=8
+GPU_EXPORTER_CHECK_DEADLINE=20s
+GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL={scontrol}
+GPU_EXPORTER_PATH_KMSG=/nonexistent
+GPU_EXPORTER_PATH_SYSFS={work}/sys
+LD_LIBRARY_PATH={library}
+FAKE_NVML_SCENARIO={scenario}
+"""
+_COMMAND = """\
+#!/bin/sh
+cd {root} && exec {python} -m exporter "$@"
+"""
+
+
+class Kit(SlurmCluster):
+    """A Slurm with the kit installed as docs/slurm.md has it, over a fake driver with eight GPUs."""
+
+    def _configure(self) -> None:
+        super()._configure()
+        self.scenario = Scenario(self.work / "scenario", {**node(8), "gpu.utilization": 40})
+        library = build()
+        self.driver = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_SCENARIO": str(self.scenario.path)}
+        (self.work / "sys/bus/pci/devices").mkdir(parents=True)
+        values = {"work": self.work, "kit": KIT, "root": ROOT, "python": sys.executable, "library": library}
+        values |= {"scenario": self.scenario.path, "scontrol": self.scontrol}
+        files = {
+            "etc/prolog.sh": _HOOK.format(name="prolog", **values),
+            "etc/epilog.sh": _HOOK.format(name="epilog", **values),
+            "etc/check": _SETTINGS.format(**values),
+            "gpu-exporter": _COMMAND.format(**values),
+        }
+        for name, text in files.items():
+            (self.work / name).write_text(text)
+            (self.work / name).chmod(0o755)
+        health = self.work / "etc/healthcheck"
+        health.write_text(f"#!/bin/sh\nGPU_EXPORTER_CHECK_SETTINGS={self.work}/etc/check exec {KIT}/healthcheck\n")
+        health.chmod(0o755)
+        with (self.work / "etc/slurm.conf").open("a") as conf:
+            conf.write(f"HealthCheckProgram={health}\nHealthCheckInterval=3\nHealthCheckNodeState=ANY\n")
+
+    def state(self) -> str:
+        return self.run("scontrol", "show", "node", self.node)
+
+
+@pytest.fixture(scope="module")
+def kit() -> Iterator[Kit]:
+    with Kit(TRACKING[0]) as started:
+        yield started
+
+
+def jobs_by_gpu(kit: Kit) -> Mapping[str, list[str]]:
+    return {file.name: file.read_text().split() for file in (kit.work / "gpumap").glob("[0-9]*")}
+
+
+def moment(kit: Kit, hook: str, job: str) -> float:
+    """When the prolog or epilog of a job ran, Unix seconds."""
+    return float((kit.work / f"{hook}.{job}").read_text().split()[0])
+
+
+def sbatch(kit: Kit, *arguments: str) -> str:
+    return kit.run("sbatch", "--parsable", "-o", "/dev/null", *arguments).strip()
+
+
+def test_node_is_drained_when_a_gpu_is_lost_and_resumed_when_it_returns(kit: Kit) -> None:
+    kit.scenario.set({"gpu3.lost": 1})
+    drained = poll("the drain", lambda: state if "DRAIN" in (state := kit.state()) else None, 60)
+    assert "Reason=gpu-exporter: the driver shows 7 of 8 GPUs expected [root@" in drained
+
+    kit.scenario.remove("gpu3.lost")
+    poll("the resume", lambda: ("DRAIN" not in kit.state()) or None, 60)
+
+
+def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=DRAIN", "Reason=ticket 42")
+    environment = {**os.environ, "SLURMD_NODENAME": kit.node, "GPU_EXPORTER_CHECK_SETTINGS": f"{kit.work}/etc/check"}
+    done = subprocess.run(
+        [KIT / "healthcheck"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("GPU OK - 8 GPUs answer (8 x H100 80GB HBM3)")
+    assert "Reason=ticket 42" in kit.state()
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
+
+
+def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:
+    file = kit.work / "targets.json"
+    command = [sys.executable, str(KIT / "targets.py"), str(file), "--scontrol", str(kit.scontrol)]
+    subprocess.run(command, check=True, timeout=60)
+
+    (entry,) = json.loads(file.read_text())
+    assert entry["targets"] == ["127.0.0.1:9836"]
+    assert entry["labels"] == {"node": kit.node, "slurm_partition": "gpu"}
+
+
+def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(kit: Kit, tmp_path: Path) -> None:
+    arguments = (
+        *("--sample.interval", "500ms", "--sample.deadline", "400ms"),
+        *("--attribution.slurm", "on", "--attribution.slurm.mapping-dir", f"{kit.work}/gpumap"),
+        *(
+            "--attribution.slurm.scontrol",
+            str(kit.scontrol),
+            "--attribution.slurm.gres-conf",
+            f"{kit.work}/etc/gres.conf",
+        ),
+    )
+    environment = {**os.environ, **kit.driver, "SLURMD_NODENAME": kit.node}
+    with exporter(tmp_path, *arguments, environment=environment) as running:
+        config = tmp_path / "prometheus.yml"
+        target = running.url.removeprefix("http://")
+        config.write_text(
+            "global: {scrape_interval: 1s}\n"
+            f"scrape_configs: [{{job_name: gpu, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        )
+        with prometheus(config, tmp_path) as url:
+            job, found = _run_job(kit, running.until, url)
+
+    held = moment(kit, "epilog", job) - moment(kit, "prolog", job)
+    assert found["gpu_hours"] * 3600 == pytest.approx(2 * held, rel=0.02)
+    assert found["energy_joules"] == pytest.approx(2 * 350 * held, rel=0.02)
+    assert found["utilization"] == pytest.approx(0.4, rel=0.02)
+    assert found["span"]["end"] is not None
+    assert (found["name"]["job_name"], found["name"]["account"]) == ("train", "physics")
+    assert found["gpus"] == 2
+    assert len(found["devices"]) == 2
+
+
+def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[str, Any]]:
+    """One job on two GPUs from start to end; its id, and the report on it once it has ended."""
+    job = sbatch(kit, "-J", "train", "-A", "physics", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
+    noted = poll("the prolog", lambda: {g for g, jobs in jobs_by_gpu(kit).items() if job in jobs} or None, 30)
+    assert len(noted) == 2
+    pid = poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
+    minors = sorted(kit.holding()[pid][1])
+    kit.scenario.set({f"gpu{minor}.process.0": f"{pid} C 1073741824 40 10 0 0" for minor in minors})
+    until("the job's GPUs", "gpu_workload_gpus", 2.0, slurm_job=job)
+    began = moment(kit, "prolog", job)
+    poll("the job's time to pass", lambda: time.time() - began > HELD or None, HELD + 30)
+    kit.run("scancel", job)
+    kit.scenario.remove(*(f"gpu{minor}.process.0" for minor in minors))
+    poll("the epilog", lambda: (kit.work / f"epilog.{job}").exists() or None, 30)
+    poll("the files to forget", lambda: job not in str(jobs_by_gpu(kit)) or None, 30)
+    until("the job to end", "gpu_workload_gpus", 0.0, slurm_job=job)
+    return job, poll("the end in the report", lambda: _ended(job, url), 90)
+
+
+def _ended(job: str, url: str) -> dict[str, Any] | None:
+    command = [sys.executable, "-m", "exporter", "report", job, "--format", "json", "--since", "10m"]
+    done = subprocess.run([*command, "--prometheus.url", url], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found if found["span"]["end"] is not None else None
+
+
+def test_comment_is_written_after_the_job_without_waiting(kit: Kit, tmp_path: Path) -> None:
+    """With a report that says one line, as the short form does, and no slurmdbd."""
+    job = sbatch(kit, "--gres=gpu:1", "--wrap", f"exec {kit.hold}")
+    poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
+    fake, path = tmp_path / "report", f"{tmp_path}:{kit.work}:{kit.environment['PATH']}"
+    fake.write_text(f'#!/bin/sh\necho "GPU 55 % used for $2"; echo "$@" > {tmp_path}/asked\n')
+    fake.chmod(0o755)
+    environment = {
+        **kit.environment, "PATH": path, "SLURM_JOB_ID": job, "GPU_EXPORTER": str(fake),
+        "GPU_EXPORTER_REPORT_AFTER": "0", "GPU_EXPORTER_REPORT_SETTINGS": "/nonexistent",
+    }  # fmt: skip
+    assert subprocess.run([KIT / "epilogctld"], env=environment, timeout=30, check=False).returncode == 0
+
+    shown = poll("the comment", lambda: re.search(r"AdminComment=(.*)", kit.run("scontrol", "show", "job", job)), 30)
+    assert shown[1].strip() == f"GPU 55 % used for {job}"
+    assert (tmp_path / "asked").read_text().split() == ["report", job, "--format", "short"]
+    kit.run("scancel", job)
