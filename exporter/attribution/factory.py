@@ -44,7 +44,12 @@ class AttributionOptions:
 
 def attribution(options: AttributionOptions, environment: Mapping[str, str] = os.environ) -> Attribution:
     """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
-    return Attribution(_kubernetes(options, environment), _slurm(options, environment), procfs=options.procfs)
+    return Attribution(
+        _kubernetes(options, environment),
+        _slurm(options, environment),
+        procfs=options.procfs,
+        cgroupfs=options.cgroupfs,
+    )
 
 
 def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> Kubernetes | None:

@@ -41,6 +41,7 @@ class Attribution:
         slurm: Slurm | None = None,
         *,
         procfs: Path = Path("/proc"),
+        cgroupfs: Path = Path("/sys/fs/cgroup"),
         containers: ContainerNames | None = None,
     ) -> None:
         self._kubernetes = kubernetes
@@ -48,7 +49,7 @@ class Attribution:
         self._pods = PodOwners(kubernetes) if kubernetes else None
         self._jobs = JobOwners(slurm, procfs) if slurm else None
         self._containers = containers or ContainerNames()
-        self._eyes = Eyes()
+        self._eyes = Eyes(cgroupfs)
         self._last: Mapping[int, Owner] = {}
         self._missed: Mapping[int, float] = {}
         """By pid that the driver lists: since when /proc does not show it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup, parse
+from exporter.attribution.cgroup_place import placed
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostProcess
@@ -44,7 +46,8 @@ class Seen:
 class Eyes:
     """Makes `Seen` of a pass's arguments. Keeps what it has parsed, for most of it is the same next time."""
 
-    def __init__(self) -> None:
+    def __init__(self, cgroupfs: Path) -> None:
+        self._cgroupfs = cgroupfs
         self._parsed: dict[str, Cgroup] = {}
         self._devices = Devices(())
 
@@ -77,7 +80,7 @@ class Eyes:
     def _understood(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
-            found = self._parsed[text] = parse(text)
+            found = self._parsed[text] = placed(parse(text), self._cgroupfs)
         return found
 
 
