@@ -11,11 +11,14 @@ from typing import Any
 from exporter.ledger.states import STATES
 from tests.exporter_process import Metrics, Running, exporter
 from tests.hardware.bench import Bench
-from tests.hardware.figures import paired, rate
+from tests.hardware.figures import Paired, paired, rate
+from tests.hardware.verdict import DIFFERS, OK, UNMEASURED
 from tests.stack import poll
 
 _OPTIONS = ("--attribution.kubernetes=off", "--attribution.slurm=off")
 _PAIRS = 5
+_UNNOTICED = 0.3
+"""Percent of the load's throughput."""
 _PATIENCE = 5.0
 """Seconds for a scrape."""
 
@@ -53,13 +56,13 @@ def diagnosis(bench: Bench) -> None:
 def judged(kind: str, wanted: str, seconds: Mapping[str, float] | None) -> dict[str, Any]:
     """A waiting state is judged among the waiting time: the program also works. None: not measured."""
     if seconds is None or not any(seconds.values()):
-        return {"program": kind, "expected": wanted, "share": None, "outcome": "not measured", "shares": {}}
+        return {"program": kind, "expected": wanted, "share": None, "outcome": UNMEASURED, "shares": {}}
     whole = sum(seconds.values())
     waited = sum(found for state, found in seconds.items() if state in _WAITING)
     of = waited if wanted in _WAITING else whole
     share = seconds.get(wanted, 0.0) / of if of else 0.0
     shares = {state: found / whole for state, found in seconds.items() if found} if whole else {}
-    outcome = "ok" if share >= _ENOUGH else "**differs**"
+    outcome = OK if share >= _ENOUGH else DIFFERS
     return {"program": kind, "expected": wanted, "share": share, "outcome": outcome, "shares": shares}
 
 
@@ -87,9 +90,17 @@ def cost(bench: Bench) -> None:
             bench.keep("exporter", used)
     known = [(pair["without"], pair["with"]) for pair in pairs]
     found = paired([(a, b) for a, b in known if a is not None and b is not None])
-    bench.keep("effect_percent", {**asdict(found), "measurable": found.measurable} if found else "not measured")
+    bench.keep("effect", judged_effect(found))
     cpu = [row["cpu_percent"] for row in used if row["cpu_percent"] is not None]
     bench.keep("cpu_percent", statistics.median(cpu) if cpu else None)
+
+
+def judged_effect(found: Paired | None) -> dict[str, Any]:
+    """An effect within its own scatter, or below what anybody would notice, is none."""
+    if found is None:
+        return {"outcome": UNMEASURED}
+    small = not found.measurable or abs(found.mean) <= _UNNOTICED
+    return {"outcome": OK if small else DIFFERS, **asdict(found), "measurable": found.measurable}
 
 
 def _turn(seconds: float) -> tuple[float, float]:

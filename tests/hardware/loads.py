@@ -10,7 +10,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,34 +61,34 @@ class Running:
         with contextlib.suppress(queue.Empty):
             while True:
                 line = self.arrived.get_nowait()
-                if line is not None:
-                    self.said.append(line)
+                if line is None:
+                    self.arrived.put(None)  # for `wait`, which then need not wait
+                    return
+                self.said.append(line)
 
 
 class Loads(Protocol):
     """Where loads come from. `start` gives None where there is no such load: what needs it is then not measured."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def start(self, kind: str, *numbers: float) -> contextlib.AbstractContextManager[Running | None]: ...
 
 
-class TorchLoads:
-    """On GPU `index` by NVML's order, which is the PCI bus's."""
+@dataclass(frozen=True, slots=True)
+class ProgramLoads:
+    """Loads that `command KIND NUMBER…` makes, as `torch_load.py` does."""
 
-    name = "torch"
-
-    def __init__(self, index: int) -> None:
-        if importlib.util.find_spec("torch") is None:
-            raise SystemExit("torch is missing: run with a Python that has it, or say --load none")
-        visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(index)}
-        self._environment = {**os.environ, **visible}
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
 
     @contextlib.contextmanager
     def start(self, kind: str, *numbers: float) -> Iterator[Running | None]:
-        command = [sys.executable, str(_PROGRAM), kind, *map(str, numbers)]
+        command = [*self.command, kind, *map(str, numbers)]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self._environment)
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment)
         running = Running(process)
         reader = threading.Thread(target=_read, args=(running,), daemon=True)
         reader.start()
@@ -98,7 +98,14 @@ class TorchLoads:
         finally:
             _end(process)
             reader.join(_END)
-            running.history("steps")
+
+
+def torch_loads(index: int) -> ProgramLoads:
+    """On GPU `index` by NVML's order, which is the PCI bus's. Leaves the program where there is no torch."""
+    if importlib.util.find_spec("torch") is None:
+        raise SystemExit("torch is missing: run with a Python that has it, or say --load none")
+    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(index)}
+    return ProgramLoads("torch", (sys.executable, str(_PROGRAM)), {**os.environ, **visible})
 
 
 class NoLoads:
@@ -114,9 +121,10 @@ class NoLoads:
 
 def _read(running: Running) -> None:
     assert running.process.stdout is not None
-    for line in running.process.stdout:
-        if line.startswith("{"):
-            running.arrived.put(json.loads(line))
+    with running.process.stdout as lines:
+        for line in lines:
+            if line.startswith("{"):
+                running.arrived.put(json.loads(line))
     running.arrived.put(None)
 
 

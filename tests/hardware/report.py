@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.hardware.verdict import DIFFERS, table, verdicts
+from tests.hardware.verdict import DIFFERS, cell, table, verdicts
 
 Results = Mapping[str, Any]
 
@@ -30,6 +30,7 @@ def render(header: Mapping[str, Any], parts: Mapping[str, Results], statuses: Ma
 def differing(parts: Mapping[str, Results]) -> int:
     """How many verdicts say that something is not as it should be."""
     rows = [*parts.get("comparisons", {}).get("verdicts", ()), *parts.get("diagnosis", {}).get("programs", ())]
+    rows += [parts.get("cost", {}).get("effect", {"outcome": ""})]
     return sum(row["outcome"] == DIFFERS for row in rows)
 
 
@@ -54,7 +55,8 @@ def _cost(found: Results) -> list[str]:
     used = [(row["cpu_percent"], row["resident_bytes"], row["pass_seconds"]) for row in found.get("exporter", ())]
     return [
         "## What the exporter costs\n",
-        f"CPU, median: {found.get('cpu_percent')} % of one core. Effect on the load: {found.get('effect_percent')}.\n",
+        f"CPU, median: {cell(found.get('cpu_percent'))} % of one core. Effect on the load, percent:\n",
+        _rows([found["effect"]] if "effect" in found else []),
         table(("Pair", "Steps/s without", "Steps/s with"), pairs),
         table(("CPU %", "Resident bytes", "Last pass, s"), used),
     ]

@@ -20,7 +20,7 @@ from typing import Any
 from exporter.nvml import NvmlDriver
 from tests.hardware import answers, captures, comparisons, exported, report
 from tests.hardware.bench import Bench
-from tests.hardware.loads import Loads, NoLoads, TorchLoads
+from tests.hardware.loads import Loads, NoLoads, torch_loads
 
 _ROOT = Path(__file__).resolve().parents[2]
 PARTS: Mapping[str, Callable[[Bench], None]] = {
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _measure(options)
         return 0
     if options.load == "torch":
-        TorchLoads(options.gpu)  # refuses where there is no torch, before anything is measured
+        torch_loads(options.gpu)  # refuses where there is no torch, before anything is measured
     options.folder.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + options.within
     statuses: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _run(part: str, options: argparse.Namespace, left: float) -> str:
 
 
 def _measure(options: argparse.Namespace) -> None:
-    loads: Loads = TorchLoads(options.gpu) if options.load == "torch" else NoLoads()
+    loads: Loads = torch_loads(options.gpu) if options.load == "torch" else NoLoads()
     driver = NvmlDriver()
     driver.open()
     try:

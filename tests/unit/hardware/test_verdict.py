@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.hardware import report
-from tests.hardware.exported import judged
+from tests.hardware.exported import judged, judged_effect
+from tests.hardware.figures import paired
 from tests.hardware.verdict import DIFFERS, OK, UNMEASURED, Verdict, cell, table, verdicts
 
 
@@ -44,6 +45,15 @@ def test_waiting_is_judged_among_the_waiting_time() -> None:
     assert judged("dense", "busy", {"busy": 5.0, "wait_cpu": 5.0})["outcome"] == DIFFERS
     assert judged("dense", "busy", None)["outcome"] == UNMEASURED
     assert judged("held", "wait_other", {"busy": 5.0})["outcome"] == DIFFERS
+
+
+def test_effect_on_the_load_is_judged_by_scatter_and_by_size() -> None:
+    scattered, small = [(100.0, 95.0), (100.0, 104.0)], [(100.0, 99.9), (100.0, 99.9)]
+    slower = [(100.0, 98.0), (100.0, 98.1), (100.0, 97.9)]
+
+    assert [judged_effect(paired(pairs))["outcome"] for pairs in (scattered, small, slower, [])] == [
+        OK, OK, DIFFERS, UNMEASURED,
+    ]  # fmt: skip
 
 
 def test_report_of_a_part_that_broke_still_shows_the_others() -> None:
