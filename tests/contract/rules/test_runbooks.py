@@ -9,6 +9,8 @@ import pytest
 from promql_parser import parse
 
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, render
+from deploy.prometheus.states import LOST
+from exporter.collectors.xid import class_of
 from tests.stack import ROOT
 
 PAGES = ROOT / "docs/runbooks"
@@ -56,3 +58,28 @@ def test_queries_parse_and_links_lead_somewhere(path: Path) -> None:
     for block, span in QUERY.findall(text):
         parse(block or span)
     assert all((PAGES / link).is_file() for link in LINK.findall(text))
+
+
+def _codes(cell: str) -> set[int]:
+    """XIDs a table's cell names: `46`, or `144-151`."""
+    found: set[int] = set()
+    for first, last in re.findall(r"\b([0-9]{1,3})(?:-([0-9]{1,3}))?\b", re.sub(r"NVLink [0-9]", "", cell)):
+        found |= set(range(int(first), int(last or first) + 1))
+    return found
+
+
+def test_classes_in_the_runbook_are_those_of_the_catalogue() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", page("GpuXidHardware"), re.MULTILINE)
+
+    named = {(xid, class_) for class_, cell in rows for xid in _codes(cell)}
+
+    assert len(named) > 30
+    assert {(xid, class_of(xid)) for xid, _ in named} == named
+
+
+@pytest.mark.parametrize("state", LOST)
+def test_low_utilization_has_advice_for_every_lost_state(state: str) -> None:
+    description = render()["groups"][0]["rules"][0]["annotations"]["description"]
+
+    assert f"eq .Labels.state `{state}`" in description
+    assert f"| `{state}` |" in page("GpuUnderutilized")
