@@ -22,7 +22,6 @@ from promql_parser import (
 
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
-from exporter.attribution.owner import OWNER_LABELS
 from exporter.declarations import families
 from exporter.metric import Type
 from tests.stack import ROOT
@@ -34,15 +33,13 @@ OTHERS = {
     "process_cpu_seconds_total": set(),
     "ALERTS": {"alertstate", "alertname"},
 }
-LATER = {"gpu_workload_steps_total": set(OWNER_LABELS), "gpu_workload_progress_ratio": set(OWNER_LABELS)}
-"""Families of the programs' own reports, which come with a part of their own."""
 RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
 QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
 
 
 def known() -> Mapping[str, set[str]]:
     declared = {family.name: set(family.all_labels) for family in families()}
-    return {**LATER, **OTHERS, **RECORDED, **declared}
+    return {**OTHERS, **RECORDED, **declared}
 
 
 def selectors(expr: Expr) -> Iterator[VectorSelector]:
@@ -110,12 +107,6 @@ def test_runbook_asks_for_what_there_is(path: Any) -> None:
 )
 def test_misspelt_name_is_found(query: str, complaint: str) -> None:
     assert wrong(query) == [complaint]
-
-
-def test_families_of_later_parts_are_left_out_once_they_are_declared() -> None:
-    declared = {family.name for family in families()}
-
-    assert {name for name in LATER if name in declared} == set(), "take them out of LATER"
 
 
 def test_counters_are_asked_as_counters() -> None:
