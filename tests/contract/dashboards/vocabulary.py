@@ -76,14 +76,5 @@ def _recorded() -> dict[str, Metric]:
     }
 
 
-REPORTED = {
-    name: Metric(kind, unit, frozenset(OWNER_LABELS))
-    for name, kind, unit in (
-        ("gpu_workload_samples_total", "counter", ""),
-        ("gpu_workload_steps_total", "counter", ""),
-        ("gpu_workload_progress_ratio", "gauge", "ratio"),
-    )
-}
-"""What training and serving programs report of themselves."""
-METRICS = REPORTED | _declared() | _recorded() | EXTERNAL
+METRICS = _declared() | _recorded() | EXTERNAL
 RECORDED = frozenset(_recorded())

@@ -11,22 +11,18 @@ from pathlib import Path
 from typing import TextIO
 
 from exporter.attribution.families import workload_families
-from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.collectors import COLLECTORS
-from exporter.declarations import families
 from exporter.node_sources import SimulatedNode
 from exporter.sampling.accounts import Accounts, Terms
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.simulator import sampling
 from exporter.simulator.driver import SimulatedDriver
-from exporter.simulator.node import SimulatedProgress
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.spec import parse
 from exporter.snapshot import Snapshot
 from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"
-DECLARED = frozenset(family.name for family in families())
 _PERIOD = 4.0
 """Seconds between the driver's own samples: its buffer must reach from one pass to the next, here a minute or two."""
 
@@ -75,16 +71,6 @@ class Writer:
                 count += 1
         self._scrape(at, count, seconds)
 
-    def progress(self, reports: Mapping[Owner, SimulatedProgress], at: int) -> None:
-        """What the programs report of themselves, where the exporter does not pass it on by itself yet."""
-        for owner, report in reports.items():
-            values = {"samples_total": report.samples, "steps_total": report.steps, "progress_ratio": report.ratio}
-            for name, value in values.items():
-                if value is not None and f"gpu_workload_{name}" not in DECLARED:
-                    labels = dict(zip(OWNER_LABELS, owner.labels, strict=True))
-                    text = self._text(f"gpu_workload_{name}", owner.labels, labels)
-                    self.out.write(f"{text} {value} {at}\n")
-
     def _text(self, name: str, values: tuple[str, ...], labels: Mapping[str, str]) -> str:
         target = {"cluster": self.node.cluster, "instance": self.node.instance, "job": JOB}
         pairs = ",".join(f'{key}="{value}"' for key, value in (target | dict(labels)).items() if value)
@@ -123,18 +109,18 @@ def _write_node(job: tuple[Node, Span, Path]) -> Path:
     sampling.PERIOD = _PERIOD  # in this child process alone
     with path.open("w") as out:
         writer = Writer(node, out)
-        for at, seconds, snapshot, reports in _passes(node, span):
+        for at, seconds, snapshot in _passes(node, span):
             writer.snapshot(snapshot, at, seconds)
-            writer.progress(reports, at)
     return path
 
 
-def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot, Mapping[Owner, SimulatedProgress]]]:
+def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     clock = Clock(span.start)
     driver = SimulatedDriver(_scenario(node, span), clock)
     accounts = Accounts(Terms(interval=float(span.step)), workload_families())
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
     sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
+    sampler.start()
     try:
         for at in span.times:
             clock.now = at
@@ -142,7 +128,7 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot, Mapp
             for event in driver.events(0):
                 sampler.xids.add(event, "driver")
             snapshot = sampler.run_pass(Moment(at, at))
-            yield at, time.perf_counter() - began, snapshot, driver.node.progress(at)
+            yield at, time.perf_counter() - began, snapshot
     finally:
         sampler.stop()
 
