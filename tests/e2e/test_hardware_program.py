@@ -25,6 +25,12 @@ from tests.stack import ROOT
 DENIED = "nvmlDeviceGetUtilizationRates"
 
 
+def run(folder: Path, scenario: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.hardware.run", str(folder), "--load", "none", *options]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(scenario)}
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def results() -> Iterator[Path]:
     """The folder of a measurement. It is where any user may read, since a part of it becomes another user."""
@@ -33,10 +39,8 @@ def results() -> Iterator[Path]:
     # Without power: so short a measurement on a busy machine says nothing about energy.
     values = {key: value for key, value in node(1).items() if key not in {"gpu.power_mw", "gpu.field.186"}}
     Scenario(folder / "scenario", {**values, "epoch": time.time() - 7200, "gpu.utilization": 0})
-    command = [sys.executable, "-m", "tests.hardware.run", str(folder), "--load", "none", "--scale", "0.02"]
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(folder / "scenario")}
     try:
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+        done = run(folder, folder / "scenario", "--scale", "0.02")
         (folder / "status").write_text(f"{done.returncode}\n{done.stderr}")
         yield folder
     finally:
@@ -99,3 +103,15 @@ def test_capture_is_masked_and_becomes_a_test(results: Path, tmp_path: Path) -> 
     assert driver.devices()[0].call("nvmlDeviceGetName") == "NVIDIA H100 80GB HBM3"
     assert written.name == "lab__H100-80GB-HBM3__580.95.05__idle.json"
     assert "gpu_busy_seconds_total{" in written.with_suffix(".prom").read_text()
+
+
+def test_part_out_of_time_is_cut_off_and_said_so(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario"
+    Scenario(scenario, {**node(1), "call.nvmlDeviceGetIndex": "SLEEP 60"})
+
+    done = run(tmp_path / "out", scenario, "--parts", "answers,captures", "--within", "4")
+
+    report = (tmp_path / "out/report.md").read_text()
+    assert done.returncode == 1
+    assert "| answers | cut off: out of time |" in report
+    assert "| captures | not begun: out of time |" in report

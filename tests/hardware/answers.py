@@ -210,7 +210,7 @@ def _gpm(bench: Bench) -> dict[str, Any]:
         bench.keep("gpm_metrics", answering)
         rows = []
         for interval in reversed(_GPM_INTERVALS):
-            rows.append(_gpm_interval(meter, interval))
+            rows.append(_gpm_interval(meter, interval, max(2, round(_GPM_TIMES * bench.scale))))
             bench.keep("gpm_intervals", rows)
     except DriverError as error:
         return {"outcome": error.code}
@@ -219,15 +219,15 @@ def _gpm(bench: Bench) -> dict[str, Any]:
     return {"outcome": "ok"}
 
 
-def _gpm_interval(meter: Meter, interval: float) -> dict[str, Any]:
+def _gpm_interval(meter: Meter, interval: float, times: int) -> dict[str, Any]:
     sm: list[float] = []
     tensor: list[float] = []
     meter.read((2, 5))
-    for _ in range(_GPM_TIMES):
+    for _ in range(times):
         time.sleep(interval)
         found = meter.read((2, 5))
         sm += [found[2]] if 2 in found else []
         tensor += [found[5]] if 5 in found else []
-    return {"interval": interval, "asked": _GPM_TIMES, "sm_answers": len(sm),
+    return {"interval": interval, "asked": times, "sm_answers": len(sm),
             "sm_lowest": min(sm, default=None), "sm_highest": max(sm, default=None),
             "tensor_lowest": min(tensor, default=None), "tensor_highest": max(tensor, default=None)}  # fmt: skip

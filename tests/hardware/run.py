@@ -7,9 +7,11 @@ goes a JSON file for each part, report.md, log.txt and exporter.log: eight files
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -75,11 +77,16 @@ def _run(part: str, options: argparse.Namespace, left: float) -> str:
     with (options.folder / "log.txt").open("a", encoding="utf-8") as log:
         log.write(f"== {part}\n")
         log.flush()
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=_ROOT, start_new_session=True)
         try:
-            done = subprocess.run(command, stdout=log, stderr=log, timeout=left, check=False, cwd=_ROOT)
-            ended = "whole" if done.returncode == 0 else f"broken: status {done.returncode}, see log.txt"
+            status = process.wait(left)
+            ended = "whole" if status == 0 else f"broken: status {status}, see log.txt"
         except subprocess.TimeoutExpired:
             ended = "cut off: out of time"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the programs it started
+            process.wait()
     sys.stderr.write(f"{part}: {ended}, {time.monotonic() - began:.0f} s\n")
     return ended
 
