@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import requests
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 
 from exporter.attribution.factory import AttributionOptions, attribution
-from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.process import ProcessReader
+from tests.attribution_kit.exporter import exporting, owner_of, series, shown_holders, total
 from tests.attribution_kit.nodes import becomes, gpu, until
 from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, TRACKING, SlurmCluster
 from tests.fake_nvml.fixture import FakeNvml
 from tests.fake_nvml.scenario import GIB, Value, node
-from tests.stack import free_port
 
 GPUS = tuple(gpu(number) for number in range(8))
 PROGRAMS = 7
@@ -212,49 +207,18 @@ def running_on(cluster: SlurmCluster) -> dict[str, Value]:
     return {**node(8), **{f"gpu{minor}.utilization": 0 for minor in quiet}, **processes}
 
 
-@contextlib.contextmanager
-def exporting(cluster: SlurmCluster, fake: FakeNvml, folder: Path) -> Iterator[str]:
-    """URL of the metrics of the program itself over the fake driver library."""
-    port = free_port()
-    options = {
-        "web.listen-address": f"127.0.0.1:{port}",
-        "sample.interval": "300ms",
-        "sample.deadline": "300ms",
+def options(cluster: SlurmCluster) -> dict[str, object]:
+    return {
         "attribution.kubernetes": "off",
         "attribution.slurm": "on",
         "attribution.slurm.mapping-dir": cluster.work / "gpumap",
         "attribution.slurm.scontrol": cluster.scontrol,
         "attribution.slurm.gres-conf": cluster.work / "etc/gres.conf",
     }
-    command = [sys.executable, "-m", "exporter", *(f"--{name}={value}" for name, value in options.items())]
-    environment = {**fake.environment, "SLURMD_NODENAME": cluster.node}
-    with (folder / "exporter.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        yield f"http://127.0.0.1:{port}/metrics"
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
-def series(url: str, name: str) -> list[Sample]:
-    try:
-        text = requests.get(url, timeout=5).text
-    except requests.ConnectionError:  # not up yet
-        return []
-    lines = "".join(f"{line}\n" for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
-    return [each for family in text_string_to_metric_families(lines) for each in family.samples]
-
-
-def owner_of(sample: Sample) -> Owner:
-    return Owner(**{label: sample.labels[label] for label in OWNER_LABELS})
-
-
-def shown_holders(url: str) -> dict[str, frozenset[Owner]]:
-    found: dict[str, set[Owner]] = defaultdict(set)
-    for sample in series(url, "gpu_owner_share"):
-        found[sample.labels["uuid"]].add(owner_of(sample))
-    return {uuid: frozenset(owners) for uuid, owners in found.items()}
+def environment(cluster: SlurmCluster, fake: FakeNvml) -> dict[str, str]:
+    return {**fake.environment, "SLURMD_NODENAME": cluster.node}
 
 
 def energies(url: str) -> dict[Owner, float]:
@@ -262,20 +226,13 @@ def energies(url: str) -> dict[Owner, float]:
     return {each: joules for each, joules in found.items() if each != NOBODY}
 
 
-def total(url: str, name: str, who: Owner, **labels: str) -> float:
-    return sum(
-        each.value
-        for each in series(url, name)
-        if owner_of(each) == who and all(each.labels[label] == value for label, value in labels.items())
-    )
-
-
 def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     cluster: SlurmCluster, fake_nvml: MakeFake, tmp_path: Path
 ) -> None:
     expected = truth(cluster)
     idle, third = owner(cluster.job("idle")), owner(cluster.job("third"))
-    with exporting(cluster, fake_nvml(running_on(cluster)), tmp_path) as url:
+    fake = fake_nvml(running_on(cluster))
+    with exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: shown_holders(url))
         until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="held_idle") > 1)
         pids = {int(each.labels["pid"]): owner_of(each) for each in series(url, "gpu_process_memory_bytes")}
@@ -313,7 +270,7 @@ def test_attribution_goes_on_without_slurmctld(cluster: SlurmCluster, fake_nvml:
     train = cluster.job("train")
     expected = truth(cluster)
     fake = fake_nvml(running_on(cluster))
-    with observing(cluster) as before, exporting(cluster, fake, tmp_path) as url:
+    with observing(cluster) as before, exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: holders(before.look()))
         becomes(expected, lambda: shown_holders(url))
         known = before.look()
