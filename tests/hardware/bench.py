@@ -52,14 +52,23 @@ class Bench:
 
     @contextlib.contextmanager
     def load(self, kind: str, *numbers: float) -> Iterator[Running | None]:
-        """A load that has settled; None, and said in the results, where there is none."""
-        with self.loads.start(kind, *numbers) as running:
-            if running is None:
-                missing = self.results.setdefault("loads_missing", [])
-                self.keep("loads_missing", [*missing, kind] if kind not in missing else missing)
+        """A load that has settled; None, and said in the results, where there is none or it does not start."""
+        with contextlib.ExitStack() as stack:
+            running = None
+            try:
+                running = stack.enter_context(self.loads.start(kind, *numbers))
+            except (RuntimeError, TimeoutError) as error:
+                self._note("loads_failed", f"{kind}: {error}")
             else:
+                if running is None:
+                    self._note("loads_missing", kind)
+            if running:
                 self.rest(_SETTLE)
             yield running
+
+    def _note(self, name: str, what: str) -> None:
+        noted = self.results.get(name, [])
+        self.keep(name, noted if what in noted else [*noted, what])
 
 
 class Following:

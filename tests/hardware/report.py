@@ -18,8 +18,9 @@ def render(header: Mapping[str, Any], parts: Mapping[str, Results], statuses: Ma
     """Markdown. `statuses` says how each part ended."""
     lines = ["# Measured on hardware\n", table(("", ""), header.items())]
     lines += [_NO_LOADS] if header.get("loads") == "none" else []
-    lines += ["## Parts\n", table(("Part", "Ended", "Loads missing"), [
-        (name, ended, parts.get(name, {}).get("loads_missing", ())) for name, ended in statuses.items()
+    lines += ["## Parts\n", table(("Part", "Ended", "No load", "Load failed"), [
+        (name, ended, parts.get(name, {}).get("loads_missing", ()),
+         parts.get(name, {}).get("loads_failed", ())) for name, ended in statuses.items()
     ])]  # fmt: skip
     sections = {"comparisons": _comparisons, "diagnosis": _diagnosis, "cost": _cost, "answers": _answers}
     for name, section in sections.items():
@@ -28,10 +29,11 @@ def render(header: Mapping[str, Any], parts: Mapping[str, Results], statuses: Ma
 
 
 def differing(parts: Mapping[str, Results]) -> int:
-    """How many verdicts say that something is not as it should be."""
+    """How many verdicts say that something is not as it should be, and how many loads failed."""
     rows = [*parts.get("comparisons", {}).get("verdicts", ()), *parts.get("diagnosis", {}).get("programs", ())]
     rows += [parts.get("cost", {}).get("effect", {"outcome": ""})]
-    return sum(row["outcome"] == DIFFERS for row in rows)
+    failed = sum(len(part.get("loads_failed", ())) for part in parts.values())
+    return failed + sum(row["outcome"] == DIFFERS for row in rows)
 
 
 def _comparisons(found: Results) -> list[str]:

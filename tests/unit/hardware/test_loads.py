@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
+from exporter.replay import load
+from tests.hardware.bench import Bench
 from tests.hardware.loads import NoLoads, ProgramLoads
+from tests.hardware.report import differing
 
 SPEAKS = """
 import json, sys, time
@@ -56,3 +61,16 @@ def test_load_that_died_answers_no_command() -> None:
 def test_no_loads_say_so() -> None:
     with NoLoads().start("dense") as running:
         assert (running, NoLoads().name) == (None, "none")
+
+
+def test_load_that_does_not_start_is_said_and_the_part_goes_on(tmp_path: Path) -> None:
+    capture = next((Path(__file__).parents[2] / "captures").glob("*.json"))
+    bench = Bench(load(capture), 0, loads("raise SystemExit(3)"), 0.0, tmp_path, "part")
+
+    for _ in range(2):
+        with bench.load("dense") as running:
+            assert running is None
+
+    kept = json.loads((tmp_path / "part.json").read_text())
+    assert kept == {"loads_failed": ["dense: the load ended with status 3 before it said 'ready'"]}
+    assert differing({"part": kept}) == 1
