@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TextIO
 
@@ -93,7 +94,7 @@ class Writer:
 def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
     """One OpenMetrics file with the history of all nodes."""
     jobs = [(node, span, folder / f"{node.instance}.om") for node in nodes]
-    with ProcessPoolExecutor(max_workers=2) as pool:
+    with ProcessPoolExecutor(max_workers=2, mp_context=get_context("spawn")) as pool:
         parts = list(pool.map(_write_node, jobs))
     whole = folder / "history.om"
     with whole.open("w") as out:
