@@ -15,6 +15,7 @@ COMMANDS = {
     "capture": "exporter.commands.capture",
     "check": "exporter.commands.check",
     "report": "exporter.commands.report",
+    "completion": "exporter.commands.completion",
 }
 
 

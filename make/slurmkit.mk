@@ -9,3 +9,26 @@ report-page: venv ## Write the table of docs/report.md from the options of the r
 	$(BIN)/python -m exporter.report.table docs/report.md
 
 reference: report-page
+
+PACKAGE_TOOLS := .cache/package
+SHIV := shiv==1.0.8
+
+$(PACKAGE_TOOLS)/bin/shiv:
+	@$(PYTHON) -m venv $(PACKAGE_TOOLS)
+	@$(PACKAGE_TOOLS)/bin/pip install -q --disable-pip-version-check 'pip>=25.1' $(SHIV)
+
+.PHONY: package
+package: $(PACKAGE_TOOLS)/bin/shiv completion ## Build dist/: a Debian package, an RPM where rpmbuild is there, one file that needs only Python
+	@$(PACKAGE_TOOLS)/bin/python deploy/package/build.py dist --shiv $(PACKAGE_TOOLS)/bin/shiv
+
+.PHONY: completion
+completion: venv ## Write deploy/completion from the option tables
+	@$(BIN)/python -m exporter completion bash > deploy/completion/gpu-exporter.bash
+	@$(BIN)/python -m exporter completion zsh > deploy/completion/_gpu-exporter
+	@$(BIN)/python -m exporter completion fish > deploy/completion/gpu-exporter.fish
+
+.PHONY: setup-slurmkit
+setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages needs
+	@command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd; }
+
+test: setup-slurmkit

@@ -1,0 +1,159 @@
+"""`make package`: a Debian package, an RPM where rpmbuild is there, and a single file that needs only Python.
+
+All three hold the same tree: the exporter and its dependencies at the versions the tests ran with. What is compiled for
+one Python version alone is left out (all of it has a pure-Python twin), so the tree runs on 3.10 and every newer one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+PYTHON_TREE = "usr/lib/gpu-exporter/python"
+KIT = "usr/lib/gpu-exporter/slurm"
+FILES: Mapping[str, tuple[str, int]] = {
+    # in the package: in the repository, mode
+    "usr/bin/gpu-exporter": ("deploy/package/gpu-exporter", 0o755),
+    "usr/lib/systemd/system/gpu-exporter.service": ("deploy/systemd/gpu-exporter.service", 0o644),
+    "usr/lib/sysusers.d/gpu-exporter.conf": ("deploy/systemd/sysusers.conf", 0o644),
+    "usr/lib/tmpfiles.d/gpu-exporter.conf": ("deploy/systemd/tmpfiles.conf", 0o644),
+    "usr/share/doc/gpu-exporter/capabilities.conf": ("deploy/systemd/capabilities.conf", 0o644),
+    "usr/share/doc/gpu-exporter/slurm.md": ("docs/slurm.md", 0o644),
+    "usr/share/doc/gpu-exporter/check.md": ("docs/check.md", 0o644),
+    "usr/share/doc/gpu-exporter/report.md": ("docs/report.md", 0o644),
+    "usr/share/doc/gpu-exporter/copyright": ("LICENSE", 0o644),
+    "usr/share/bash-completion/completions/gpu-exporter": ("deploy/completion/gpu-exporter.bash", 0o644),
+    "usr/share/zsh/vendor-completions/_gpu-exporter": ("deploy/completion/_gpu-exporter", 0o644),
+    "usr/share/fish/vendor_completions.d/gpu-exporter.fish": ("deploy/completion/gpu-exporter.fish", 0o644),
+    f"{KIT}/prolog.d/gpu-exporter": ("deploy/slurm/prolog.d/gpu-exporter", 0o755),
+    f"{KIT}/epilog.d/gpu-exporter": ("deploy/slurm/epilog.d/gpu-exporter", 0o755),
+    f"{KIT}/healthcheck": ("deploy/slurm/healthcheck", 0o755),
+    f"{KIT}/epilogctld": ("deploy/slurm/epilogctld", 0o755),
+    f"{KIT}/targets.py": ("deploy/slurm/targets.py", 0o755),
+    "etc/default/gpu-exporter": ("deploy/systemd/default", 0o644),
+    "etc/default/gpu-exporter-check": ("deploy/systemd/default-check", 0o644),
+    "etc/default/gpu-exporter-report": ("deploy/systemd/default-report", 0o644),
+}
+CONFIGURATION = tuple(f"/{path}" for path in FILES if path.startswith("etc/"))
+DISTRIBUTIONS = ("nvidia-ml-py", "prometheus-client", "cheroot", "pyyaml", "bcrypt", "requests", "h2")
+ARCHITECTURES = {"x86_64": ("amd64", "x86_64"), "aarch64": ("arm64", "aarch64")}
+
+
+def version() -> str:
+    return (ROOT / "exporter/__init__.py").read_text().partition('__version__ = "')[2].partition('"')[0]
+
+
+def pins() -> Sequence[str]:
+    """The versions the tests run with, from the dev group of pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text()
+    return [f"{name}=={found[1]}" for name in DISTRIBUTIONS if (found := re.search(rf'"{name}==([^";]+)', text))]
+
+
+def run(*command: str | Path) -> None:
+    subprocess.run([str(part) for part in command], check=True, cwd=ROOT)
+
+
+def python_tree(into: Path) -> None:
+    """The exporter and what it needs, without what fits one Python version only."""
+    with tempfile.TemporaryDirectory() as scratch:
+        constraints = Path(scratch) / "constraints"
+        constraints.write_text("\n".join(pins()) + "\n")
+        install = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile")
+        run(*install, "--root-user-action=ignore", "--constraint", constraints, "--target", into, ROOT)
+    shutil.rmtree(into / "bin", ignore_errors=True)
+    for path in [*into.rglob("*.cpython-*.so"), *into.rglob("direct_url.json"), *into.rglob("RECORD")]:
+        path.unlink()
+    for path in list(into.rglob("__pycache__")):
+        shutil.rmtree(path)
+
+
+def root_tree(into: Path, python: Path) -> None:
+    """What the package puts where."""
+    shutil.copytree(python, into / PYTHON_TREE)
+    for path, (source, mode) in FILES.items():
+        target = into / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / source, target)
+        target.chmod(mode)
+    for path in (into, *into.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+        elif path.is_relative_to(into / PYTHON_TREE):
+            path.chmod(0o644)
+
+
+def deb(python: Path, out: Path) -> Path:
+    architecture = ARCHITECTURES[os.uname().machine][0]
+    made = out / f"gpu-exporter_{version()}_{architecture}.deb"
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "root"
+        root_tree(root, python)
+        size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
+        control = root / "DEBIAN"
+        control.mkdir(mode=0o755)
+        text = (HERE / "debian/control").read_text()
+        (control / "control").write_text(text.format(version=version(), architecture=architecture, size=size))
+        (control / "conffiles").write_text("\n".join(CONFIGURATION) + "\n")
+        for script in ("postinst", "prerm", "postrm"):
+            shutil.copy(HERE / "debian" / script, control / script)
+            (control / script).chmod(0o755)
+        run("dpkg-deb", "--root-owner-group", "--build", root, made)
+    return made
+
+
+def rpm(python: Path, out: Path) -> Path | None:
+    """None where rpmbuild is not there."""
+    if not shutil.which("rpmbuild"):
+        return None
+    architecture = ARCHITECTURES[os.uname().machine][1]
+    with tempfile.TemporaryDirectory() as scratch:
+        work, root = Path(scratch), Path(scratch) / "tree"
+        root_tree(root, python)
+        listed = "\n".join(_rpm_file(path) for path in FILES) + f"\n/{PYTHON_TREE}\n"
+        spec = work / "gpu-exporter.spec"
+        text = (HERE / "gpu-exporter.spec").read_text()
+        spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
+        run("rpmbuild", "-bb", "--quiet", "--define", f"_topdir {work}/rpm", "--target", architecture, spec)
+        (built,) = (work / "rpm/RPMS").rglob("*.rpm")
+        made = out / built.name
+        shutil.copy(built, made)
+    return made
+
+
+def _rpm_file(path: str) -> str:
+    return f"%config(noreplace) /{path}" if path.startswith("etc/") else f"/{path}"
+
+
+def single_file(python: Path, out: Path, shiv: str) -> Path:
+    made = out / f"gpu-exporter-{version()}.pyz"
+    shebang = "/usr/bin/env python3"
+    run(shiv, "--site-packages", python, "-e", "exporter.__main__:main", "-p", shebang, "--compressed", "-o", made)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("out", type=Path, help="folder to write to")
+    parser.add_argument("--shiv", default="shiv", help="the shiv that makes the single file")
+    given = parser.parse_args()
+    out: Path = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        python = Path(scratch) / "python"
+        python_tree(python)
+        made = [deb(python, out), rpm(python, out), single_file(python, out, given.shiv)]
+    for path in made:
+        sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.1f} MB\n" if path else "no rpmbuild here: no RPM\n")
+
+
+if __name__ == "__main__":
+    main()

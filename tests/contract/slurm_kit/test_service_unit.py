@@ -1,0 +1,47 @@
+"""The unit file is one systemd takes, and as closed as docs/slurm.md says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+UNIT = ROOT / "deploy/systemd/gpu-exporter.service"
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    program = tmp_path / "gpu-exporter"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    unit = tmp_path / "gpu-exporter.service"
+    unit.write_text(UNIT.read_text().replace("/usr/bin/gpu-exporter", str(program)))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_exposure_is_what_the_page_says(tmp_path: Path) -> None:
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text())
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+
+    assert found, done.stderr
+    assert float(found[1]) < 2.5
+    assert f"exposure {found[1]} of 10" in (ROOT / "docs/slurm.md").read_text()
+
+
+def test_every_variable_in_the_settings_is_an_option() -> None:
+    from exporter.completion import commands  # noqa: PLC0415
+
+    known = {option.environment for options in commands().values() for option in options}
+    for file in (ROOT / "deploy/systemd").glob("default*"):
+        named = re.findall(r"^#?(GPU_EXPORTER_\w+)=", file.read_text(), re.MULTILINE)
+        assert named
+        assert set(named) <= known, file.name

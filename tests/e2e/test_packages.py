@@ -1,0 +1,86 @@
+"""The packages are built, install into a root of their own, run there, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIV = ROOT / ".cache/package/bin/shiv"
+PYTHON = ROOT / ".cache/package/bin/python"
+CHECK = ("check", "--simulate", "2xH200", "--format", "json")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    out = tmp_path_factory.mktemp("dist")
+    command = [PYTHON, ROOT / "deploy/package/build.py", out, "--shiv", SHIV]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    yield out
+    shutil.rmtree(out)
+
+
+def bare(**more: str) -> dict[str, str]:
+    """An environment with nothing of this checkout in it."""
+    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **more}
+
+
+def verdict(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [*command, *CHECK], env=bare(**environment), cwd="/", capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: str = json.loads(done.stdout)["verdict"]
+    return found
+
+
+def dpkg(root: Path, *arguments: str | Path) -> None:
+    """Dpkg on a root of its own; scripts run outside of it, as they must where it has no shell."""
+    options = ("--force-depends", "--force-script-chrootless", "--no-debsig", f"--root={root}", f"--log={root}.log")
+    done = subprocess.run(["dpkg", *options, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_debian_package_installs_runs_and_leaves_nothing(built: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "var/lib/dpkg/updates").mkdir(parents=True)
+    (root / "var/lib/dpkg/info").mkdir()
+    (root / "var/lib/dpkg/status").touch()
+    (root / "etc").mkdir()
+    (package,) = built.glob("*.deb")
+
+    dpkg(root, "-i", package)
+    assert "gpu-exporter" in (root / "etc/passwd").read_text()
+    assert (root / "run/gpu-exporter/jobs").is_dir()
+    assert (root / "usr/lib/gpu-exporter/slurm/prolog.d/gpu-exporter").stat().st_mode & 0o777 == 0o755
+    assert verdict(sys.executable, "-I", root / "usr/bin/gpu-exporter") == "ok"
+
+    (root / "etc/default/gpu-exporter").write_text("# changed\n")
+    dpkg(root, "-r", "gpu-exporter")
+    assert not (root / "usr/lib/gpu-exporter").exists()
+    assert (root / "etc/default/gpu-exporter").exists()
+    dpkg(root, "-P", "gpu-exporter")
+    left = [path for path in root.rglob("*gpu-exporter*") if "/var/" not in str(path)]
+    assert left == []
+
+
+def test_single_file_needs_only_python(built: Path, tmp_path: Path) -> None:
+    (single,) = built.glob("*.pyz")
+
+    assert verdict(sys.executable, "-I", single, SHIV_ROOT=str(tmp_path)) == "ok"
+
+
+def test_tree_fits_every_python(built: Path) -> None:
+    (package,) = built.glob("*.deb")
+    listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True).stdout
+
+    assert ".cpython-" not in listed
+    assert "_bcrypt.abi3.so" in listed

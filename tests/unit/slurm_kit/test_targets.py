@@ -1,0 +1,65 @@
+"""Targets for Prometheus from what scontrol shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+FILE = Path(__file__).resolve().parents[3] / "deploy/slurm/targets.py"
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("slurm_targets", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+KIT = _load()
+SHOWN = """\
+NodeName=n2 Arch=x86_64 Gres=gpu:h100:8,shard:32 NodeAddr=10.0.0.2 NodeHostName=n2 State=MIXED+DRAIN Partitions=gpu,all Reason=fan NodeName=x [root@now]
+NodeName=n1 Arch=x86_64 Gres=gpu:8 NodeAddr=10.0.0.1 NodeHostName=n1 State=DOWN* Partitions=gpu
+NodeName=cpu1 Arch=x86_64 Gres=(null) NodeAddr=10.0.0.3 NodeHostName=cpu1 State=IDLE Partitions=all
+NodeName=c1 Arch=x86_64 Gres=gpu:4 NodeAddr=c1 NodeHostName=c1 State=IDLE+CLOUD+POWERED_DOWN Partitions=cloud
+"""  # noqa: E501 - as printed
+
+
+def test_nodes_with_gpus_that_are_meant_to_be_on() -> None:
+    assert KIT.targets(SHOWN, 9836) == [
+        {"targets": ["10.0.0.1:9836"], "labels": {"node": "n1", "slurm_partition": "gpu"}},
+        {"targets": ["10.0.0.2:9836"], "labels": {"node": "n2", "slurm_partition": "gpu"}},
+    ]
+
+
+@given(st.text())
+def test_any_text_is_taken(text: str) -> None:
+    assert json.dumps(KIT.targets(text, 1))
+
+
+def test_file_is_replaced_only_when_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+
+    assert KIT.write(file, "[]\n")
+    first = file.stat().st_ino
+    assert not KIT.write(file, "[]\n")
+    assert file.stat().st_ino == first
+    assert KIT.write(file, "[1]\n")
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_failing_scontrol_leaves_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    file.write_text("[]\n")
+    done = subprocess.run([sys.executable, FILE, file, "--scontrol", "false"], capture_output=True, check=False)
+
+    assert done.returncode == 1
+    assert file.read_text() == "[]\n"
