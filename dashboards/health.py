@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import stat, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, panel, uid, variable
+from dashboards.parts import block, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
 from dashboards.parts.table import Column, Key, Table, Text, Value, gauge
@@ -46,8 +46,8 @@ def health() -> build.Dashboard:
     made.with_row(build.Row("Heat, power and clocks"))
     _throttling(made)
     made.with_row(build.Row("Links"))
-    made.with_panel(_nvlink())
-    made.with_panel(_pcie())
+    made.with_panel(health_links.nvlink())
+    made.with_panel(health_links.pcie())
     made.with_row(build.Row("What the driver says, and what is missing"))
     made.with_panel(_advised())
     made.with_panel(_lost())
@@ -129,20 +129,16 @@ def _numbers(made: build.Dashboard) -> None:
     )
 
 
-def _keys() -> tuple[Key, ...]:
-    node, gpu = link.cell("Node"), link.cell("GPU")
-    return (
-        Key("instance", "Node", (link.to_node(node),), width=110),
-        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=55),
-    )
-
-
 def _xids() -> table.Panel:
     seen = f"increase(gpu_xid_errors_total{{{NODE}}}[$__range]) > 0"
     return Table(
         title="XIDs in the time range",
         description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
-        keys=(*_keys(), Key("xid", "XID", width=55), Key("class", "What to do", mappings=tuple(XID_ADVICE))),
+        keys=(
+            *health_links.keys(),
+            Key("xid", "XID", width=55),
+            Key("class", "What to do", mappings=tuple(XID_ADVICE)),
+        ),
         columns=(
             Value("Times", seen, "short", decimals=0, width=75),
             Value(
@@ -200,7 +196,7 @@ def _memory() -> table.Panel:
     return Table(
         title="GPU memory errors",
         description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; pending wants a reset; failed wants a new GPU.",
-        keys=_keys(),
+        keys=health_links.keys(),
         columns=columns,
         sort="Uncorrected",
         size=(12, 9),
@@ -216,7 +212,7 @@ def _throttling(made: build.Dashboard) -> None:
         Table(
             title="Hottest GPUs",
             description="The 20 GPUs with the least margin to their own threshold, and the share of time heat or the power brake held their clocks down.",
-            keys=_keys(),
+            keys=health_links.keys(),
             columns=(
                 Value(
                     "Margin",
@@ -286,61 +282,11 @@ def _throttling(made: build.Dashboard) -> None:
     )
 
 
-def _nvlink() -> table.Panel:
-    some_up = f"(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))"
-    errors = f"sum by (cluster, instance, gpu) (increase(gpu_nvlink_errors_total{{{NODE}}}[$__range])) > 0"
-    return Table(
-        title="NVLink",
-        description="GPUs with links that are down while others are up, or with link errors in the time range.",
-        keys=_keys(),
-        columns=(
-            Value(
-                "Links down",
-                f"count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and {some_up}",
-                "short",
-                look.SOME_IS_BAD,
-                decimals=0,
-                width=110,
-            ),
-            Value("Errors in range", errors, "short", decimals=0, width=150),
-            Value(
-                "Fabric",
-                f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
-                "short",
-                look.SOME_IS_BAD,
-                decimals=0,
-                width=90,
-            ),
-        ),
-        sort="Links down",
-        size=(12, 8),
-        empty="All NVLinks are up and without errors, or there are none",
-    ).build()
-
-
-def _pcie() -> table.Panel:
-    narrow = f"gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}}"
-    replays = f"increase(gpu_pcie_replays_total{{{NODE}}}[$__range]) > 0"
-    return Table(
-        title="PCIe",
-        description="GPUs whose link is narrower than it could be, or that replayed packets in the time range. The generation drops by itself on an idle link, so it is not judged here.",
-        keys=_keys(),
-        columns=(
-            Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
-            Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
-            Value("Replays in range", replays, "short", decimals=0, width=150),
-        ),
-        sort="Replays in range",
-        size=(12, 8),
-        empty="All PCIe links are as wide as they can be, and none replayed",
-    ).build()
-
-
 def _advised() -> table.Panel:
     return Table(
         title="Recovery the driver asks for",
         description="GPUs for which the driver itself says that something must be done.",
-        keys=_keys(),
+        keys=health_links.keys(),
         columns=(Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action"),),
         sort="Node",
         ascending=True,
@@ -353,7 +299,7 @@ def _lost() -> table.Panel:
     return Table(
         title="GPUs that do not answer",
         description="GPUs the exporters knew once and the driver no longer shows, and how old their last sample is.",
-        keys=(*_keys(), Key("uuid", "UUID")),
+        keys=(*health_links.keys(), Key("uuid", "UUID")),
         columns=(
             Value("Answers", f"gpu_up{{{NODE}}} == 0", "none", mappings=tuple(look.ANSWERS), width=90),
             Value(

@@ -8,6 +8,7 @@ from dashboards.parts import link, price, uid, variable, workload
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, POD
 from dashboards.parts.table import Key
+from dashboards.parts.workload_kind import Kind
 
 _ELSEWHERE = f'gpu_workload_gpus{{{CLUSTER}, kind!="slurm"'
 
@@ -25,7 +26,7 @@ def workload_kubernetes() -> build.Dashboard:
         ),
         scope=f'{POD}, workload!=""',
     )
-    kind = workload.Kind(
+    kind = Kind(
         noun="workload",
         scope=POD,
         owner_keys=(

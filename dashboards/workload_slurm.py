@@ -8,6 +8,7 @@ from dashboards.parts import link, price, uid, variable, workload
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, SLURM
 from dashboards.parts.table import Key
+from dashboards.parts.workload_kind import Kind
 
 _JOBS = f'gpu_workload_gpus{{{CLUSTER}, kind="slurm"'
 
@@ -26,7 +27,7 @@ def workload_slurm() -> build.Dashboard:
         ),
         scope=f'{SLURM}, workload!=""',
     )
-    kind = workload.Kind(
+    kind = Kind(
         noun="job",
         scope=SLURM,
         owner_keys=(

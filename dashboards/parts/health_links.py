@@ -1,0 +1,67 @@
+"""Faults of NVLink and PCIe, one table each."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table
+
+from dashboards.parts import link, look
+from dashboards.parts.query import NODE
+from dashboards.parts.table import Key, Table, Value
+
+
+def keys() -> tuple[Key, ...]:
+    node, gpu = link.cell("Node"), link.cell("GPU")
+    return (
+        Key("instance", "Node", (link.to_node(node),), width=110),
+        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=55),
+    )
+
+
+def nvlink() -> table.Panel:
+    some_up = f"(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))"
+    errors = f"sum by (cluster, instance, gpu) (increase(gpu_nvlink_errors_total{{{NODE}}}[$__range])) > 0"
+    return Table(
+        title="NVLink",
+        description="GPUs with links that are down while others are up, or with link errors in the time range.",
+        keys=keys(),
+        columns=(
+            Value(
+                "Links down",
+                f"count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and {some_up}",
+                "short",
+                look.SOME_IS_BAD,
+                decimals=0,
+                width=110,
+            ),
+            Value("Errors in range", errors, "short", decimals=0, width=150),
+            Value(
+                "Fabric",
+                f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
+                "short",
+                look.SOME_IS_BAD,
+                decimals=0,
+                width=90,
+            ),
+        ),
+        sort="Links down",
+        size=(12, 8),
+        empty="All NVLinks are up and without errors, or there are none",
+    ).build()
+
+
+def pcie() -> table.Panel:
+    narrow = f"gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}}"
+    replays = f"increase(gpu_pcie_replays_total{{{NODE}}}[$__range]) > 0"
+    return Table(
+        title="PCIe",
+        description="GPUs whose link is narrower than it could be, or that replayed packets in the time range. The generation drops by itself on an idle link, so it is not judged here.",
+        keys=keys(),
+        columns=(
+            Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
+            Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
+            Value("Replays in range", replays, "short", decimals=0, width=150),
+        ),
+        sort="Replays in range",
+        size=(12, 8),
+        empty="All PCIe links are as wide as they can be, and none replayed",
+    ).build()
