@@ -13,13 +13,15 @@ from pathlib import Path
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
-from exporter.driver import Device, DriverGoneError, UnsupportedError
+from exporter.driver import Device, DriverGoneError, Record, UnsupportedError
 from exporter.node_sources import SimulatedNode
 from exporter.sampling.accounts import Accounts, Settlement, Terms
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Outcome, read_gpu
+from exporter.simulator.behaviour import Channel
 from exporter.simulator.driver import SimulatedDriver
+from exporter.simulator.gpu import Gpu as SimulatedGpu
 from exporter.simulator.spec import parse
 from exporter.snapshot import Block, GpuStatus, NodeStatus
 
@@ -29,18 +31,37 @@ _XIDS = {"13", "31", "48", "63", "64", "74", "79", "94"}
 """XIDs that are written; the others stay at 0 all the time."""
 
 
-class WithoutSamples(Device):
-    """A GPU whose driver keeps no history: its buffers hold seconds, and cost most of a pass to simulate."""
+class Averaged(Device):
+    """A GPU whose utilization reading is the mean since the last one, as passes every second would make it.
 
-    def __init__(self, device: Device) -> None:
+    One reading in two minutes would be a guess, and the driver's buffer of samples reaches back seconds only. The
+    ledger takes it as it is; `gpu_busy_seconds_total` counts no more than some seconds of it, as it must.
+    """
+
+    def __init__(self, device: Device, gpu: SimulatedGpu) -> None:
         self._device = device
+        self._gpu = gpu
+        self._last: tuple[float, float] | None = None
+        self._time = 0.0
         self.index, self.uuid, self.minor = device.index, device.uuid, device.minor
         self.pci_bus_id = device.pci_bus_id
+
+    def at(self, time: float) -> Averaged:
+        """The GPU, `time` seconds after the start of the simulation."""
+        self._time = time
+        return self
 
     def call(self, function: str, *args: object) -> object:
         if "Samples" in function or function.startswith("nvmlDeviceGetProcess"):
             raise UnsupportedError(f"{function}: left out", "NOT_SUPPORTED")
-        return self._device.call(function, *args)
+        answer = self._device.call(function, *args)
+        if function != "nvmlDeviceGetUtilizationRates":
+            return answer
+        total = sum(target.track.total(Channel.BUSY, self._time) for target in self._gpu.targets)
+        before, self._last = self._last, (self._time, total)
+        if before is None or before[0] >= self._time:
+            return answer
+        return Record(gpu=100 * (total - before[1]) / (self._time - before[0]), memory=answer.memory)
 
 
 class CompressedNode:
@@ -55,6 +76,9 @@ class CompressedNode:
         self._node = SimulatedNode(self._driver.node)
         self._collectors = tuple(each for each in COLLECTORS if each.name not in _UNUSED)
         self._accounts = Accounts(Terms(interval=interval), workload_families(()))
+        self._devices = {
+            device.uuid: Averaged(device, self._driver._gpus[device.index]) for device in self._driver._devices
+        }
         self._gpus: dict[str, Gpu] = {}
         self._xids: dict[str, XidCounts] = {}
         self._outcomes: dict[str, list[Outcome]] = {}
@@ -75,7 +99,8 @@ class CompressedNode:
 
     def _read(self, now: float) -> str:
         try:
-            devices = {device.uuid: WithoutSamples(device) for device in self._driver.devices()}
+            time = now - self._driver.epoch
+            devices = {device.uuid: self._devices[device.uuid].at(time) for device in self._driver.devices()}
             for event in self._driver.events(0):
                 self._xids[event.uuid] = counted(self._xids.get(event.uuid, XidCounts()), event, "nvml")
             error = ""
