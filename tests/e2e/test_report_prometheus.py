@@ -87,6 +87,23 @@ def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, st
         past.add("gpu_owner_share", {**device, **own}, [(float(t), 1.0) for t in life if began <= t < ended])
 
 
+SHORT = 120
+"""Seconds of a job that eight scrapes saw: what it had at the first of them counts too."""
+
+
+def short_job(past: Past, began: float) -> None:
+    owner = {**OWNER, "workload": "slurm:4712", "slurm_job": "4712", "instance": "n3:9836", "job": "gpu"}
+    times = [began + 11 + SCRAPE * scrape for scrape in range(15)]
+
+    def held(t: float) -> float:
+        return min(t - began, SHORT)
+
+    for state, share in {"busy": 0.25, "wait_cpu": 0.75}.items():
+        labels = {**owner, "state": state}
+        past.add("gpu_workload_gpu_seconds_total", labels, [(t, share * held(t)) for t in times])
+    past.add("gpu_workload_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
+
+
 DIGEST = {
     # user: account, GPUs held, GPUs wasted, state
     "alice": ("physics", 8.0, 3.0, "wait_storage"),
@@ -122,6 +139,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     ended = began + HOUR
     past = Past()
     job(past, began, ended, now)
+    short_job(past, began)
     recorded(past, now)
     past.write(folder)
     config = folder / "prometheus.yml"
@@ -156,6 +174,13 @@ def test_finished_job_equals_the_truth_within_two_percent(known: Known) -> None:
     assert found["span"]["start"] == pytest.approx(known.began, abs=SCRAPE)
     assert found["span"]["end"] == pytest.approx(known.ended, abs=SCRAPE)
     assert found["cost"] == pytest.approx(8 * 3.0, rel=0.02)
+
+
+def test_job_of_a_few_scrapes_is_as_exact(known: Known) -> None:
+    found = as_json(known, "4712")
+
+    assert found["gpu_hours"] * 3600 == pytest.approx(SHORT, rel=0.02)
+    assert found["utilization"] == pytest.approx(0.25, rel=0.02)
 
 
 def test_each_gpu_of_the_job_is_told_apart(known: Known) -> None:

@@ -60,6 +60,17 @@ def test_many_jobs_at_once_lose_nothing(tmp_path: Path) -> None:
     assert held(tmp_path) == {"0": ["24"], "1": ["24"]}
 
 
+def test_jobs_that_end_take_nothing_from_jobs_that_begin(tmp_path: Path) -> None:
+    """All on one GPU: an epilog writes its file anew while prologs add to it."""
+    old, new = [str(number) for number in range(100, 160)], [str(number) for number in range(200, 260)]
+    (tmp_path / "0").write_text("99\n" + "".join(f"{job}\n" for job in old))
+    with ThreadPoolExecutor(8) as pool:
+        hooks = [hook for pair in zip(old, new, strict=True) for hook in ((EPILOG, pair[0]), (PROLOG, pair[1]))]
+        list(pool.map(lambda hook: run(hook[0], tmp_path, hook[1], "0"), hooks))
+
+    assert sorted(held(tmp_path)["0"]) == sorted(["99", *new])
+
+
 @pytest.mark.parametrize("script", [PROLOG, EPILOG], ids=["prolog", "epilog"])
 @pytest.mark.parametrize(
     ("folder", "job", "gpus"),
