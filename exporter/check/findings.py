@@ -22,12 +22,21 @@ def gpu_less(facts: Facts, limits: Limits) -> bool:
     return pci == 0 and no_driver and not limits.gpus
 
 
+_HANGS = "NOT_OPENED"
+"""The driver was asked to open and has not answered yet."""
+
+
 def driver_error(facts: Facts, limits: Limits) -> Iterable[Cause]:
     if gpu_less(facts, limits):
         return
     for series in facts.of("gpu_exporter_driver_error"):
-        if series.value:
+        if series.value and series.labels["error"] != _HANGS:
             yield "", dict(series.labels)
+
+
+def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
+        yield "", {}
 
 
 def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:

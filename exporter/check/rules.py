@@ -48,6 +48,8 @@ def _row(name: str, verdict: Verdict, find: object, says: str, action: str, sour
 RULES: tuple[Rule, ...] = (
     _row("driver",              FAILED,   findings.driver_error,
          "the driver is not available: {error}",                          "Load the driver (modprobe nvidia), or restart the node after a driver update.", "nvml"),
+    _row("driver_hangs",        FAILED,   findings.driver_hangs,
+         "the driver, or one of its GPUs, hangs",                         "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
     _row("gpu_missing",         FAILED,   findings.missing,
          "the driver shows {driver} of {wanted} GPUs {by}",               "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid"),
     _row("gpu_down",            FAILED,   findings.down,

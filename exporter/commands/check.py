@@ -19,7 +19,7 @@ from exporter.check.options import OPTIONS
 from exporter.check.reading import PciNode, apart, read_node
 from exporter.check.render import FORMATS, summary
 from exporter.check.rule import Finding, Limits, Verdict
-from exporter.check.rules import NAMES
+from exporter.check.rules import NAMES, RULES
 from exporter.check.verdict import Report, judge, unknown
 from exporter.node import Node
 from exporter.node_sources import SimulatedNode, Simulation, UnknownNode
@@ -126,8 +126,9 @@ def _short(error: requests.RequestException) -> str:
 
 
 def _hangs(deadline: float) -> Report:
-    reason = f"the driver does not answer within {deadline:g} s"
-    finding = Finding("driver", Verdict.FAILED, "", "", reason, "Drain the node and restart it.")
+    rule = next(rule for rule in RULES if rule.name == "driver_hangs")
+    reason = f"{rule.says}: no answer within {deadline:g} s"
+    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action)
     return Report(Verdict.FAILED, (finding,), 0, ())
 
 

@@ -176,3 +176,15 @@ def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2
     assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["gpu_missing", "hw_thermal"]
+
+
+def test_call_that_hangs_in_the_driver_library_is_a_verdict(fake_nvml: Callable[..., Any]) -> None:
+    """The command ends though the call does not: the process that made it is left behind and killed."""
+    fake = fake_nvml({"gpu1.call.nvmlDeviceGetUtilizationRates": "SLEEP 600"})
+    one = check("--format", "nagios", "--check.deadline", "6s", **fake.environment)
+    fake.scenario.set({"gpu1.call.*": "SLEEP 600"})  # the driver cannot even list its GPUs
+    whole = check("--format", "nagios", "--check.deadline", "4s", **fake.environment)
+
+    assert (one.returncode, one.stdout.partition(" | ")[0]) == (2, "GPU CRITICAL - GPU 1: does not answer its driver")
+    assert whole.returncode == 2
+    assert whole.stdout.startswith("GPU CRITICAL - the driver, or one of its GPUs, hangs")

@@ -65,6 +65,7 @@ def xid(number: int, ago: float = 60) -> str:
 
 FIRES = {
     "driver": 'gpu_exporter_driver_error{error="LIB_RM_VERSION_MISMATCH"} 1',
+    "driver_hangs": 'gpu_exporter_driver_error{error="NOT_OPENED"} 1',
     "gpu_missing": 'gpu_devices{source="driver"} 0',
     "gpu_down": series("gpu_up", 0),
     **{f"recovery_{action}": series("gpu_recovery_action", 1, action=action) for action in RECOVERY},
