@@ -35,11 +35,6 @@ if ! have bin/helm; then
   nice go install "helm.sh/helm/v4/cmd/helm@$helm"
 fi
 
-if ! have bin/prometheus-operator; then
-  echo "== Prometheus operator $operator"
-  (cd tests/e2e/kubernetes/operator && nice go build -trimpath -ldflags "-s -w" -o "$bin/prometheus-operator" \
-    github.com/prometheus-operator/prometheus-operator/cmd/operator)
-fi
 if ! have crds; then
   source=$(cd tests/e2e/kubernetes/operator && go list -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)
   mkdir -p "$root/crds.new"
@@ -53,4 +48,10 @@ fi
 if ! have python/grpc; then
   echo "== grpcio, for the device plugin"
   .venv/bin/pip install -q --disable-pip-version-check --target "$root/python" grpcio==1.85.1
+fi
+
+if ! have bin/prometheus-operator; then
+  echo "== Prometheus operator $operator"
+  (cd tests/e2e/kubernetes/operator && nice go build -trimpath -ldflags "-s -w" -o "$bin/prometheus-operator" \
+    github.com/prometheus-operator/prometheus-operator/cmd/operator)
 fi

@@ -104,7 +104,7 @@ rows:
 
 {{- define "gpu-exporter.volumeMounts" -}}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
-- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if ne (index . 3) "CharDevice" }}, mountPropagation: HostToContainer{{ end }}}
+- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
 {{- end }}
 {{- if .Values.config }}
 - {name: config, mountPath: /etc/gpu-exporter/config, readOnly: true}

@@ -46,7 +46,9 @@ def driver(home: Path) -> scenario.Scenario:
 def runtime(home: Path, driver: scenario.Scenario) -> Path:
     """The fake nvidia runtime with its settings."""
     program = home / "nvidia_runtime.py"
-    shutil.copy(HERE / "nvidia_runtime.py", program)
+    # containerd starts it with hardly any environment, where a version manager's `python3` does not work.
+    _, _, body = (HERE / "nvidia_runtime.py").read_text().partition("\n")
+    program.write_text(f"#!{Path(sys.executable).resolve()} -I\n{body}")
     program.chmod(0o755)
     settings = {
         "runc": str(TOOLS / "debian/usr/sbin/runc"),

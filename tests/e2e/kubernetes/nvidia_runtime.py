@@ -26,7 +26,7 @@ def bundle(arguments: list[str]) -> Path | None:
 
 def inject(spec: dict[str, Any]) -> None:
     """Add the library. Raises ValueError where the toolkit refuses the container."""
-    environment = dict(entry.split("=", 1) for entry in spec["process"]["env"])
+    environment = dict(entry.split("=", 1) for entry in spec["process"].get("env", []))
     if environment.get("NVIDIA_VISIBLE_DEVICES", "void") in {"", "void", "none"}:
         return
     bounding = spec["process"].get("capabilities", {}).get("bounding", [])
