@@ -125,7 +125,13 @@ def _own_files(root: Path) -> None:
     for folder in ("tmp", "proc", "sys", "dev", "run", "host"):
         (root / folder).mkdir(exist_ok=True)
     compile_ = ["/usr/bin/python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    subprocess.run(["/usr/sbin/chroot", str(root), *compile_, HOME, f"/usr/lib/python{PYTHON}"], check=True)
+    subprocess.run(
+        ["/usr/sbin/chroot", str(root), *compile_, HOME, f"/usr/lib/python{PYTHON}"],
+        check=True,
+        env={"PYTHONHASHSEED": "0"},
+    )
+    help_ = ["/usr/sbin/chroot", str(root), "/usr/bin/gpu-exporter", "--help"]  # everything it needs is there
+    subprocess.run(help_, check=True, stdout=subprocess.DEVNULL, env={"PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -267,12 +267,23 @@ def _remove_traces(home: Path) -> None:
     for name in Path("/run/netns").glob("cni-*"):
         subprocess.run(["ip", "netns", "delete", name.name], check=False)
     for tree in Path("/sys/fs/cgroup").glob("*/kubepods"):
-        for folder in sorted((each for each in tree.rglob("*") if each.is_dir()), reverse=True):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        with contextlib.suppress(OSError):
-            tree.rmdir()
+        with contextlib.suppress(NotYetError):
+            wait_for(lambda tree=tree: _remove_cgroup(tree), 20)  # type: ignore[misc]
     shutil.rmtree("/var/log/containers", ignore_errors=True)
+
+
+def _remove_cgroup(tree: Path) -> None:
+    """Remove it and all below. Raises NotYetError while processes, which are asked to end, are still in it."""
+    for procs in tree.rglob("cgroup.procs"):
+        for pid in procs.read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+    try:
+        for folder in sorted((each for each in tree.rglob("*") if each.is_dir()), reverse=True):
+            folder.rmdir()
+        tree.rmdir()
+    except OSError as error:
+        raise NotYetError(str(error)) from None
 
 
 def _restore_sysctls(before: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ EXCLUSIVE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # Sockets have paths of at most 107 bytes, and pytest's own folders are private to the user.
-    made = tmp_path_factory.mktemp("k8s")
+def home() -> Iterator[Path]:
+    # Not pytest's own folder: another run of pytest may delete that, mounts and all. And sockets want a short path.
+    made = Path(tempfile.mkdtemp(prefix="gpu-e2e-", dir="/tmp"))
     made.chmod(0o755)
-    return made
+    yield made
+    if not any(f" {made}/" in line for line in Path("/proc/mounts").read_text().splitlines()):
+        shutil.rmtree(made)
 
 
 @pytest.fixture(scope="session")

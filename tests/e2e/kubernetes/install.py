@@ -138,18 +138,38 @@ def test_gpus_are_attributed_to_the_pods_that_hold_them(cluster: Cluster) -> Non
     assert shares["first", GPUS[2]] + shares["second", GPUS[2]] == pytest.approx(1.0)
 
 
-def test_processes_and_host_usage_belong_to_their_pods(cluster: Cluster, workloads: dict[str, list[int]]) -> None:
-    def shown() -> str:
-        text = metrics(cluster)
-        pods = {labels["pod"] for labels, _ in samples(text, "gpu_process_memory_bytes")}
-        used = {labels["pod"] for labels, _ in samples(text, "gpu_workload_cpu_seconds_total")}
-        if not {"train", "first", "second"} <= pods & used:
-            raise NotYetError((pods, used))
-        return text
+def shown_with_processes(cluster: Cluster, pods: set[str]) -> dict[str, set[int]]:
+    """Process ids by pod, once these pods have both processes and host usage."""
 
-    found = samples(wait_for(shown, 60), "gpu_process_memory_bytes")
-    by_pod = {pod: {int(labels["pid"]) for labels, _ in found if labels["pod"] == pod} for pod in workloads}
-    assert by_pod == {pod: {pids[0]} for pod, pids in workloads.items()}
+    def shown() -> dict[str, set[int]]:
+        text = metrics(cluster)
+        found = samples(text, "gpu_process_memory_bytes")
+        used = {labels["pod"] for labels, _ in samples(text, "gpu_workload_cpu_seconds_total")}
+        if not pods <= used & {labels["pod"] for labels, _ in found}:
+            raise NotYetError((found, used))
+        return {pod: {int(labels["pid"]) for labels, _ in found if labels["pod"] == pod} for pod in pods}
+
+    return wait_for(shown, 60)
+
+
+def test_processes_and_host_usage_belong_to_the_pod(cluster: Cluster, workloads: dict[str, list[int]]) -> None:
+    assert shown_with_processes(cluster, {"train"}) == {"train": {workloads["train"][0]}}
+
+
+def test_api_server_tells_which_pod_of_a_shared_gpu(
+    cluster: Cluster, values: Path, workloads: dict[str, list[int]]
+) -> None:
+    # The kubelet's socket names both pods of the GPU, not which process is whose. No kube-proxy here: its address is given.
+    server = [("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api))]
+    given = yaml.safe_load(values.read_text())
+    given["attribution"]["pods"] |= {"api": True, "labels": ["team"]}
+    given["extraEnv"] = [{"name": name, "value": value} for name, value in server]
+    values.write_text(yaml.safe_dump(given))
+    deploy(cluster, values)
+
+    assert shown_with_processes(cluster, set(workloads)) == {pod: {pids[0]} for pod, pids in workloads.items()}
+    labelled = {labels["pod"]: labels.get("label_team") for labels, _ in samples(metrics(cluster), "gpu_workload_info")}
+    assert {labelled[pod] for pod in workloads} == {"vision"}
 
 
 @pytest.mark.usefixtures("workloads")
