@@ -159,7 +159,7 @@ def test_processes_and_host_usage_belong_to_the_pod(cluster: Cluster, workloads:
 def test_api_server_tells_which_pod_of_a_shared_gpu(
     cluster: Cluster, values: Path, workloads: dict[str, list[int]]
 ) -> None:
-    # The kubelet's socket names both pods of the GPU, not which process is whose. No kube-proxy here: its address is given.
+    # The kubelet's socket names both pods of the GPU, not whose a process is. No kube-proxy here: the address is given.
     server = [("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api))]
     given = yaml.safe_load(values.read_text())
     given["attribution"]["pods"] |= {"api": True, "labels": ["team"]}

@@ -49,11 +49,7 @@ def start_operator(cluster: Cluster) -> None:
         },
     )
     (cluster.home / "token").write_text(settings.TOKEN)
-    cluster.start(
-        "prometheus-operator",
-        f"--kubeconfig-file={cluster.home / 'kubeconfig'}",
-        f"--web.listen-address=127.0.0.1:{cluster.ports.operator}",
-    )
+    cluster.start("prometheus-operator", f"--web.listen-address=127.0.0.1:{cluster.ports.operator}")  # by KUBECONFIG
 
 
 def configuration(cluster: Cluster) -> str:
