@@ -1,4 +1,8 @@
-"""A real Prometheus, configured by the real Prometheus operator from the objects in the cluster."""
+"""A real Prometheus, configured by the real Prometheus operator from the objects in the cluster.
+
+Debian builds Prometheus without Kubernetes discovery ("field kubernetes_sd_configs not found"). So this asks the API
+server in its place and hands over the same `__meta_kubernetes_...` labels in a file; all that follows is the operator's.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.e2e.kubernetes import settings
 from tests.e2e.kubernetes.cluster import Cluster, NotYetError, wait_for
@@ -60,6 +66,57 @@ def configuration(cluster: Cluster) -> str:
     return text.replace("/etc/prometheus/", f"{cluster.home}/prometheus/")
 
 
+def without_discovery(cluster: Cluster) -> str:
+    """The configuration with a file of targets where the operator asks for Kubernetes discovery."""
+    content = yaml.safe_load(configuration(cluster))
+    for job in content["scrape_configs"]:
+        if job.pop("kubernetes_sd_configs", None):
+            job["file_sd_configs"] = [{"files": [f"{cluster.home}/prometheus/targets.json"]}]
+    return yaml.safe_dump(content)
+
+
+def targets(cluster: Cluster) -> list[dict[str, Any]]:
+    """Each address of each EndpointSlice with the labels of Prometheus' roles `endpointslice` and `endpoints`."""
+    found = []
+    for piece in cluster.get("endpointslices", "-A")["items"]:
+        namespace, service = piece["metadata"]["namespace"], piece["metadata"]["labels"]["kubernetes.io/service-name"]
+        for endpoint in piece["endpoints"] or ():
+            if endpoint.get("targetRef", {}).get("kind") == "Pod":
+                pod = cluster.get("pod", endpoint["targetRef"]["name"], "-n", namespace)
+                labels = _labels(cluster.get("service", service, "-n", namespace), pod)
+                for port in piece["ports"]:
+                    address = f"{endpoint['addresses'][0]}:{port['port']}"
+                    found.append({"targets": [address], "labels": labels | _port_labels(port["name"])})
+    return found
+
+
+def _port_labels(name: str) -> dict[str, str]:
+    return {f"__meta_kubernetes_{kind}_port_name": name for kind in ("endpoint", "endpointslice")}
+
+
+def _labels(service: dict[str, Any], pod: dict[str, Any]) -> dict[str, str]:
+    made = {
+        "__meta_kubernetes_namespace": pod["metadata"]["namespace"],
+        "__meta_kubernetes_service_name": service["metadata"]["name"],
+        "__meta_kubernetes_pod_name": pod["metadata"]["name"],
+        "__meta_kubernetes_pod_ip": pod["status"]["podIP"],
+        "__meta_kubernetes_pod_container_name": pod["spec"]["containers"][0]["name"],
+        "__meta_kubernetes_pod_node_name": pod["spec"]["nodeName"],
+        "__meta_kubernetes_pod_phase": pod["status"]["phase"],
+        "__meta_kubernetes_pod_ready": "true",
+        "__meta_kubernetes_endpoint_address_target_kind": "Pod",
+        "__meta_kubernetes_endpoint_address_target_name": pod["metadata"]["name"],
+        "__meta_kubernetes_endpointslice_address_target_kind": "Pod",
+        "__meta_kubernetes_endpointslice_address_target_name": pod["metadata"]["name"],
+    }
+    for kind, labels in (("service", service["metadata"]["labels"]), ("pod", pod["metadata"]["labels"])):
+        for name, value in labels.items():
+            safe = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+            made[f"__meta_kubernetes_{kind}_label_{safe}"] = value
+            made[f"__meta_kubernetes_{kind}_labelpresent_{safe}"] = "true"
+    return made
+
+
 def write(cluster: Cluster) -> None:
     """Files of Prometheus as they stand in the cluster now."""
     folder = cluster.home / "prometheus"
@@ -70,7 +127,7 @@ def write(cluster: Cluster) -> None:
         if "tls-assets" in each["metadata"]["name"]:
             data = {key: base64.b64decode(value).decode() for key, value in each.get("data", {}).items()}
             _put(folder / "certs", data)
-    _put(folder, {"prometheus.yaml": configuration(cluster)})
+    _put(folder, {"prometheus.yaml": without_discovery(cluster), "targets.json": json.dumps(targets(cluster))})
 
 
 def _put(folder: Path, files: dict[str, str]) -> None:
