@@ -1,7 +1,7 @@
 """A real Prometheus, configured by the real Prometheus operator from the objects in the cluster.
 
 Debian builds Prometheus without Kubernetes discovery ("field kubernetes_sd_configs not found"). So this asks the API
-server in its place and hands over the same `__meta_kubernetes_...` labels in a file; all that follows is the operator's.
+server in its place and hands over the same `__meta_kubernetes_...` labels in a file; the rest is the operator's.
 """
 
 from __future__ import annotations
