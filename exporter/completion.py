@@ -140,4 +140,3 @@ def _fish_flag(option: Option, command: str, where: str) -> str:
 
 
 SHELLS: Mapping[str, Callable[[], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
-FILES = {"bash": "gpu-exporter.bash", "zsh": "_gpu-exporter", "fish": "gpu-exporter.fish"}

@@ -176,6 +176,7 @@ commands:
   gpu-exporter capture     record the driver's answers to a file
   gpu-exporter check       verdict on this node's GPUs, for health checks
   gpu-exporter report      efficiency of a job, pod or user, from Prometheus
+  gpu-exporter completion  print the completion of bash, zsh or fish
 
 examples:
   gpu-exporter

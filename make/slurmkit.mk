@@ -18,14 +18,8 @@ $(PACKAGE_TOOLS)/bin/shiv:
 	@$(PACKAGE_TOOLS)/bin/pip install -q --disable-pip-version-check 'pip>=25.1' $(SHIV)
 
 .PHONY: package
-package: $(PACKAGE_TOOLS)/bin/shiv completion ## Build dist/: a Debian package, an RPM where rpmbuild is there, one file that needs only Python
+package: $(PACKAGE_TOOLS)/bin/shiv ## Build dist/: a Debian package, an RPM where rpmbuild is there, one file that needs only Python
 	@$(PACKAGE_TOOLS)/bin/python deploy/package/build.py dist --shiv $(PACKAGE_TOOLS)/bin/shiv
-
-.PHONY: completion
-completion: venv ## Write deploy/completion from the option tables
-	@$(BIN)/python -m exporter completion bash > deploy/completion/gpu-exporter.bash
-	@$(BIN)/python -m exporter completion zsh > deploy/completion/_gpu-exporter
-	@$(BIN)/python -m exporter completion fish > deploy/completion/gpu-exporter.fish
 
 .PHONY: setup-slurmkit
 setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages needs

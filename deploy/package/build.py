@@ -31,9 +31,6 @@ FILES: Mapping[str, tuple[str, int]] = {
     "usr/share/doc/gpu-exporter/check.md": ("docs/check.md", 0o644),
     "usr/share/doc/gpu-exporter/report.md": ("docs/report.md", 0o644),
     "usr/share/doc/gpu-exporter/copyright": ("LICENSE", 0o644),
-    "usr/share/bash-completion/completions/gpu-exporter": ("deploy/completion/gpu-exporter.bash", 0o644),
-    "usr/share/zsh/vendor-completions/_gpu-exporter": ("deploy/completion/_gpu-exporter", 0o644),
-    "usr/share/fish/vendor_completions.d/gpu-exporter.fish": ("deploy/completion/gpu-exporter.fish", 0o644),
     f"{KIT}/prolog.d/gpu-exporter": ("deploy/slurm/prolog.d/gpu-exporter", 0o755),
     f"{KIT}/epilog.d/gpu-exporter": ("deploy/slurm/epilog.d/gpu-exporter", 0o755),
     f"{KIT}/healthcheck": ("deploy/slurm/healthcheck", 0o755),
@@ -43,6 +40,12 @@ FILES: Mapping[str, tuple[str, int]] = {
     "etc/default/gpu-exporter-check": ("deploy/systemd/default-check", 0o644),
     "etc/default/gpu-exporter-report": ("deploy/systemd/default-report", 0o644),
 }
+COMPLETION: Mapping[str, str] = {
+    "bash": "usr/share/bash-completion/completions/gpu-exporter",
+    "zsh": "usr/share/zsh/vendor-completions/_gpu-exporter",
+    "fish": "usr/share/fish/vendor_completions.d/gpu-exporter.fish",
+}
+"""Made by the program itself."""
 CONFIGURATION = tuple(f"/{path}" for path in FILES if path.startswith("etc/"))
 DISTRIBUTIONS = ("nvidia-ml-py", "prometheus-client", "cheroot", "pyyaml", "bcrypt", "requests", "h2")
 ARCHITECTURES = {"x86_64": ("amd64", "x86_64"), "aarch64": ("arm64", "aarch64")}
@@ -84,6 +87,12 @@ def root_tree(into: Path, python: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, target)
         target.chmod(mode)
+    for shell, path in COMPLETION.items():
+        target = into / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-B", into / "usr/bin/gpu-exporter", "completion", shell]
+        target.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
+        target.chmod(0o644)
     for path in (into, *into.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)
@@ -118,7 +127,7 @@ def rpm(python: Path, out: Path) -> Path | None:
     with tempfile.TemporaryDirectory() as scratch:
         work, root = Path(scratch), Path(scratch) / "tree"
         root_tree(root, python)
-        listed = "\n".join(_rpm_file(path) for path in FILES) + f"\n/{PYTHON_TREE}\n"
+        listed = "\n".join(_rpm_file(path) for path in (*FILES, *COMPLETION.values())) + f"\n/{PYTHON_TREE}\n"
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
         spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
