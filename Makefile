@@ -6,7 +6,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 
-include $(wildcard make/*.mk .ci/make/*.mk)
+include $(wildcard .ci/make/*.mk)
 
 .PHONY: help
 help: ## Show this help

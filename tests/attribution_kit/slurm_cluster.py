@@ -1,6 +1,6 @@
 """A real Slurm on this machine for as long as a test needs it: one node, eight device nodes for GPUs, loopback only.
 
-Debian's packages, unpacked by make/fetch-slurm.sh. Needs root: device nodes, cgroups, jobs of another user.
+Debian's packages, unpacked by .ci/make/fetch-slurm.sh. Needs root: device nodes, cgroups, jobs of another user.
 GRES indices are deliberately not the devices' minor numbers.
 """
 

@@ -7,7 +7,7 @@ chart: venv ## Write the chart's schema and README, and deploy/kubernetes
 	$(BIN)/python -m helm.generate
 
 # The models have an environment of their own: they bring a pytest plugin.
-$(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py make/chart.mk
+$(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py .ci/make/chart.mk
 	@echo "== Schemas of the Prometheus operator in $(MONITORING_SCHEMAS)"
 	@$(PYTHON) -m venv .cache/monitoring-models
 	@.cache/monitoring-models/bin/pip install -q --disable-pip-version-check $(MONITORING_MODELS)
@@ -21,7 +21,7 @@ test: setup-chart
 
 .PHONY: setup-e2e-kubernetes
 setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
-	@make/fetch-kubernetes.sh
+	@.ci/make/fetch-kubernetes.sh
 
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)

@@ -7,7 +7,7 @@
 # missing (as root). Does nothing when all is there.
 set -euo pipefail
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/prometheus}
 templates=/usr/share/prometheus/alertmanager
 programs=(prometheus promtool alertmanager amtool)

@@ -6,7 +6,7 @@
 # Does nothing when all is there.
 set -euo pipefail
 
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/slurm}
 packages=(slurmctld slurmd slurm-client munge)
 needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd bin/scontrol bin/sbatch bin/srun sbin/munged)

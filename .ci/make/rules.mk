@@ -4,7 +4,7 @@ export PATH := $(PROMETHEUS_BIN):$(PATH)
 
 .PHONY: setup-rules
 setup-rules: ## Fetch prometheus, promtool, alertmanager and amtool into .cache
-	@make/fetch-prometheus.sh
+	@.ci/make/fetch-prometheus.sh
 
 test: setup-rules
 

@@ -1,6 +1,6 @@
 # A real Slurm for tests, unpacked under .cache.
 .PHONY: setup-attribution
 setup-attribution: ## Fetch Slurm and munge into .cache
-	@make/fetch-slurm.sh
+	@.ci/make/fetch-slurm.sh
 
 test: setup-attribution

@@ -2,7 +2,7 @@
 # Everything a one-node cluster needs: containerd, runc, etcd and the CNI plugins from Debian, unpacked and not
 # installed; Kubernetes, Helm and the Prometheus operator built from their Go modules. About ten minutes the first time.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD/.cache/kubernetes
 bin=$root/bin
 packages=(containerd runc etcd-server containernetworking-plugins libseccomp2)
