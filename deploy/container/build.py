@@ -103,7 +103,10 @@ def _python(scratch: Path, root: Path) -> Iterator[sbom.Part]:
     subprocess.run([*pip, "install", *target, "--upgrade", str(wheel)], check=True)
     shutil.rmtree(home / "bin", ignore_errors=True)
     for trace in home.glob("*.dist-info/direct_url.json"):
-        trace.unlink()  # where this build lay
+        trace.unlink()  # where this build lay, and the only thing that differs from one to the next
+        record = trace.with_name("RECORD")
+        kept = [line for line in record.read_text().splitlines(keepends=True) if "/direct_url.json," not in line]
+        record.write_text("".join(kept))
     for found in importlib.metadata.distributions(path=[str(home)]):
         yield sbom.Part("pypi", re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower(), found.version)
 
