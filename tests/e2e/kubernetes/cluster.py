@@ -209,6 +209,7 @@ def _start(cluster: Cluster, images: Sequence[Path]) -> None:
         f"--service-account-key-file={home}/accounts.key",
         f"--service-account-signing-key-file={home}/accounts.key",
         "--kubelet-preferred-address-types=InternalIP",
+        "--allow-privileged",
     )
     wait_for(lambda: cluster.kubectl("get", "--raw=/readyz"))
     client = f"--kubeconfig={home}/kubeconfig"
