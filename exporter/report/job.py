@@ -85,7 +85,7 @@ def _span(client: Client, asked: Asked, now: float) -> Span:
         raise _nothing(client, asked.title, asked.since, now)
     first, last, step = found
     fine = _held_between(client, asked.selector, max(start, first - step), min(now, last + step), _FINE) or found
-    running = now - fine[1] <= max(2 * fine[2], 60.0)
+    running = bool(client.instant(promql.holding(asked.selector), now))
     until = now if running else fine[1] + fine[2]
     return Span(fine[0], None if running else fine[1], until, truncated=first - step <= start)
 
