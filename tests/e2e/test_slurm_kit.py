@@ -20,6 +20,9 @@ from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario, node
 from tests.stack import poll, prometheus
 
+# Two clusters on one machine would see each other's jobs: those tests take turns.
+pytestmark = pytest.mark.xdist_group("slurm")
+
 ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / "deploy/slurm"
 HELD = 45.0
