@@ -22,6 +22,7 @@ RULES: dict[str, Schema] = {
     "attribution.pods.labels": {"items": {"type": "string"}},
     "attribution.slurm.mode": {"enum": ["auto", "on", "off"]},
     "attribution.slurm.mappingHostPath": {"pattern": MAYBE_ABSOLUTE},
+    "progress.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
     "extraObjects": {"items": {"type": ["object", "string"]}},
     "port": {"minimum": 1, "maximum": 65535},
@@ -122,6 +123,7 @@ SET_BY_CHART = frozenset(
         "attribution.kubernetes.pod-labels",
         "attribution.slurm",
         "attribution.slurm.mapping-dir",
+        "progress.dir",
     }
 )
 

@@ -29,6 +29,9 @@
 {{- if $v.attribution.slurm.mappingHostPath }}
 - --attribution.slurm.mapping-dir=/host/slurm-mapping
 {{- end }}
+{{- if $v.progress.hostPath }}
+- --progress.dir=/host/progress
+{{- end }}
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -71,6 +74,9 @@ rows:
 {{- end }}
 {{- with $v.attribution.slurm.mappingHostPath }}
 - [slurm-mapping, {{ . }}, /host/slurm-mapping, Directory]
+{{- end }}
+{{- with $v.progress.hostPath }}
+- [progress, {{ . }}, /host/progress, DirectoryOrCreate]
 {{- end }}
 {{- with $v.driver.hostPath }}
 - [driver, {{ . }}, {{ $v.driver.mountPath }}, Directory]

@@ -64,6 +64,9 @@ pod attribution (host path {{ $v.attribution.pods.kubeletDir }}/pod-resources)
 {{- if $v.attribution.slurm.mappingHostPath }}
 Slurm mapping (host path {{ $v.attribution.slurm.mappingHostPath }})
 {{- end }}
+{{- if $v.progress.hostPath }}
+progress (host path {{ $v.progress.hostPath }})
+{{- end }}
 {{- if $v.driver.hostPath }}
 driver (host path {{ $v.driver.hostPath }})
 {{- end }}
