@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import TargetState, read_gpu
 from exporter.snapshot import Block
 from tests.exporter_process import Metrics, parse
+from tests.stack import program
 
 FOLDER = Path(__file__).resolve().parents[1] / "captures"
 CAPTURES = sorted(FOLDER.glob("*.json"))
@@ -62,6 +64,14 @@ def test_exposition_is_the_stored_one(capture: Path, request: pytest.FixtureRequ
         stored.write_text(made)
 
     assert made == stored.read_text()
+
+
+def test_promtool_accepts_the_exposition(capture: Path) -> None:
+    text = capture.with_suffix(".prom").read_bytes()
+
+    done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 def test_exposition_obeys_physics(capture: Path) -> None:
