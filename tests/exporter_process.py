@@ -80,7 +80,7 @@ class Running:
             found = self.metrics()
             return found if found.one(name, **labels) == value else None
 
-        return poll(what, attempt, 30)
+        return poll(what, attempt, 60)  # a GPU that returns is noticed within 30 s
 
     def terminate(self, within: float) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -16,7 +16,7 @@ oldest=2.42 # keep_firing_for
 complete() {
   local program
   for program in "${programs[@]}"; do [ -x "$dir/bin/$program" ] || return 1; done
-  [ ! -e "$dir/root" ] || [ -e "$templates/default.tmpl" ]
+  [ ! -e "$dir/unpacked" ] || [ -e "$templates/default.tmpl" ]
 }
 
 new_enough() { # Prometheus on the PATH is at least $oldest
@@ -43,15 +43,15 @@ unpack() {
   apt-cache show prometheus >/dev/null 2>&1 || apt-get update -q
   chmod 755 "$work" # apt drops its privileges to download
   (cd "$work" && apt-get download -q prometheus prometheus-alertmanager)
-  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/root"; done
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   wrap prometheus prometheus
   wrap promtool promtool
   wrap alertmanager prometheus-alertmanager
   wrap amtool amtool
-  [ -e "$templates/default.tmpl" ] || { mkdir -p "$templates" && cp "$dir/root$templates"/*.tmpl "$templates/"; }
+  [ -e "$templates/default.tmpl" ] || { mkdir -p "$templates" && cp "$dir/unpacked$templates"/*.tmpl "$templates/"; }
 }
 
-wrap() { ln -sf "$dir/root/usr/bin/$2" "$dir/bin/$1"; }
+wrap() { ln -sf "$dir/unpacked/usr/bin/$2" "$dir/bin/$1"; }
 
 mkdir -p "$dir/bin"
 exec 9>"$dir/.lock"

@@ -2,7 +2,7 @@
 # fetch-slurm.sh [DIR]: put Slurm's daemons and commands and munged into DIR (default .cache/slurm).
 #
 # Unpacked, not installed, from Debian's packages with whatever they need that is not here: no service starts, no user
-# is made, nothing is written outside DIR. Programs are in DIR/root/usr/{s,}bin and need DIR/root's libraries.
+# is made, nothing is written outside DIR. Programs are in DIR/unpacked/usr/{s,}bin and need DIR/unpacked's libraries.
 # Does nothing when all is there.
 set -euo pipefail
 
@@ -13,7 +13,7 @@ needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd bin/scontrol bin/sbatch bin/s
 
 complete() {
   local program
-  for program in "${needed[@]}"; do [ -x "$dir/root/usr/$program" ] || return 1; done
+  for program in "${needed[@]}"; do [ -x "$dir/unpacked/usr/$program" ] || return 1; done
 }
 
 closure() { # names of the packages and of what they need and this machine lacks
@@ -28,9 +28,9 @@ unpack() {
   apt-cache show "${packages[@]}" >/dev/null 2>&1 || apt-get update -q
   # shellcheck disable=SC2046 # package names hold no blanks
   (cd "$work" && apt-get download -q $(closure))
-  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/root"; done
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   # Slurm's programs behave by the name they are called by, and Debian's alternatives give it only when installed.
-  for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/root/usr/sbin/$program"; done
+  for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/unpacked/usr/sbin/$program"; done
 }
 
 mkdir -p "$dir"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.attribution_kit.nodes import until
 
-ROOT = Path(__file__).resolve().parents[2] / ".cache/slurm/root"
+ROOT = Path(__file__).resolve().parents[2] / ".cache/slurm/unpacked"
 LIBRARIES = next(iter((ROOT / "usr/lib").glob("*-linux-gnu")), ROOT / "usr/lib")
 INDEX_TO_MINOR = (4, 5, 6, 7, 0, 1, 2, 3)
 TRACKING = ("cgroup", "linuxproc") if Path("/sys/fs/cgroup/freezer").is_dir() else ("linuxproc",)
