@@ -66,7 +66,7 @@ class JobOwners:
         running = [_Running(job, kin.cgroup, kin.user, kin.targets) for kin in seen.kin if (job := told.of(kin.cgroup))]
         claims = self._read_strays(seen) if node.present or running else dict[int, Claimed]()
         strays = {pid: claim.job for pid, claim in claims.items() if claim.job}
-        everyone = {*(each.job for each in running), *strays.values(), *node.cgroups, *node.mapped}
+        everyone = {*(each.job for each in running), *strays.values(), *self._slurm.present()}
         given, conflicts = job_allocations(
             {job: self._slurm.held(job, self._claimed(job)) for job in everyone}, seen.devices
         )

@@ -21,7 +21,7 @@ from exporter.attribution.slurm import Slurm
 from exporter.host.model import HostProcess
 
 LAST_OWNER_SECONDS = 60.0
-"""A process that /proc no longer shows keeps its owner so long, while the driver still lists it."""
+"""A process that /proc no longer shows keeps its owner so long, if the driver still lists it."""
 
 
 class _Run(NamedTuple):
@@ -51,8 +51,8 @@ class Attribution:
         self._containers = containers or ContainerNames()
         self._eyes = Eyes(cgroupfs)
         self._last: Mapping[int, Owner] = {}
-        self._missed: Mapping[int, float] = {}
-        """By pid that the driver lists: since when /proc does not show it."""
+        self._gone: dict[int, tuple[Owner, float]] = {}
+        """By pid: the last owner, and since when /proc does not show it."""
         self._paths: dict[Owner, str] = {}
 
     def start(self) -> None:
@@ -107,13 +107,15 @@ class Attribution:
             owner = jobs.owners.get(job, NOBODY)
             running.append(_Run(owner, Cgroup(), seen.targets_of(pid)))
             owners[pid] = owner
-        self._missed = {pid: self._missed.get(pid, seen.now) for pid in seen.unseen}
-        for pid, since in self._missed.items():
-            kept = self._last.get(pid, NOBODY) if seen.now - since < LAST_OWNER_SECONDS else NOBODY
-            running.append(_Run(kept, Cgroup(), seen.targets_of(pid)))
-            owners[pid] = kept
+        self._remember(owners, seen.now)
+        kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in seen.unseen}
+        running += [_Run(owner, Cgroup(), seen.targets_of(pid)) for pid, owner in kept.items()]
+        return owners | kept, running
+
+    def _remember(self, owners: Mapping[int, Owner], now: float) -> None:
+        gone = self._gone | {pid: (self._last[pid], now) for pid in self._last.keys() - owners.keys()}
+        self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
         self._last = owners
-        return owners, running
 
     def _owner(self, kin: Kin, pods: PodsNow, jobs: JobsNow) -> Owner:
         cgroup = kin.cgroup

@@ -36,12 +36,12 @@ class Answer(Generic[T]):
 class Poller(Generic[T]):
     """Asks `ask` again after `interval` seconds, which may depend on the last answer, or when woken.
 
-    Failures stretch the interval, up to `longest`.
+    Failures stretch the interval, up to `longest`. `changed` is called whenever an answer differs from the last.
 
     `ask` raises SourceError or OSError and must end by its own time-out. `answer` never waits.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what may differ from source to source
         self,
         ask: Callable[[], T],
         nothing: T,
@@ -50,8 +50,10 @@ class Poller(Generic[T]):
         interval: Callable[[T], float],
         longest: float = 60.0,
         clock: Callable[[], float] = time.time,
+        changed: Callable[[], None] | None = None,
     ) -> None:
         self._ask = ask
+        self._changed = changed
         self._interval = interval
         self._longest = longest
         self._clock = clock
@@ -78,11 +80,13 @@ class Poller(Generic[T]):
 
     def ask_once(self) -> None:
         """Ask now, in the caller's thread."""
+        last = self.answer
         try:
             self.answer = Answer(self._ask(), self._clock())
             self._failures = 0
+            if self._changed and self.answer.value != last.value:
+                self._changed()
         except (SourceError, OSError) as error:
-            last = self.answer
             self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
             self._failures += 1
 

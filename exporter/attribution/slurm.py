@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from exporter.attribution import device_program, gres, slurm_environ, slurm_mapping
+from exporter.attribution import device_program, gres, slurm_environ
 from exporter.attribution.cgroup import parse_path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.ownership import SourceHealth
@@ -20,6 +21,7 @@ from exporter.attribution.polling import LAST_KNOWN_SECONDS, Poller
 from exporter.attribution.scontrol import JobBook
 from exporter.attribution.slurm_environ import Claimed
 from exporter.attribution.slurm_job import Job
+from exporter.attribution.slurm_mapping import MappedDevice, MappingFolder
 from exporter.attribution.slurm_node import job_cgroups, job_of_sluid, processes
 from exporter.host.process import user_name
 
@@ -28,6 +30,10 @@ TRUST = (MAPPING, PROGRAM, SCONTROL, ENVIRON)
 INTERVAL = 1.0
 ABSENT_INTERVAL = 10.0
 """Between looks where there is no sign of Slurm: a first job shows by its process before that."""
+MAPPING_INTERVAL = 0.25
+"""Between looks at the prolog's files: they are the first and exact word on when a job holds its GPUs."""
+MAPPING_LONGEST = 1.0
+"""Between looks while there is no directory: the first prolog makes it."""
 
 Held = Mapping[DeviceName, float | None]
 """Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
@@ -43,10 +49,10 @@ class NodeView:
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     users: Mapping[str, str] = field(default_factory=dict[str, str])
     """Job to its user, where its cgroup tells (version 1)."""
-    mapped: Mapping[str, Held] = field(default_factory=dict[str, Held])
+    mapped: frozenset[str] = frozenset()
+    """Jobs that the prolog's files name, or named while their cgroup was there."""
     constrained: Mapping[str, Held] = field(default_factory=dict[str, Held])
     claimed: Mapping[str, Claimed] = field(default_factory=dict[str, Claimed])
-    mapping_error: str = ""
     program_error: str = ""
     devices: tuple[DeviceName | None, ...] = ()
     """By GRES index."""
@@ -83,23 +89,23 @@ class Slurm:
         self._clock = clock
         self._user_name = cache(user_name)
         self._names = site.names
-        self._mapped_at = clock()
         self._bpf: device_program.Bpf | None = bpf
         self._book = JobBook(ask, clock=clock) if site.scontrol else None
         self._programs: dict[str, Held] = {}
         self._parents: frozenset[str] = frozenset()
         self._noticed: frozenset[str] = frozenset()
         self._poller = Poller(self._look, NodeView(), name="slurm", interval=_interval, clock=clock)
+        self._mapping = _mapping(site.mapping, self._poller.wake, clock) if site.mapping else None
 
     def start(self) -> None:
-        self._poller.start()
-        if self._book:
-            self._book.start()
+        for source in (self._mapping, self._poller, self._book):
+            if source:
+                source.start()
 
     def stop(self) -> None:
-        self._poller.stop()
-        if self._book:
-            self._book.stop()
+        for source in (self._mapping, self._poller, self._book):
+            if source:
+                source.stop()
 
     @property
     def node(self) -> NodeView:
@@ -120,7 +126,15 @@ class Slurm:
             self._poller.wake()
         self._noticed = frozenset(jobs)
         if self._book:
-            self._book.want({*jobs, *self.node.cgroups, *self.node.mapped})
+            self._book.want({*jobs, *self.present()})
+
+    def present(self) -> AbstractSet[str]:
+        """Jobs that hold something here: those of the prolog's files, and those with a cgroup.
+
+        A cgroup may outlive its job; where an epilog has taken a job out of the files, it does not count.
+        """
+        mapped = self._mapped().keys()
+        return mapped | (self.node.cgroups.keys() - (self.node.mapped - mapped))
 
     def held(self, job: str, claimed: Claimed | None = None) -> Mapping[str, Held]:
         """By source, what the job holds here; a source that does not know is left out.
@@ -129,8 +143,9 @@ class Slurm:
         """
         view = self.node
         known = self.job(job)
+        mapped = self._mapped().get(job)
         found = {
-            MAPPING: view.mapped.get(job),
+            MAPPING: _named(mapped, view.devices) if mapped else None,
             PROGRAM: view.constrained.get(job),
             SCONTROL: self._scheduled(known, view.devices) if known else None,
             ENVIRON: self._environ(view.claimed.get(job) or claimed, view.devices),
@@ -142,12 +157,11 @@ class Slurm:
         view = answer.value
         if not view.present:
             return ()
-        age = max(0.0, now - answer.at)
-        mapping_age = age if not view.mapping_error else max(0.0, now - self._mapped_at)
         found: list[SourceHealth] = []
-        if self._site.mapping:
-            found.append(SourceHealth(MAPPING, not view.mapping_error, mapping_age, conflicts.get(MAPPING, 0)))
+        if self._mapping:
+            found.append(self._mapping.answer.health(MAPPING, now, conflicts.get(MAPPING, 0)))
         if view.constrained:
+            age = max(0.0, now - answer.at)
             found.append(SourceHealth(PROGRAM, not view.program_error, age, conflicts.get(PROGRAM, 0)))
         if self._book:
             asked = self._book.health(now)
@@ -164,40 +178,32 @@ class Slurm:
         self._names |= {place.node for place in places.values()} - {""}
         users = {job: self._user_name(int(place.job_uid)) for job, place in places.items() if place.job_uid}
         devices = gres.read(site.gres_conf, site.procfs, self._names)
-        mapped, mapping_error = self._mapped(devices)
+        mapped = frozenset(self._mapped())
         constrained, program_error = self._constrained(cgroups)
-        told = mapped.keys() | constrained.keys() | {job for job in cgroups if self.job(job)}
+        told = mapped | constrained.keys() | {job for job in cgroups if self.job(job)}
         present = bool(site.required or cgroups or mapped or devices or site.mapping)
         claimed = {job: found for job in cgroups.keys() - told if (found := self._claims(job, cgroups[job]))}
         if self._book:
-            self._book.want(cgroups.keys() | mapped.keys())
+            self._book.want(mapped | (cgroups.keys() - self.node.mapped))
         return NodeView(
             present=present,
             cgroups=cgroups,
             sluids=sluids,
             users=users,
-            mapped=mapped,
+            mapped=mapped | (self.node.mapped & cgroups.keys()),
             constrained=constrained,
             claimed=claimed,
-            mapping_error=mapping_error,
             program_error=program_error,
             devices=devices,
         )
 
-    def _mapped(self, devices: tuple[DeviceName | None, ...]) -> tuple[Mapping[str, Held], str]:
-        if not self._site.mapping:
-            return {}, ""
-        try:
-            files = slurm_mapping.read(self._site.mapping)
-        except OSError as error:
-            fresh = self._clock() - self._mapped_at <= LAST_KNOWN_SECONDS
-            return self.node.mapped if fresh else {}, str(error)
-        self._mapped_at = self._clock()
-        found: dict[str, Held] = {}
-        for job, mapped in files.items():
-            names = (each.device or _instance(devices, each) for each in mapped)
-            found[job] = {name: None for name in names if name}
-        return found, ""
+    def _mapped(self) -> Mapping[str, tuple[MappedDevice, ...]]:
+        """What the prolog's files say; for a while also after they could be read."""
+        if not self._mapping:
+            return {}
+        answer = self._mapping.answer
+        known = answer.success or self._clock() - answer.at <= LAST_KNOWN_SECONDS
+        return answer.value if known else {}
 
     def _constrained(self, cgroups: Mapping[str, str]) -> tuple[Mapping[str, Held], str]:
         """Each job's program is read once: an allocation does not change."""
@@ -258,7 +264,23 @@ def _interval(view: NodeView) -> float:
     return INTERVAL if view.present else ABSENT_INTERVAL
 
 
-def _instance(devices: tuple[DeviceName | None, ...], mapped: slurm_mapping.MappedDevice) -> DeviceName | None:
+def _mapping(
+    folder: Path, changed: Callable[[], None], clock: Callable[[], float]
+) -> Poller[Mapping[str, tuple[MappedDevice, ...]]]:
+    nothing: Mapping[str, tuple[MappedDevice, ...]] = {}
+    read = MappingFolder(folder).read
+    return Poller(
+        read, nothing, name="slurm-mapping", interval=lambda _: MAPPING_INTERVAL, longest=MAPPING_LONGEST,
+        clock=clock, changed=changed,
+    )  # fmt: skip
+
+
+def _named(mapped: Iterable[MappedDevice], devices: tuple[DeviceName | None, ...]) -> Held:
+    names = (each.device or _instance(devices, each) for each in mapped)
+    return {name: None for name in names if name}
+
+
+def _instance(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
     found = gres.by_index(devices, mapped.index) if mapped.index is not None else None
     if found is None or mapped.gpu_instance is None:
         return found

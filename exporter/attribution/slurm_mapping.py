@@ -7,6 +7,7 @@ index; UUIDs leave no doubt.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -59,3 +60,33 @@ def read(folder: Path) -> Mapping[str, tuple[MappedDevice, ...]]:
         for job in jobs(text):
             found[job].append(mapped)
     return {job: tuple(devices) for job, devices in found.items()}
+
+
+class MappingFolder:
+    """The directory, read anew only when one of its files has changed: it is looked at several times a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._marks: frozenset[tuple[str, int, int, int]] | None = None
+        self._jobs: Mapping[str, tuple[MappedDevice, ...]] = {}
+
+    def read(self) -> Mapping[str, tuple[MappedDevice, ...]]:
+        """Devices by job. Raises OSError."""
+        marks = _marks(self._folder)
+        if marks != self._marks:
+            self._jobs = read(self._folder)
+            self._marks = marks  # as it was before: what was written meanwhile is read next time
+        return self._jobs
+
+
+def _marks(folder: Path) -> frozenset[tuple[str, int, int, int]]:
+    """Changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
+    found: set[tuple[str, int, int, int]] = set()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                stat = entry.stat()
+            except FileNotFoundError:  # the epilog was quicker
+                continue
+            found.add((entry.name, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return frozenset(found)

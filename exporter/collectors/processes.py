@@ -64,15 +64,27 @@ class Processes:
     cursor: int
 
 
+NO_PROCESSES = Processes((), Paced((), 0.0), None, 0)
+
+
 def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
     lists = refreshed(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
     asks = previous is None or previous.used is not None or lists.time == tick.time
     used, cursor = _used(device, previous, tick) if asks else (None, 0)
+    if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):
+        lists = Paced(_listed(device), tick.time)
     running = tuple(
         GpuProcess(process.pid, process.target, process.memory_bytes, _engines(used, process.pid))
         for process in lists.value
     )
     return Processes(running, lists, used, cursor)
+
+
+def _newcomers(
+    listed: Iterable[GpuProcess], before: Mapping[int, Used] | None, used: Mapping[int, Used] | None
+) -> bool:
+    """Whether somebody computes who is not in the list: asked once for each, samples of the dead are repeated."""
+    return bool((used or {}).keys() - (before or {}).keys() - {process.pid for process in listed})
 
 
 def _listed(device: Device) -> tuple[GpuProcess, ...]:
@@ -137,7 +149,7 @@ def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:
 
 PROCESSES = Collector(
     name="processes",
-    help="Processes with their memory and utilization; 1 driver call a pass, 3 more every 5 s.",
+    help="Processes with their memory and utilization; 1 driver call a pass, 3 more every 5 s and when one appears.",
     pace=Pace.PASS,
     read=read,
     families=(),

@@ -11,7 +11,7 @@ from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.collectors.memory import Memory
 from exporter.collectors.process_families import PROCESS_FAMILIES, ProcessRow, limit
-from exporter.collectors.processes import GpuProcess, Processes
+from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.host.model import HostProcess, HostUsage
 from exporter.ledger.account import Ledger, Pass, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
@@ -22,6 +22,7 @@ from exporter.metric import AnyFamily, Family
 from exporter.node import Node
 from exporter.progress.book import ProgressBook
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.leavers import Leavers
 from exporter.sampling.readings import Throttled, instance_signals, joules, reading, signals, throttled
 from exporter.sampling.targets import holdings, target_of, targets
 from exporter.snapshot import Block
@@ -64,14 +65,16 @@ class Accounts:
         self._joules: dict[str, float] = {}
         self._kept: dict[Owner, WorkloadRow] = {}
         self._progress = ProgressBook()
+        self._leavers = Leavers()
         self._monotonic: float | None = None
         self._dropped = 0
 
     def settle(self, gpus: Sequence[Gpu], node: Node, now: float, monotonic: float) -> Settlement:
         """Settle one pass. `now` is Unix seconds, `monotonic` the start of the pass."""
-        running = {gpu.device.uuid: _running(gpu) for gpu in gpus}
+        listed = {gpu.device.uuid: _listed(gpu) for gpu in gpus}
+        hosts = node.processes(sorted({process.pid for each in listed.values() for process in each.running}), now)
+        running = self._leavers.remaining(listed, hosts)
         everyone = [process for processes in running.values() for process in processes]
-        hosts = node.processes(sorted({process.pid for process in everyone}), now)
         ownership = node.ownership(targets(gpus), _pids(everyone), hosts, now)
         usage, host_signals = node.usage(ownership, hosts, now, monotonic)
         step = Pass(
@@ -172,10 +175,10 @@ def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
     return (Block(family, (), family.collect(content)) for family in families)
 
 
-def _running(gpu: Gpu) -> tuple[GpuProcess, ...]:
+def _listed(gpu: Gpu) -> Processes:
     """Processes on the GPU as last read; those of a GPU that has gone are not known any more."""
     found = reading(gpu, gpu.device.uuid, "processes", Processes)
-    return found.running if found and gpu.present else ()
+    return found if found and gpu.present else NO_PROCESSES
 
 
 def _pids(processes: Iterable[GpuProcess]) -> Mapping[str, Sequence[int]]:

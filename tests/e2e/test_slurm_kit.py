@@ -27,8 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / "deploy/slurm"
 HELD = 45.0
 """Seconds the job holds its GPUs."""
-EDGE = 4.0
-"""Seconds by which the exporter may notice the begin or end of an allocation late: it looks for both now and then."""
 
 _HOOK = """\
 #!/bin/sh
@@ -133,7 +131,9 @@ def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:
     assert entry["labels"] == {"node": kit.node, "slurm_partition": "gpu"}
 
 
-def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(kit: Kit, tmp_path: Path) -> None:
+def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
+    kit: Kit, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     arguments = (
         *("--sample.interval", "500ms", "--sample.deadline", "400ms"),
         *("--attribution.slurm", "on", "--attribution.slurm.mapping-dir", f"{kit.work}/gpumap"),
@@ -156,8 +156,10 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(kit: Kit, 
             job, found = _run_job(kit, running.until, url)
 
     held = moment(kit, "epilog", job) - moment(kit, "prolog", job)
-    assert found["gpu_hours"] * 3600 == pytest.approx(2 * held, rel=0.02, abs=2 * EDGE)
-    assert found["energy_joules"] == pytest.approx(350 * found["gpu_hours"] * 3600, rel=0.02)
+    told = found["gpu_hours"] * 3600
+    record_property("measured", f"held {2 * held:.2f} GPU s by prolog and epilog, {told:.2f} by the report")
+    assert told == pytest.approx(2 * held, rel=0.02)
+    assert found["energy_joules"] == pytest.approx(2 * held * 350, rel=0.02)
     assert found["utilization"] == pytest.approx(0.4, rel=0.02)
     assert found["span"]["end"] is not None
     assert (found["name"]["job_name"], found["name"]["account"]) == ("train", "physics")

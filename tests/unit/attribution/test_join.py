@@ -69,6 +69,8 @@ class Node:
 
     def read(self) -> None:
         """What the sources' threads do."""
+        assert self.slurm._mapping
+        self.slurm._mapping.ask_once()
         self.slurm._poller.ask_once()
         book = self.slurm._book
         while book and book._wanted and book.answer_next():
@@ -144,12 +146,13 @@ def test_reused_pid_belongs_to_who_has_it_now() -> None:
     assert again.processes[7].workload == "unit:b.service"
 
 
-def test_pid_that_was_away_does_not_come_back_as_its_former_owner() -> None:
+@pytest.mark.parametrize(("away", "whose"), [(5.0, "unit:a.service"), (LAST_OWNER_SECONDS, "")])
+def test_dead_process_that_is_listed_again_is_its_last_owners_for_a_while(away: float, whose: str) -> None:
     joined = Attribution()
     joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup("/system.slice/a.service"))]), 1.0)
     joined.join([A], {}, {}, 2.0)
 
-    assert joined.join([A], {A.uuid: [7]}, {}, 3.0).processes == {7: NOBODY}
+    assert joined.join([A], {A.uuid: [7]}, {}, 2.0 + away).processes[7].workload == whose
 
 
 # Cgroups
@@ -221,6 +224,57 @@ def test_new_job_is_nobodys_until_slurmctld_answers_but_not_for_long(tmp_path: P
 
     assert at_once.processes == {70: NOBODY}
     assert later.processes == {70: job("7", "alice")}
+
+
+def test_job_that_the_epilog_has_taken_out_holds_nothing_although_its_cgroup_lingers(tmp_path: Path) -> None:
+    gres = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
+    node = Node(tmp_path, controller={"7": Job("7", "alice", gres=gres), "8": Job("8", "bob", gres=gres)})
+    node.map("0", "7")
+    node.cgroup("7")
+    node.read()
+    before = node.attribution.join([A], {}, {}, 1.0)
+    node.map("0", "8")
+    node.read()
+    node.read()
+
+    assert before.holders == {A.uuid: (job("7", "alice"),)}
+    assert node.attribution.join([A], {}, {}, 2.0).holders == {A.uuid: (job("8", "bob"),)}
+
+
+def test_process_that_outlives_the_epilog_is_still_its_jobs(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.map("0", "7")
+    node.cgroup("7", 70)
+    node.read()
+    process = of([host_process(70, cgroup(STEP.format(7)))])
+    node.attribution.join([A], {A.uuid: [70]}, process, 1.0)
+    (node.mapping / "0").unlink()
+    node.read()
+
+    assert node.attribution.join([A], {A.uuid: [70]}, process, 2.0).processes == {70: job("7", "alice")}
+
+
+def test_job_that_no_prolog_noted_holds_by_its_cgroup(tmp_path: Path) -> None:
+    gres = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
+    node = Node(tmp_path, controller={"7": Job("7", "alice", gres=gres)})
+    node.cgroup("7")
+    node.read()
+    node.read()
+
+    assert node.attribution.join([A], {}, {}, 1.0).holders == {A.uuid: (job("7", "alice"),)}
+
+
+def test_prologs_word_is_last_known_for_a_while_after_its_directory_went(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.map("0", "7")
+    node.read()
+    (node.mapping / "0").unlink()
+    node.mapping.rmdir()
+    node.read()
+    ownership = node.attribution.join([A], {}, {}, 1.0)
+
+    assert ownership.holders == {A.uuid: (job("7"),)}
+    assert {health.source: health.success for health in ownership.health}["slurm_mapping"] is False
 
 
 def test_sources_that_contradict_are_counted_and_the_files_win(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm_mapping import MappedDevice, jobs, named, read
+from exporter.attribution.slurm_mapping import MappedDevice, MappingFolder, jobs, named, read
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -60,6 +60,31 @@ def test_directory_tells_devices_by_job(tmp_path: Path) -> None:
 def test_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
         read(tmp_path / "gone")
+
+
+def test_folder_follows_every_kind_of_change(tmp_path: Path) -> None:
+    folder = MappingFolder(tmp_path)
+    file, new = tmp_path / "0", tmp_path / ".new"
+    told = [folder.read()]
+    for text in ("1\n", "1\n2\n"):
+        file.write_text(text)
+        told.append(folder.read())
+    new.write_text("3\n4\n")
+    new.replace(file)
+    told.append(folder.read())
+    file.unlink()
+    told.append(folder.read())
+
+    assert [sorted(each) for each in told] == [[], ["1"], ["1", "2"], ["3", "4"], []]
+
+
+def test_folder_is_not_read_again_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "0").write_text("1\n")
+    folder = MappingFolder(tmp_path)
+    before = folder.read()
+    monkeypatch.delattr(Path, "read_text")
+
+    assert folder.read() is before
 
 
 @given(st.text())

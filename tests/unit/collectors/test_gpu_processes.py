@@ -119,6 +119,17 @@ def test_without_process_utilization_nothing_is_made_up_and_the_call_is_rare() -
     assert device.functions.count(USED) == 2
 
 
+def test_lists_are_asked_again_when_somebody_new_computes_and_once_only() -> None:
+    listed = [(), (holds(1, 1),)]
+    samples: list[Any] = [(), (sample(1, 1.5, 50), sample(2, 1.5, 50)), (sample(2, 2.5, 50),), (sample(2, 3.5, 50),)]
+    device = FakeDevice({COMPUTE: lambda: listed.pop(0), USED: lambda _last: samples.pop(0)})
+    reading = at(1, device)
+    for second in (2, 3, 4):
+        reading = at(second, device, reading)
+    assert [p.pid for p in reading.running] == [1]
+    assert device.functions.count(COMPUTE) == 2
+
+
 def test_a_clock_set_back_asks_from_the_beginning() -> None:
     device = FakeDevice({COMPUTE: (holds(1, 1),), USED: (sample(1, 0.5, 50),)})
     reading = at(1, device)
