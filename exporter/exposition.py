@@ -14,8 +14,8 @@ from prometheus_client import exposition, utils
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from exporter.metric import AnyFamily, Type
-from exporter.snapshot import Block
+from exporter.metric import AnyFamily, Sample, Type
+from exporter.snapshot import AnyBlock
 
 _SUFFIX = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}
 _OPENMETRICS = "application/openmetrics-text"
@@ -23,17 +23,22 @@ _number: Callable[[float], str] = cast("Any", utils).floatToGoString
 _MOST = 100_000
 """Series whose text is kept; past it all are forgotten, so that pids that come and go cannot fill the memory."""
 
+_PLAIN = 1e6
+"""From here on Go writes an exponent."""
+
 Values = tuple[str, ...]
+Member = tuple[Values, tuple[Sample, ...]]
+"""Values of the prefix labels, and the samples behind them."""
 
 
 class Renderer:
     """Renders snapshots. Threads may share it: what it keeps is only ever added to, or dropped whole."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[tuple[Values, Values], str]] = {}
+        self._kept: dict[str, dict[Values, dict[Values, str]]] = {}
         self._process = ProcessCollector(registry=None)
 
-    def render(self, blocks: Iterable[Block], accept: str) -> tuple[str, bytes]:
+    def render(self, blocks: Iterable[AnyBlock], accept: str) -> tuple[str, bytes]:
         """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics.
 
         The exporter's own `process_…` families come last.
@@ -43,21 +48,22 @@ class Renderer:
         lines: list[str] = []
         for family, members in grouped(blocks):
             lines += _header(family, openmetrics=openmetrics)
-            lines += self._samples(family, members)
+            lines += self._lines(family, members)
         own: bytes = encode(Finished(self._process.collect()))
         return content_type, "".join(lines).encode() + own
 
-    def _samples(self, family: AnyFamily, blocks: Iterable[Block]) -> Iterator[str]:
-        kept = self._kept.setdefault(family.name, {})
-        if len(kept) > _MOST:
-            kept = self._kept[family.name] = {}
-        for block in blocks:
-            for value, labels in block.samples:
-                key = (block.prefix, labels)
-                start = kept.get(key)
+    def _lines(self, family: AnyFamily, members: Iterable[Member]) -> Iterator[str]:
+        by_prefix = self._kept.setdefault(family.name, {})
+        if sum(map(len, by_prefix.values())) > _MOST:
+            by_prefix = self._kept[family.name] = {}
+        for prefix, samples in members:
+            kept = by_prefix.setdefault(prefix, {})
+            for value, labels in samples:
+                start = kept.get(labels)
                 if start is None:
-                    start = kept[key] = _start(family, (*block.prefix, *labels))
-                yield f"{start}{_number(value)}\n"
+                    start = kept[labels] = _start(family, (*prefix, *labels))
+                # Most values are so small that Go writes them as Python does; NaN is not and goes the long way.
+                yield f"{start}{float(value)!r}\n" if -_PLAIN < value < _PLAIN else f"{start}{_number(value)}\n"
 
 
 class Finished:
@@ -70,12 +76,13 @@ class Finished:
         return self._metrics
 
 
-def grouped(blocks: Iterable[Block]) -> Iterator[tuple[AnyFamily, list[Block]]]:
+def grouped(blocks: Iterable[AnyBlock]) -> Iterator[tuple[AnyFamily, list[Member]]]:
     """Blocks by family, in the order in which families first appear; a family without samples is left out."""
-    found: dict[str, tuple[AnyFamily, list[Block]]] = {}
+    found: dict[str, tuple[AnyFamily, list[Member]]] = {}
     for block in blocks:
-        if block.samples:
-            found.setdefault(block.family.name, (block.family, []))[1].append(block)
+        samples = block.samples
+        if samples:
+            found.setdefault(block.family.name, (block.family, []))[1].append((block.prefix, samples))
     yield from found.values()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
@@ -18,6 +19,25 @@ class Block:
     family: AnyFamily
     prefix: tuple[str, ...]
     samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LazyBlock:
+    """Samples of one family that are made when somebody asks: passes are many, scrapes few.
+
+    `content` is what the family makes them from, and never changes.
+    """
+
+    family: AnyFamily
+    content: Any
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        return self.family.collect(self.content)
+
+
+AnyBlock = Block | LazyBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +95,7 @@ class NodeStatus:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     status: NodeStatus = field(default_factory=NodeStatus)
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[AnyBlock, ...] = ()
     processes: tuple[ProcessRow, ...] = ()
     monotonic: float = 0.0
 

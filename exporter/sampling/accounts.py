@@ -25,7 +25,7 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.leavers import Leavers
 from exporter.sampling.readings import Throttled, instance_signals, joules, reading, signals, throttled
 from exporter.sampling.targets import holdings, target_of, targets
-from exporter.snapshot import Block
+from exporter.snapshot import AnyBlock, LazyBlock
 
 R = TypeVar("R")
 
@@ -45,7 +45,7 @@ class Settlement:
     """What the accounts say after one pass. Mappings are by GPU uuid."""
 
     ownership: Ownership
-    blocks: tuple[Block, ...]
+    blocks: tuple[AnyBlock, ...]
     processes: tuple[ProcessRow, ...]
     unattributed: int
     unattributed_bytes: Mapping[str, float]
@@ -158,7 +158,7 @@ class Accounts:
                 self._kept[owner] = ended.ended()
         self._kept = {owner: row for owner, row in self._kept.items() if owner in self._ledger.owners}
 
-    def _blocks(self, step: Pass, shown: Sequence[ProcessRow]) -> Iterator[Block]:
+    def _blocks(self, step: Pass, shown: Sequence[ProcessRow]) -> Iterator[LazyBlock]:
         workloads = tuple(self._kept.values())
         shares = tuple(
             ShareRow(each.target, each.profile, holding.owner, holding.share)
@@ -171,8 +171,8 @@ class Accounts:
         yield from _filled(PROCESS_FAMILIES, shown)
 
 
-def _filled(families: Iterable[Family[R]], content: R) -> Iterator[Block]:
-    return (Block(family, (), family.collect(content)) for family in families)
+def _filled(families: Iterable[Family[R]], content: R) -> Iterator[LazyBlock]:
+    return (LazyBlock(family, content) for family in families)
 
 
 def _listed(gpu: Gpu) -> Processes:

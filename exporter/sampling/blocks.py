@@ -11,7 +11,7 @@ from exporter.health import NODE_FAMILIES
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.held import fresh, lasting
 from exporter.sampling.reader import Outcome
-from exporter.snapshot import Block, CollectorStatus, NodeStatus
+from exporter.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
 
 
 def prefix(device: Device) -> tuple[str, ...]:
@@ -43,15 +43,13 @@ def device_blocks(gpu: Gpu, monotonic: float, stale: float) -> Iterator[Block]:
                     yield Block(family, labels, samples)
 
 
-def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[Block]:
+def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[LazyBlock]:
     """XIDs of a GPU, for good: one that fell off the bus has them to tell why."""
-    for family in XID_FAMILIES:
-        yield Block(family, prefix(gpu.device), family.collect(counts))
+    return (LazyBlock(family, counts, prefix(gpu.device)) for family in XID_FAMILIES)
 
 
-def node_blocks(status: NodeStatus) -> Iterator[Block]:
-    for family in NODE_FAMILIES:
-        yield Block(family, (), family.collect(status))
+def node_blocks(status: NodeStatus) -> Iterator[LazyBlock]:
+    return (LazyBlock(family, status) for family in NODE_FAMILIES)
 
 
 def collector_statuses(

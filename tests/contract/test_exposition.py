@@ -32,9 +32,9 @@ def reference(blocks: Iterable[Block], accept: str) -> bytes:
     for made, members in grouped(blocks):
         stem = made.name.removesuffix("_total").removesuffix("_info")
         metric = Metric(stem, made.help, made.type.value, made.unit.value)
-        for block in members:
-            for sample in block.samples:
-                labels = dict(zip(made.all_labels, (*block.prefix, *sample.labels), strict=True))
+        for prefix, found in members:
+            for sample in found:
+                labels = dict(zip(made.all_labels, (*prefix, *sample.labels), strict=True))
                 metric.add_sample(made.name, labels, sample.value)
         metrics.append(metric)
     encode: Any = exposition.choose_encoder(accept)[0]
