@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,10 +94,16 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
+    """`series` makes the blocks, from what the pass found and nothing later."""
+
     status: NodeStatus = field(default_factory=NodeStatus)
-    blocks: tuple[AnyBlock, ...] = ()
+    series: Callable[[], Iterable[AnyBlock]] = tuple
     processes: tuple[ProcessRow, ...] = ()
     monotonic: float = 0.0
+
+    @property
+    def blocks(self) -> Iterable[AnyBlock]:
+        return self.series()
 
     @property
     def not_ready(self) -> str:

@@ -30,6 +30,11 @@ class Gpu:
     failure: str = ""
 
 
+_TURN = 0.02
+"""Seconds a GPU has to itself: threads that call the driver side by side spend as much again on the interpreter's
+lock. One that takes longer goes on beside the others."""
+
+
 class Gpus:
     """Not thread-safe: belongs to the thread that runs the passes."""
 
@@ -66,10 +71,13 @@ class Gpus:
         """
         self._meet(devices)
         monotonic = time.monotonic() if booked is None else booked
-        started = [uuid for uuid, gpu in self._gpus.items() if gpu.present and self._start(gpu, now, monotonic)]
+        early: dict[str, GpuRead | None] = {}
+        for uuid, gpu in self._gpus.items():
+            if gpu.present and self._start(gpu, now, monotonic):
+                early[uuid] = self._workers[uuid].wait(min(deadline, time.monotonic() + _TURN))
         lost: list[DriverError] = []
-        for uuid in started:
-            result = self._workers[uuid].wait(deadline)
+        for uuid, read in early.items():
+            result = read or self._workers[uuid].wait(deadline)
             if result is not None:
                 self._take(uuid, result, monotonic)
                 lost += [result.lost] if result.lost else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.keeper import Keeper, View
 from exporter.sampling.readings import numbers
 from exporter.sampling.xids import XidLog
-from exporter.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.snapshot import AnyBlock, GpuStatus, NodeStatus, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,18 @@ class Sampler:
             unattributed_processes=settlement.unattributed,
             dropped=settlement.dropped,
         )
-        devices = (block for gpu in gpus for block in device_blocks(gpu, started, self._pacing.stale))
-        xids = (block for gpu in gpus for block in xid_blocks(gpu, self.xids.counts(gpu.device.uuid)))
-        blocks = (*devices, *xids, *settlement.blocks, *node_blocks(status))
-        return Snapshot(status, blocks, settlement.processes, started)
+        xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
+        stale = self._pacing.stale
+
+        def series() -> Iterator[AnyBlock]:
+            for gpu in gpus:
+                yield from device_blocks(gpu, started, stale)
+            for gpu, counts in zip(gpus, xids, strict=True):
+                yield from xid_blocks(gpu, counts)
+            yield from settlement.blocks
+            yield from node_blocks(status)
+
+        return Snapshot(status, series, settlement.processes, started)
 
     def _status(self, gpu: Gpu, settlement: Settlement, monotonic: float) -> GpuStatus:
         uuid = gpu.device.uuid
