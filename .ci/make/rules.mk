@@ -11,3 +11,9 @@ test: setup-rules
 .PHONY: replay
 replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (half an hour)
 	$(BIN)/python -m tests.replay.replay --nodes 8 --hours 168 --rounds 3
+
+NODES ?= 1000
+
+.PHONY: scale
+scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with the rules and dashboards (20 minutes, 10 GiB)
+	$(BIN)/python -m tests.scale.scale --nodes $(NODES)

@@ -23,7 +23,7 @@ from exporter.simulator.behaviour import Channel
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.gpu import Gpu as SimulatedGpu
 from exporter.simulator.spec import parse
-from exporter.snapshot import Block, GpuStatus, NodeStatus
+from exporter.snapshot import AnyBlock, Block, GpuStatus, NodeStatus
 
 _UNUSED = {"info", "gpm", "engines", "clocks", "fabric"}
 """Collectors no alert asks: left out, for time."""
@@ -132,7 +132,7 @@ class CompressedNode:
         faults = self._driver.scenario.faults
         return any(each.kind.name == "hang" and each.concerns(device.index) and each.active(time) for each in faults)
 
-    def _blocks(self, settlement: Settlement, error: str, now: float) -> Iterator[Block]:
+    def _blocks(self, settlement: Settlement, error: str, now: float) -> Iterator[AnyBlock]:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
@@ -161,8 +161,9 @@ class CompressedNode:
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 
 
-def _few(block: Block) -> Block:
-    return replace(block, samples=tuple(sample for sample in block.samples if sample.labels[0] in _XIDS))
+def _few(block: AnyBlock) -> Block:
+    samples = tuple(sample for sample in block.samples if sample.labels[0] in _XIDS)
+    return Block(block.family, block.prefix, samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,17 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """How long one query of one panel took, and what it answered: series, or why Prometheus refused it."""
+
+    panel: str
+    ref: str
+    seconds: float
+    series: int
+    refused: str = ""
+
+
+@dataclass(frozen=True)
 class Reader:
     """`chosen` are the variables the reader sets; the others stay at All, or take the first value there is."""
 
@@ -42,6 +54,18 @@ class Reader:
             says_why = len(panel["fieldConfig"]["defaults"].get("noValue", "")) > 0
             count = sum(len(self._ask(panel["title"], target, values)) for target in panel["targets"])
             yield Answer(panel["title"], panel["type"], count, says_why)
+
+    def timings(self, name: str) -> Iterator[Timing]:
+        """Every query of a dashboard, one after the other."""
+        values = self._values(name)
+        for panel in panels(name):
+            for target in panel["targets"]:
+                series, refused, started = 0, "", time.monotonic()
+                try:
+                    series = len(self._ask(panel["title"], target, values))
+                except (AssertionError, requests.RequestException) as error:
+                    refused = str(error).split("\n", maxsplit=1)[0]
+                yield Timing(panel["title"], target["refId"], time.monotonic() - started, series, refused)
 
     def rows(self, name: str, title: str, ref: str = "A") -> list[dict[str, Any]]:
         """What one query of one panel answers."""

@@ -1,0 +1,86 @@
+"""The web server of all copies, and a Prometheus that scrapes them with the shipped rules."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.scale.moulds import SPECS, Mould
+from tests.stack import ROOT, prometheus
+
+RULES = ROOT / "deploy/prometheus/rules"
+SCRAPE_SECONDS = 30
+
+
+@contextlib.contextmanager
+def exporters() -> Iterator[int]:
+    """The port of a server that answers for copy N at /N/metrics."""
+    moulds = [Mould(spec, number) for number, spec in enumerate(SPECS)]
+    for mould in moulds:
+        mould.start()
+    server = _Server(("127.0.0.1", 0), _handler(moulds))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        for mould in moulds:
+            mould.stop()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+
+def _handler(moulds: Sequence[Mould]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            copy = int(self.path.split("/")[1])
+            body = moulds[copy % len(moulds)].exposition(copy)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing of a thousand requests."""
+
+    return Handler
+
+
+@contextlib.contextmanager
+def scraped(nodes: int, port: int, folder: Path) -> Iterator[str]:
+    """URL of a Prometheus with the shipped rules that scrapes so many nodes, half of them in each of two clusters."""
+    groups = [
+        {
+            "targets": [f"127.0.0.1:{port}"],
+            "labels": {
+                "__metrics_path__": f"/{copy}/metrics",
+                "cluster": "west" if copy % len(SPECS) < len(SPECS) // 2 else "east",
+                "instance": f"node-{copy:04d}:9836",
+                "node": f"node-{copy:04d}",
+            },
+        }
+        for copy in range(nodes)
+    ]
+    (folder / "targets.json").write_text(json.dumps(groups))
+    document = {
+        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "1m"},
+        "rule_files": [str(RULES / "gpu-recording.yaml"), str(RULES / "gpu-alerts.yaml")],
+        "scrape_configs": [
+            {"job_name": "gpu-exporter", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
+        ],
+    }
+    config = folder / "prometheus.yml"
+    config.write_text(json.dumps(document))
+    with prometheus(config, folder, "--query.timeout=5m") as url:
+        yield url

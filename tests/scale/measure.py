@@ -1,0 +1,82 @@
+"""What a Prometheus says of its own work: how much it holds, what rules cost it, how fast dashboards are answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import requests
+
+from tests.contract.dashboards.reading import NAMES
+from tests.e2e.dashboards.history import Span
+from tests.e2e.dashboards.reader import Reader, Timing
+from tests.exporter_process import parse
+from tests.scale.cluster import SCRAPE_SECONDS
+
+SLOW_SECONDS = 1.0
+"""A panel that takes longer is felt."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """`seconds` of its last evaluation, and between two of them; `failed` rules with what was wrong."""
+
+    name: str
+    rules: int
+    seconds: float
+    interval: float
+    slowest: str
+    slowest_seconds: float
+    failed: tuple[str, ...]
+
+
+def load(url: str, seconds: float) -> Mapping[str, float]:
+    """Prometheus's own figures; those that are rates over the next so many seconds."""
+    names = ("process_cpu_seconds_total", "prometheus_tsdb_head_samples_appended_total")
+    before = _own(url)
+    started = time.monotonic()
+    time.sleep(seconds)
+    after = _own(url)
+    passed = time.monotonic() - started
+    return after | {f"{name}:rate": (after[name] - before[name]) / passed for name in names}
+
+
+def _own(url: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for (name, _), value in parse(requests.get(f"{url}/metrics", timeout=60).text).values.items():
+        found[name] = found.get(name, 0.0) + value
+    return found
+
+
+def up(url: str) -> tuple[int, float]:
+    """Targets that answer, and seconds the slowest scrape took."""
+    return round(_number(url, 'sum(up{job="gpu-exporter"})')), _number(url, "max(scrape_duration_seconds)")
+
+
+def _number(url: str, expr: str) -> float:
+    answer = requests.get(f"{url}/api/v1/query", params={"query": expr}, timeout=300).json()
+    result = answer["data"]["result"]
+    return float(result[0]["value"][1]) if result else 0.0
+
+
+def rule_groups(url: str) -> Iterator[RuleGroup]:
+    for group in requests.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]:
+        rules = group["rules"]
+        worst = max(rules, key=lambda rule: rule["evaluationTime"])
+        yield RuleGroup(
+            name=group["name"],
+            rules=len(rules),
+            seconds=group["evaluationTime"],
+            interval=group["interval"],
+            slowest=worst["name"],
+            slowest_seconds=worst["evaluationTime"],
+            failed=tuple(f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")),
+        )
+
+
+def dashboards(url: str, minutes: int) -> Iterator[tuple[str, Timing]]:
+    """Each query of each dashboard over the last so many minutes, node and GPU as a reader would choose them."""
+    now = int(time.time())
+    reader = Reader(url, Span(now - minutes * 60, now, SCRAPE_SECONDS), {})
+    return ((name, timing) for name in NAMES for timing in reader.timings(name))

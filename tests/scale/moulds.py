@@ -1,0 +1,63 @@
+"""A few simulated nodes that stand for a thousand: a copy tells what its mould tells, of GPUs and jobs of its own."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+from exporter import assembly, config
+from exporter.exposition import Renderer
+
+GROUP = 8
+"""Copies that share the Slurm jobs of their mould: jobs of up to 64 GPUs. Pods are each copy's own."""
+SPECS = (
+    "8xH200:8*training;scheduler=slurm",
+    "8xH100:8*training;scheduler=slurm",
+    "8xH100:6*training,1*straggler,1*storage-bound;scheduler=slurm",
+    "8xA100:4*input-bound,4*communication-bound;scheduler=slurm",
+    "8xH200:4*training,4*inference;scheduler=kubernetes",
+    "8xH100:4*training,2*idle-held,2*free;scheduler=kubernetes",
+    "8xL40S:6*inference,1*notebook,1*free;scheduler=kubernetes",
+    "8xH100:7*training,1*thermal;scheduler=kubernetes",
+)
+_NODE, _GROUP = "\x00", "\x01"
+"""Where the number of the copy goes, and that of its group: characters that no exposition holds."""
+_UUID = re.compile(r'(uuid="(?:GPU|MIG)-)[0-9a-f]{8}')
+_POD = re.compile(r'(pod="|workload="[^":/]+/)(?=[^"])')
+_JOB = re.compile(r'(slurm_job="|workload="slurm:)(?=\d)')
+
+
+class Mould:
+    """One simulated node that runs, as `gpu-exporter --simulate` does."""
+
+    def __init__(self, spec: str, number: int) -> None:
+        arguments = ["--simulate", f"{spec};node=mould{number};seed={number}"]
+        self._renderer = Renderer()
+        self._exporter = assembly.assemble(config.load(arguments, {}, config.options()), lambda _: None)
+        self._lock = threading.Lock()
+        self._template = ("", -1)
+
+    def start(self) -> None:
+        self._exporter.start()
+
+    def stop(self) -> None:
+        self._exporter.stop()
+
+    def exposition(self, copy: int) -> bytes:
+        """What the copy of that number answers now."""
+        text = self._current().replace(_NODE, f"{copy:08x}")
+        return text.replace(_GROUP, str(copy // (GROUP * len(SPECS)) + 1)).encode()
+
+    def _current(self) -> str:
+        snapshot = self._exporter.snapshot
+        with self._lock:
+            if self._template[1] != snapshot.status.passes:
+                text = self._renderer.render(snapshot.blocks, "")[1].decode()
+                self._template = (_template(text), snapshot.status.passes)
+            return self._template[0]
+
+
+def _template(text: str) -> str:
+    text = _UUID.sub(rf"\g<1>{_NODE}", text)
+    text = _POD.sub(rf"\g<1>n{_NODE}-", text)
+    return _JOB.sub(rf"\g<1>{_GROUP}", text)

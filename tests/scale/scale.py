@@ -1,0 +1,87 @@
+"""`make scale`: what a cluster of a thousand nodes asks of one Prometheus with the shipped rules and dashboards.
+
+The exporters are copies of a few simulated nodes; Prometheus, the rules and the queries are the real ones. Figures are
+of this machine. Ends with status 1 where a rule or a query fails, or a target does not answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.e2e.dashboards.reader import Timing
+from tests.scale.cluster import SCRAPE_SECONDS, exporters, scraped
+from tests.scale.measure import SLOW_SECONDS, RuleGroup, dashboards, load, rule_groups, up
+
+GPUS = 8
+_SLOWEST = 12
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scale", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes of 8 GPUs (default 1000; about 7 MiB each)")
+    parser.add_argument("--minutes", type=int, default=8, help="how long they are scraped first (default 8)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="gpu-scale-") as folder, exporters() as port:
+        say(f"{options.nodes} nodes of {GPUS} GPUs, scraped every {SCRAPE_SECONDS} s")
+        with scraped(options.nodes, port, Path(folder)) as url:
+            _wait(options.minutes)
+            failures = [*_load(url, options.nodes), *_rules(tuple(rule_groups(url)))]
+            failures += _queries(tuple(dashboards(url, options.minutes)))
+    for failure in failures:
+        say(f"FAILED  {failure}")
+    return 1 if failures else 0
+
+
+def _wait(minutes: int) -> None:
+    """Rates over five minutes need as many; says how far it is."""
+    for left in range(minutes, 0, -1):
+        say(f"  {left} min until figures")
+        time.sleep(60)
+
+
+def _load(url: str, nodes: int) -> Sequence[str]:
+    found = load(url, 2 * SCRAPE_SECONDS)
+    answering, slowest = up(url)
+    series = found["prometheus_tsdb_head_series"]
+    rows = (
+        ("targets that answer", f"{answering} of {nodes}, the slowest in {slowest:.2f} s"),
+        ("series", f"{series / 1e6:.2f} M, {series / nodes / GPUS:.0f} per GPU with recorded ones"),
+        ("samples", f"{found['prometheus_tsdb_head_samples_appended_total:rate'] / 1e3:.0f} k/s"),
+        ("memory", f"{found['process_resident_memory_bytes'] / 2**30:.1f} GiB"),
+        ("CPU", f"{found['process_cpu_seconds_total:rate']:.2f} cores"),
+    )
+    say("\nPrometheus")
+    for name, figure in rows:
+        say(f"  {name:<24} {figure}")
+    return () if answering == nodes else (f"{nodes - answering} targets do not answer",)
+
+
+def _rules(groups: Sequence[RuleGroup]) -> Sequence[str]:
+    say("\nRule groups                      rules   last evaluation     every  slowest rule")
+    for group in groups:
+        share = f"{group.seconds:8.2f} s {group.seconds / group.interval:6.1%}"
+        worst = f"{group.slowest} ({group.slowest_seconds:.2f} s)"
+        say(f"  {group.name:<30} {group.rules:>5}   {share}   {group.interval:5.0f} s  {worst}")
+    return [f"rule {each}" for group in groups for each in group.failed]
+
+
+def _queries(timings: Sequence[tuple[str, Timing]]) -> Sequence[str]:
+    slow = sum(timing.seconds > SLOW_SECONDS for _, timing in timings)
+    say(f"\n{len(timings)} queries of the dashboards, {slow} over {SLOW_SECONDS:g} s; the slowest")
+    for name, timing in sorted(timings, key=lambda each: -each[1].seconds)[:_SLOWEST]:
+        say(f"  {timing.seconds:6.2f} s  {timing.series:>6} series  {name} / {timing.panel} / {timing.ref}")
+    return [f"{name} / {timing.panel} / {timing.ref}: {timing.refused}" for name, timing in timings if timing.refused]
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
