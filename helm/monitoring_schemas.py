@@ -2,10 +2,11 @@
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from cloudcoil.models.prometheus_operator import v1
-
+# By name, because the type checkers run where the models are not installed.
+v1 = import_module("cloudcoil.models.prometheus_operator.v1")
 directory = Path(sys.argv[1])
 directory.mkdir(parents=True, exist_ok=True)
 for model in (v1.ServiceMonitor, v1.PodMonitor, v1.PrometheusRule):

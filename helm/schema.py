@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from exporter.options import Option
 
@@ -75,7 +75,7 @@ def _of(value: Any, path: str) -> Schema:
 
 def _kind(value: Any, path: str) -> Schema:
     if isinstance(value, dict):
-        return _map(value, path)
+        return _map(cast("Mapping[str, Any]", value), path)
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, int):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
@@ -22,7 +23,7 @@ def dashboard(
     title: str,
     identity: str,
     description: str,
-    variables: Sequence[Any],
+    variables: Sequence[Builder[model.VariableModel]],
     *,
     scope: str,
     span: str = "now-6h",
@@ -76,7 +77,7 @@ def _firing(name: str, severity: str, colour: str, scope: str) -> build.Annotati
 
 def to_json(made: build.Dashboard) -> str:
     """The text that is committed."""
-    data = json.loads(json.dumps(made.build(), cls=JSONEncoder))
+    data: dict[str, Any] = json.loads(json.dumps(made.build(), cls=JSONEncoder))
     data["schemaVersion"] = SCHEMA
     for link in data["links"]:
         link.pop("placement", None)  # hides the link in a menu
@@ -89,6 +90,7 @@ def _number(panels: list[dict[str, Any]], first: int) -> int:
     for panel in panels:
         panel["id"] = first
         first = _number(panel.get("panels") or [], first + 1)
-        for link in panel.get("links") or []:
+        links: list[dict[str, Any]] = panel.get("links") or []
+        for link in links:
             link.pop("placement", None)
     return first

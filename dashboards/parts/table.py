@@ -118,7 +118,7 @@ class Table:
     def _names(self) -> list[tuple[str, str]]:
         """(field of the merged table, title) of every column, in order of appearance."""
         names = [(key.label, key.title) for key in self.keys]
-        found = []
+        found: list[tuple[str, str]] = []
         for ref, column in self._refs():
             name = (column.alias or column.label) if isinstance(column, Text) else f"Value #{ref}"
             found.append((name, column.title))
@@ -138,9 +138,9 @@ class Table:
         }
 
 
-def gauge(title: str, expr: str, steps: look.Steps, **more: object) -> Value:
+def gauge(title: str, expr: str, steps: look.Steps, *, width: int | None = None, reduce: str = "max") -> Value:
     """A share of 1, as a bar in the cell."""
-    return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, **more)  # type: ignore[arg-type]
+    return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, width=width, reduce=reduce)
 
 
 def lost_state(title: str, expr: str, width: int | None = 170) -> Text:
@@ -164,7 +164,7 @@ def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:
 
 
 def _common(width: int | None, links: tuple[Link, ...], mappings: tuple[model.ValueMapping, ...]) -> list[Config]:
-    config = []
+    config: list[Config] = []
     if width is not None:
         config.append(Config("custom.width", width))
     if links:

@@ -90,14 +90,14 @@ def root_tree(into: Path, python: Path) -> None:
     for shell, path in COMPLETION.items():
         target = into / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-B", into / "usr/bin/gpu-exporter", "completion", shell]
+        command = (sys.executable, "-B", str(into / "usr/bin/gpu-exporter"), "completion", shell)
         target.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
         target.chmod(0o644)
-    for path in (into, *into.rglob("*")):
-        if path.is_dir():
-            path.chmod(0o755)
-        elif path.is_relative_to(into / PYTHON_TREE):
-            path.chmod(0o644)
+    for placed in (into, *into.rglob("*")):
+        if placed.is_dir():
+            placed.chmod(0o755)
+        elif placed.is_relative_to(into / PYTHON_TREE):
+            placed.chmod(0o644)
 
 
 def deb(python: Path, out: Path) -> Path:

@@ -113,7 +113,7 @@ XID_WORKFLOW = _xid(
 )
 
 
-def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], **more: str) -> Alert:
+def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait: str = "0s") -> Alert:
     """An alert on a state the driver itself reports; `text` is what is so, and what to do."""
     what, advice = text
     return Alert(
@@ -123,7 +123,7 @@ def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], **mor
         expr=expr,
         summary=f"{GPU} {what}",
         description=f"{GPU} {what}. {advice} {HIT}",
-        **more,
+        wait=wait,
     )
 
 

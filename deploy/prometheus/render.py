@@ -121,8 +121,8 @@ class _Blocks(yaml.SafeDumper):
     """Text of several lines is written as a block, as people write it."""
 
 
-def _text(dumper: _Blocks, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+def _text(_: _Blocks, text: str) -> yaml.ScalarNode:
+    return yaml.ScalarNode("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
 _Blocks.add_representer(str, _text)
