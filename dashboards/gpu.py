@@ -6,11 +6,11 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, gpu_lines, link, look, panel, states, uid, variable
+from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.query import DEVICE, NODE, dominant, now, over_time, rate
-from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state
+from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
 def gpu() -> build.Dashboard:
@@ -37,7 +37,7 @@ def gpu() -> build.Dashboard:
     made.with_row(build.Row("Heat, power and clocks"))
     gpu_lines.heat(made)
     made.with_row(build.Row("Errors and links"))
-    _errors(made)
+    gpu_errors.errors(made)
     made.with_row(build.Row("Processes and MIG instances"))
     made.with_panel(block.processes(DEVICE, size=(24, 7)))
     made.with_panel(_instances())
@@ -187,97 +187,6 @@ def _ledger(made: build.Dashboard) -> None:
             now(f"sort_desc(sum by (state) (increase({seconds}[$__range])) > 0)"),
             units.Seconds,
             size=(12, 6),
-        )
-    )
-
-
-def _errors(made: build.Dashboard) -> None:
-    made.with_panel(
-        Table(
-            title="XIDs in the range",
-            description="Errors the driver logged for this GPU, by NVIDIA's number and class. reset_gpu and restart_bm are on-call's, restart_app the owner's.",
-            keys=(Key("xid", "XID", width=80), Key("class", "Class")),
-            columns=(
-                Value(
-                    "Times",
-                    f"increase(gpu_xid_errors_total{{{DEVICE}}}[$__range]) > 0",
-                    "short",
-                    look.SOME_IS_BAD,
-                    decimals=0,
-                    width=80,
-                ),
-                Value(
-                    "Last seen",
-                    f"gpu_xid_last_timestamp_seconds{{{DEVICE}}} * 1000 * on (xid) group_left (class) max by (xid, class) (increase(gpu_xid_errors_total{{{DEVICE}}}[$__range]) > bool 0)",
-                    units.DatetimeISO,
-                    width=170,
-                ),
-            ),
-            sort="Times",
-            size=(8, 8),
-            empty="No XID in the time range",
-        ).build()
-    )
-    made.with_panel(
-        panel.number(
-            "ECC errors",
-            "Since the driver was loaded. Corrected ones are normal in small numbers.",
-            now(f"gpu_ecc_errors_total{{{DEVICE}}}", "{{type}}"),
-            units.Short,
-            size=(4, 4),
-            decimals=0,
-            steps=look.SOME_IS_WORTH_A_LOOK,
-            empty="no ECC",
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "Remapped rows",
-            "Rows of memory replaced by spares, ever.",
-            now(f"gpu_remapped_rows_total{{{DEVICE}}}", "{{cause}}"),
-            units.Short,
-            size=(4, 4),
-            decimals=0,
-            steps=look.SOME_IS_WORTH_A_LOOK,
-            empty="no row remapping",
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "NVLinks down",
-            "Links of this GPU that are not up.",
-            now(f"count(gpu_nvlink_link_up{{{DEVICE}}} == 0) or 0 * count(gpu_nvlink_link_up{{{DEVICE}}})"),
-            "none",
-            size=(4, 4),
-            steps=look.SOME_IS_BAD,
-            empty="no NVLink",
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "PCIe link",
-            "Width of the link now and at most: a smaller number now is a bad slot, riser or cable.",
-            [
-                now(f"gpu_pcie_link_width{{{DEVICE}}}", "width"),
-                now(f"gpu_pcie_link_max_width{{{DEVICE}}}", "most"),
-            ],
-            "none",
-            size=(4, 4),
-            empty=NOT_REPORTED,
-        )
-    )
-    made.with_panel(
-        panel.lines(
-            "Link errors",
-            "PCIe replays and NVLink errors per second. A steady rate is a bad link.",
-            [
-                over_time(rate(f"gpu_pcie_replays_total{{{DEVICE}}}"), "PCIe replays"),
-                over_time(rate(f"gpu_pcie_errors_total{{{DEVICE}}}"), "PCIe {{type}}"),
-                over_time(f"sum by (type) ({rate(f'gpu_nvlink_errors_total{{{DEVICE}}}')})", "NVLink {{type}}"),
-            ],
-            units.CountsPerSecond,
-            size=(24, 6),
-            empty="This GPU does not report link errors",
         )
     )
 

@@ -6,26 +6,14 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import stat, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, health_links, link, look, panel, uid, variable
+from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
-from dashboards.parts.table import Column, Key, Table, Text, Value, gauge
+from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 BY_GPU = "{{instance}} GPU {{gpu}}"
 HARDWARE = 'class=~"reset_gpu|restart_bm|workflow|contact_support"'
 """NVIDIA's classes of XID that are not the program's fault."""
-
-# fmt: off
-XID_ADVICE = look.words({
-    "reset_gpu":       ("Drain the node, reset the GPU",          look.RED),
-    "restart_bm":      ("Drain and restart the node",             look.RED),
-    "workflow":        ("Follow NVIDIA's workflow for this XID",  look.RED),
-    "contact_support": ("Drain; contact the vendor",              look.RED),
-    "restart_app":     ("Owner: restart or mend the program",     look.ORANGE),
-    "ignore":          ("Nothing by itself; look at those near it", look.GREY),
-    "unknown":         ("Not in NVIDIA's catalogue",              look.ORANGE),
-})
-# fmt: on
 
 
 def health() -> build.Dashboard:
@@ -41,8 +29,8 @@ def health() -> build.Dashboard:
     _numbers(made)
     made.with_panel(block.firing(NODE, size=(24, 9)))
     made.with_row(build.Row("Errors"))
-    made.with_panel(_xids())
-    made.with_panel(_memory())
+    made.with_panel(health_errors.xids())
+    made.with_panel(health_errors.memory())
     made.with_row(build.Row("Heat, power and clocks"))
     _throttling(made)
     made.with_row(build.Row("Links"))
@@ -127,81 +115,6 @@ def _numbers(made: build.Dashboard) -> None:
             f"count(gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}})",
         )
     )
-
-
-def _xids() -> table.Panel:
-    seen = f"increase(gpu_xid_errors_total{{{NODE}}}[$__range]) > 0"
-    return Table(
-        title="XIDs in the time range",
-        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
-        keys=(
-            *health_links.keys(),
-            Key("xid", "XID", width=55),
-            Key("class", "What to do", mappings=tuple(XID_ADVICE)),
-        ),
-        columns=(
-            Value("Times", seen, "short", decimals=0, width=75),
-            Value(
-                "Last seen",
-                f"gpu_xid_last_timestamp_seconds{{{NODE}}} * on (cluster, instance, gpu, xid) group_left (class) (0 * ({seen}) + 1000)",
-                units.DatetimeISO,
-                width=165,
-            ),
-        ),
-        sort="Times",
-        size=(12, 9),
-        empty="No XID in the time range",
-    ).build()
-
-
-def _memory() -> table.Panel:
-    def where(expr: str) -> str:
-        return f"{expr} > 0"
-
-    columns: tuple[Column, ...] = (
-        Value(
-            "Uncorrected",
-            where(f'gpu_ecc_errors_total{{{NODE}, type="uncorrected"}}'),
-            "short",
-            look.SOME_IS_BAD,
-            decimals=0,
-            width=125,
-        ),
-        Value("Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), "short", decimals=0, width=95),
-        Value(
-            "Remapped rows",
-            where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
-            "short",
-            decimals=0,
-            width=115,
-        ),
-        Value(
-            "Remap pending",
-            where(f"gpu_row_remap_pending{{{NODE}}}"),
-            "none",
-            mappings=tuple(look.YES_IS_BAD),
-            width=120,
-        ),
-        Value(
-            "Remap failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=110
-        ),
-        Value(
-            "Retired pages",
-            where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
-            "short",
-            decimals=0,
-            width=110,
-        ),
-    )
-    return Table(
-        title="GPU memory errors",
-        description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; pending wants a reset; failed wants a new GPU.",
-        keys=health_links.keys(),
-        columns=columns,
-        sort="Uncorrected",
-        size=(12, 9),
-        empty="No GPU has memory errors",
-    ).build()
 
 
 def _throttling(made: build.Dashboard) -> None:

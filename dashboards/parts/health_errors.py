@@ -1,0 +1,98 @@
+"""What the driver logged and what memory counted, one table each."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import look
+from dashboards.parts.health_links import keys
+from dashboards.parts.query import NODE
+from dashboards.parts.table import Column, Key, Table, Value
+
+# fmt: off
+XID_ADVICE = look.words({
+    "reset_gpu":       ("Drain the node, reset the GPU",          look.RED),
+    "restart_bm":      ("Drain and restart the node",             look.RED),
+    "workflow":        ("Follow NVIDIA's workflow for this XID",  look.RED),
+    "contact_support": ("Drain; contact the vendor",              look.RED),
+    "restart_app":     ("Owner: restart or mend the program",     look.ORANGE),
+    "ignore":          ("Nothing by itself; look at those near it", look.GREY),
+    "unknown":         ("Not in NVIDIA's catalogue",              look.ORANGE),
+})
+# fmt: on
+
+
+def xids() -> table.Panel:
+    seen = f"increase(gpu_xid_errors_total{{{NODE}}}[$__range]) > 0"
+    return Table(
+        title="XIDs in the time range",
+        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
+        keys=(
+            *keys(),
+            Key("xid", "XID", width=55),
+            Key("class", "What to do", mappings=tuple(XID_ADVICE)),
+        ),
+        columns=(
+            Value("Times", seen, "short", decimals=0, width=75),
+            Value(
+                "Last seen",
+                f"gpu_xid_last_timestamp_seconds{{{NODE}}} * on (cluster, instance, gpu, xid) group_left (class) (0 * ({seen}) + 1000)",
+                units.DatetimeISO,
+                width=165,
+            ),
+        ),
+        sort="Times",
+        size=(12, 9),
+        empty="No XID in the time range",
+    ).build()
+
+
+def memory() -> table.Panel:
+    def where(expr: str) -> str:
+        return f"{expr} > 0"
+
+    columns: tuple[Column, ...] = (
+        Value(
+            "Uncorrected",
+            where(f'gpu_ecc_errors_total{{{NODE}, type="uncorrected"}}'),
+            "short",
+            look.SOME_IS_BAD,
+            decimals=0,
+            width=125,
+        ),
+        Value("Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), "short", decimals=0, width=95),
+        Value(
+            "Remapped rows",
+            where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
+            "short",
+            decimals=0,
+            width=115,
+        ),
+        Value(
+            "Remap pending",
+            where(f"gpu_row_remap_pending{{{NODE}}}"),
+            "none",
+            mappings=tuple(look.YES_IS_BAD),
+            width=120,
+        ),
+        Value(
+            "Remap failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=110
+        ),
+        Value(
+            "Retired pages",
+            where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
+            "short",
+            decimals=0,
+            width=110,
+        ),
+    )
+    return Table(
+        title="GPU memory errors",
+        description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; pending wants a reset; failed wants a new GPU.",
+        keys=keys(),
+        columns=columns,
+        sort="Uncorrected",
+        size=(12, 9),
+        empty="No GPU has memory errors",
+    ).build()
