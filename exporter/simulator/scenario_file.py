@@ -34,6 +34,7 @@ from typing import Any, cast
 import yaml
 
 from exporter.simulator.faults import KINDS, Fault
+from exporter.simulator.groups import parse_gpus
 from exporter.simulator.patterns import PATTERNS
 from exporter.simulator.scenario import DRIVER, Plan, Scenario, Settings
 from exporter.simulator.workload import Place, Workload
@@ -156,8 +157,6 @@ def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:
 
 
 def _plans(entry: _Entry, node: str) -> list[Plan]:
-    from exporter.simulator.spec import parse_gpus  # noqa: PLC0415 - the two name each other
-
     value = entry.values.get("gpus", "8xH200")
     if not isinstance(value, dict):
         return parse_gpus(entry.text("gpus", "8xH200"))
