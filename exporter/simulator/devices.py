@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from exporter.driver import Device, Mig, Record, UnsupportedError
-from exporter.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records, unsupported
+from exporter.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records
 from exporter.simulator.gpu import Gpu, Target
+from exporter.simulator.refusal import unsupported
 from exporter.simulator.sampling import gpm, process_samples, samples
 
 _GPM_SINCE, _DETAILS_SINCE = 525, 550

@@ -14,6 +14,8 @@ from exporter.simulator.scenario import Plan, Scenario
 from exporter.simulator.track import Step, Track
 from exporter.simulator.workload import Place, Workload
 
+RATE_WINDOW = 1.0
+"""Seconds the gauges of use and the reasons for low clocks are a mean of."""
 AMBIENT = 30.0
 _FULL_LOAD_RISE = 36.0
 """°C above ambient at the power limit."""
