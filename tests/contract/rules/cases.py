@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from tests.contract.rules import cases_exporter, cases_hardware, cases_workload
+from tests.contract.rules import cases_exporter, cases_hardware, cases_heat, cases_links, cases_workload
 
-CASES = (*cases_workload.CASES, *cases_hardware.CASES, *cases_exporter.CASES)
+CASES = (
+    *cases_workload.CASES,
+    *cases_heat.CASES,
+    *cases_hardware.CASES,
+    *cases_links.CASES,
+    *cases_exporter.CASES,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
+from tests.contract.rules.series import share, xid
 
 SECONDS = "gpu_workload_gpu_seconds_total"
 INSTANCE = f'{NODE},gpu="3",uuid="MIG-1",parent_uuid="GPU-3",profile="1g.10gb",gi="7",ci="0"'
@@ -85,10 +86,6 @@ UNDERUTILIZED = (
 
 def device(state: str, values: str, dev: str = DEV) -> dict[str, str]:
     return {f'gpu_time_seconds_total{{{dev},state="{state}"}}': values}
-
-
-def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
-    return {f"gpu_owner_share{{{dev},{owner}}}": values}
 
 
 HELD_IDLE = (
@@ -177,13 +174,6 @@ STALLED = (
         | {f"gpu_workload_progress_ratio{{{NODE},{OWNER}}}": "0+0.02x50 1x60"},
     ),
 )
-
-
-def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
-    return {
-        f'gpu_xid_errors_total{{{DEV},xid="{number}",class="{kind}"}}': values,
-        f'gpu_xid_last_timestamp_seconds{{{DEV},xid="{number}"}}': last,
-    }
 
 
 XID_APPLICATION = (

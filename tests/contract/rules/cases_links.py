@@ -1,0 +1,77 @@
+"""Cases of the alerts about NVLink and PCIe."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
+from tests.contract.rules.series import HELD, gauge
+
+
+def links(dev: str, *values: str) -> dict[str, str]:
+    return {f'gpu_nvlink_link_up{{{dev},link="{number}"}}': text for number, text in enumerate(values)}
+
+
+def _errors(kind: str, values: str) -> dict[str, str]:
+    return gauge("gpu_nvlink_errors_total", values, more=f',type="{kind}"')
+
+
+LINKS = (
+    fires("GpuNvlinkDown", "one of three goes down", "60m", links(DEV, "1x90", "1x90", "1x30 0x60") | HELD),
+    fires("GpuNvlinkDown", "all go down", "60m", links(DEV, "1x30 0x60", "1x30 0x60")),
+    fires(
+        "GpuNvlinkDown",
+        "fewer than the neighbour since the start",
+        "60m",
+        links(DEV, "1x90", "0x90") | links(OTHER, "1x90", "1x90"),
+    ),
+    silent("GpuNvlinkDown", "never bridged", "60m", links(DEV, "0x90", "0x90")),
+    silent(
+        "GpuNvlinkDown",
+        "never bridged, next to bridged ones",
+        "60m",
+        links(DEV, "0x90", "0x90") | links(OTHER, "1x90", "1x90"),
+    ),
+    silent("GpuNvlinkDown", "down during a reset", "33m 45m", links(DEV, "1x30 0x4 1x60", "1x30 0x4 1x60")),
+    fires("GpuNvlinkErrors", "replays", "60m", _errors("replay", "0+20x90") | HELD),
+    silent("GpuNvlinkErrors", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
+    silent("GpuNvlinkErrors", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),
+    fires(
+        "GpuFabricUnhealthy",
+        "a route",
+        "20m",
+        gauge("gpu_fabric_unhealthy", "0x10 1x20", more=',check="route_unhealthy"'),
+    ),
+    silent(
+        "GpuFabricUnhealthy",
+        "while it is being set up",
+        "13m 20m",
+        gauge("gpu_fabric_unhealthy", "0x10 1x4 0x20", more=',check="route_unhealthy"'),
+    ),
+    silent(
+        "GpuFabricUnhealthy", "healthy", "20m", gauge("gpu_fabric_unhealthy", "0x30", more=',check="route_unhealthy"')
+    ),
+)
+
+
+def pcie(width: str, generation: str, busy: str) -> dict[str, str]:
+    return (
+        gauge("gpu_pcie_link_width", width)
+        | gauge("gpu_pcie_link_max_width", "16x90")
+        | gauge("gpu_pcie_link_generation", generation)
+        | gauge("gpu_pcie_link_max_generation", "5x90")
+        | gauge("gpu_busy_seconds_total", busy)
+    )
+
+
+PCIE = (
+    fires("GpuPcieDegraded", "half the width", "60m", pcie("16x20 8x70", "1x90", "0x90") | HELD),
+    fires("GpuPcieDegraded", "a low generation under load", "60m", pcie("16x90", "3x90", "0+54x90")),
+    silent("GpuPcieDegraded", "a low generation at rest", "60m", pcie("16x90", "1x90", "0+1x90")),
+    silent("GpuPcieDegraded", "as it should be", "60m", pcie("16x90", "5x90", "0+60x90")),
+    silent("GpuPcieDegraded", "a moment of retraining", "35m 45m", pcie("16x30 8x5 16x60", "5x90", "0+60x90")),
+    fires("GpuPcieReplays", "one a second", "60m", gauge("gpu_pcie_replays_total", "0+60x90")),
+    silent("GpuPcieReplays", "one an hour", "60m 75m", gauge("gpu_pcie_replays_total", "0x20 1x60 2x20")),
+    silent("GpuPcieReplays", "a reset counter", "60m", gauge("gpu_pcie_replays_total", "9000x30 0x60")),
+)
+
+
+CASES: tuple[Case, ...] = (*LINKS, *PCIE)

@@ -1,0 +1,23 @@
+"""Series that cases of several kinds need."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, OWNER
+
+
+def gauge(name: str, values: str, dev: str = DEV, more: str = "") -> dict[str, str]:
+    return {f"{name}{{{dev}{more}}}": values}
+
+
+def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
+    return {f"gpu_owner_share{{{dev},{owner}}}": values}
+
+
+def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
+    return {
+        f'gpu_xid_errors_total{{{DEV},xid="{number}",class="{kind}"}}': values,
+        f'gpu_xid_last_timestamp_seconds{{{DEV},xid="{number}"}}': last,
+    }
+
+
+HELD = share(OWNER, "1x200")
