@@ -8,6 +8,8 @@ from exporter.driver import Device
 from exporter.simulator import SimulatedDriver, parse
 
 EPOCH = 1_800_000_000.0
+ALL_LINKS = 0xFFFFFFFF
+"""The scope of a field value that is summed over the links."""
 
 
 @dataclass
