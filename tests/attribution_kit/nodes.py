@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostProcess
+
+CONTAINER_ID = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"
 
 
 def gpu(number: int, minor: int | None = None) -> Target:
@@ -34,6 +36,14 @@ def instance(number: int, gi: int) -> Target:
 
 def host_process(pid: int, cgroup: str, user: str = "alice", command: str = "python3") -> HostProcess:
     return HostProcess(pid, command, user, 1000.0 + pid, 1.0, 1 << 20, cgroup)
+
+
+def cgroup(path: str) -> str:
+    return f"0::{path}\n"
+
+
+def of(processes: Iterable[HostProcess]) -> Mapping[int, HostProcess]:
+    return {process.pid: process for process in processes}
 
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> None:

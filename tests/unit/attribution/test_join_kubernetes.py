@@ -1,0 +1,81 @@
+"""Which pod runs and which holds, from cgroups and what the kubelet gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.attribution.join import Attribution
+from exporter.attribution.kubernetes import Kubernetes, KubernetesSite, infer
+from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.seen import HOLD_SECONDS
+from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
+from tests.attribution_kit.slurm_node import STEP, Node
+
+A, B = gpu(0), gpu(1)
+POD = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
+
+
+def _kubernetes(folder: Path, given: Iterable[tuple[str, str, str, str]]) -> Kubernetes:
+    """Answered once by a kubelet that gave these devices, and by none since."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - grpc, for these tests alone
+
+    source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))
+    with Kubelet(folder / "kubelet.sock", [GivenPod(*each[:3], [each[3]]) for each in given]):
+        source._poller.ask_once()
+    return source
+
+
+def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
+    kubernetes = _kubernetes(tmp_path, [("ml", "train", "main", A.uuid)])
+    joined = Attribution(kubernetes)
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    before = joined.join([A], {A.uuid: [7]}, process, 1.0).processes
+    kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
+
+    assert joined.join([A], {A.uuid: [7]}, process, 3.0).processes[7].workload == before[7].workload == "ml/train"
+
+
+def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path) -> None:
+    joined = Attribution(_kubernetes(tmp_path, []))
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    at_once = joined.join([A], {A.uuid: [7]}, process, 100.0)
+    later = joined.join([A], {A.uuid: [7]}, process, 100.0 + HOLD_SECONDS)
+
+    assert at_once.processes == {7: NOBODY}
+    assert later.processes == {7: Owner(f"pod:{POD}", "pod")}
+    assert later.info[Owner(f"pod:{POD}", "pod")].pod_uid == POD
+
+
+def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
+    node = Node(tmp_path / "slurm")
+    node.map("0", "7")
+    node.read()
+    kubernetes = _kubernetes(tmp_path, [("slurm", "n1-0", "slurmd", A.uuid), ("slurm", "n1-0", "slurmd", B.uuid)])
+    joined = Attribution(kubernetes, node.slurm, procfs=tmp_path)
+    path = f"/kubepods/pod{POD}/{CONTAINER_ID}{STEP.format(7)}"
+
+    ownership = joined.join([A, B], {A.uuid: [70]}, of([host_process(70, cgroup(path))]), 1.0)
+
+    both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
+    pod = Owner("slurm/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
+    assert ownership.holders == {A.uuid: (both,), B.uuid: (pod,)}
+
+
+PODS = [("ml", f"p{number}") for number in range(4)]
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.sets(st.sampled_from("123"))),
+    st.dictionaries(st.sampled_from("123"), st.sets(st.sampled_from(PODS))),
+)
+def test_inferred_names_are_of_pods_that_hold_where_the_process_runs(
+    running: dict[str, set[str]], given: dict[str, set[tuple[str, str]]]
+) -> None:
+    found = infer(running, given, {})
+
+    assert len(set(found.values())) == len(found)
+    assert all(found[uid] in given.get(device, ()) for uid in found for device in running[uid])
