@@ -1,0 +1,105 @@
+"""What holds for every collector: absence, failures, names, and the calls it makes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from exporter.collector import AnyCollector, Pace, Scope, Tick
+from exporter.collectors import COLLECTORS
+from exporter.collectors.gpm import GPM
+from exporter.collectors.retired_pages import RETIRED_PAGES
+from exporter.driver import DeviceLostError, UnsupportedError
+from tests.unit.collectors.answers import FakeDevice, FakeInstance, first, hopper, passes
+
+GPU_COLLECTORS = [collector for collector in COLLECTORS if collector.scope is Scope.GPU]
+
+
+def named(collector: AnyCollector) -> str:
+    return collector.name
+
+
+@pytest.mark.parametrize("collector", COLLECTORS, ids=named)
+def test_a_device_that_answers_nothing_is_unsupported_or_silent(collector: AnyCollector) -> None:
+    """An unnamed GPU still has its bus id; everything else raises rather than publish zeros."""
+    device = FakeInstance() if collector.scope is Scope.INSTANCE else FakeDevice()
+    try:
+        published = first(collector, device)
+    except UnsupportedError:
+        published = {}
+    assert set(published) <= {"gpu_info", "gpu_mig_info"}
+
+
+@pytest.mark.parametrize("collector", GPU_COLLECTORS, ids=named)
+def test_a_failing_driver_fails_the_reading(collector: AnyCollector) -> None:
+    device = hopper()
+    device.answers = {name: DeviceLostError("gone") for name in [*device.answers, "nvmlDeviceGetFieldValues"]}
+    with pytest.raises(DeviceLostError):
+        collector.read(device, None, Tick(1000.0, 0.0))
+
+
+@pytest.mark.parametrize("collector", [c for c in GPU_COLLECTORS if c is not RETIRED_PAGES], ids=named)
+def test_every_collector_reads_a_hopper(collector: AnyCollector) -> None:
+    published = first(collector, hopper())
+    assert set(published) >= {
+        family.name
+        for family in collector.families
+        if family.name
+        not in {
+            "gpu_temperature_threshold_celsius",
+            "gpu_fan_speed_ratio",
+            "gpu_fan_speed_rpm",
+        }
+    } - ({f.name for f in GPM.families if "active" in f.name or "occupancy" in f.name} if collector is GPM else set())
+
+
+def test_names_are_unique_over_all_collectors() -> None:
+    names = Counter(family.name for collector in COLLECTORS for family in collector.families)
+    assert [name for name, count in names.items() if count > 1] == []
+    assert len({collector.name for collector in COLLECTORS}) == len(COLLECTORS)
+
+
+def test_driver_calls_per_minute_on_a_hopper() -> None:
+    """The cost of sampling at 1 s: the driver's time, so it is counted here and said in the reference."""
+    calls = {collector.name: len(_minute(collector).asked) for collector in GPU_COLLECTORS}
+    assert calls == {
+        "info": 18,
+        "memory": 24,
+        "utilization": 180,
+        "engines": 48,
+        "gpm": 180,
+        "power": 126,
+        "clocks": 68,
+        "temperature": 48,
+        "throttle": 183,
+        "pcie": 30,
+        "nvlink": 5,
+        "ecc": 8,
+        "retired_pages": 1,
+        "remapped_rows": 4,
+        "health": 12,
+        "fabric": 2,
+        "processes": 96,
+    }
+    assert sum(calls.values()) == 1033
+
+
+def _minute(collector: AnyCollector) -> FakeDevice:
+    device = hopper()
+    every = max(collector.pace.value, 1.0)
+    try:
+        passes(collector, device, round(60 / every), every)
+    except UnsupportedError:
+        assert collector is RETIRED_PAGES
+    return device
+
+
+def test_never_the_call_that_blocks_twenty_milliseconds() -> None:
+    assert "nvmlDeviceGetPcieThroughput" not in {name for c in GPU_COLLECTORS for name in _minute(c).functions}
+
+
+def test_pace_of_every_collector() -> None:
+    assert {c.name for c in COLLECTORS if c.pace is Pace.PASS} == {
+        "utilization", "gpm", "power", "throttle", "processes", "mig",
+    }  # fmt: skip

@@ -1,0 +1,87 @@
+"""What the collectors of PCIe, NVLink and the fabric publish."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.collector import Tick
+from exporter.collectors.fabric import FABRIC
+from exporter.collectors.nvlink import NVLINK
+from exporter.collectors.pcie import PCIE
+from exporter.driver import Record, UnsupportedError
+from tests.unit.collectors.answers import FakeDevice, by_argument, first, hopper, passes, samples
+
+
+def test_pcie_falls_back_on_the_replay_call() -> None:
+    device = FakeDevice({"nvmlDeviceGetPcieReplayCounter": 7, "nvmlDeviceGetCurrPcieLinkWidth": 8})
+    published = first(PCIE, device)
+    assert published["gpu_pcie_replays_total"] == {(): 7}
+    assert published["gpu_pcie_link_width"] == {(): 8}
+    assert "gpu_pcie_errors_total" not in published
+
+
+def test_nvlink_counts_links_by_the_driver_and_sums_errors() -> None:
+    device = hopper()
+    device.fields |= {(165, 3): 0, (165, 4): 2, (161, 5): 4, (161, 17): 5, (52, 0): 1}
+    published = first(NVLINK, device)
+    up = published["gpu_nvlink_link_up"]
+    assert (len(up), up[("3",)], up[("4",)]) == (18, 0.0, 1.0)
+    assert published["gpu_nvlink_errors_total"] == {("replay",): 9, ("recovery",): 0, ("crc",): 0}
+    assert published["gpu_nvlink_link_speed_bytes_per_second"] == {(): 26562e6}
+
+
+def test_nvlink_of_an_old_driver_asks_each_link() -> None:
+    fields = {(91, 0): 2, (38, 0): 0, (52, 0): 3}
+    device = FakeDevice({"nvmlDeviceGetNvLinkState": by_argument(1, 0)}, fields)
+    published = first(NVLINK, device)
+    assert published["gpu_nvlink_link_up"] == {("0",): 1.0, ("1",): 0.0}
+    assert published["gpu_nvlink_errors_total"] == {("crc_flit",): 0, ("replay",): 3}
+
+
+def test_nvlink_of_blackwell_has_its_own_errors() -> None:
+    fields = {(91, 0): 2} | {(field, link): link for field in (165, 215, 221) for link in (0, 1)}
+    assert first(NVLINK, FakeDevice({}, fields))["gpu_nvlink_errors_total"] == {
+        ("link_recovery",): 1,
+        ("symbol",): 1,
+    }
+
+
+def test_nvlink_without_links_is_unsupported() -> None:
+    with pytest.raises(UnsupportedError):
+        first(NVLINK, FakeDevice({}, {(91, 0): 0}))
+
+
+def test_a_field_that_was_refused_at_first_is_found_within_minutes() -> None:
+    device = hopper()
+    del device.fields[(94, 0)]
+    readings = passes(PCIE, device, 2, 5.0)
+    device.fields[(94, 0)] = 3
+    assert "gpu_pcie_replays_total" not in samples(PCIE, PCIE.read(device, readings[-1], Tick(1200.0, 5.0)))
+    assert samples(PCIE, PCIE.read(device, readings[-1], Tick(1300.0, 5.0)))["gpu_pcie_replays_total"] == {(): 3}
+
+
+def test_fabric_tells_what_is_unwell() -> None:
+    assert first(FABRIC, hopper()) == {
+        "gpu_fabric_state": {("completed",): 1.0},
+        "gpu_fabric_unhealthy": {
+            ("degraded_bandwidth",): 0.0,
+            ("route_recovery",): 0.0,
+            ("route_unhealthy",): 0.0,
+            ("access_timeout_recovery",): 0.0,
+            ("incorrect_configuration",): 0.0,
+        },
+    }
+    device = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": Record(state=2, healthMask=0b0010_00_01_00_01)})
+    assert first(FABRIC, device) == {
+        "gpu_fabric_state": {("in_progress",): 1.0},
+        "gpu_fabric_unhealthy": {
+            ("degraded_bandwidth",): 1.0,
+            ("route_unhealthy",): 1.0,
+            ("incorrect_configuration",): 1.0,
+        },
+    }
+
+
+def test_fabric_not_supported_is_absent() -> None:
+    with pytest.raises(UnsupportedError):
+        first(FABRIC, FakeDevice({"nvmlDeviceGetGpuFabricInfoV": Record(state=0, healthMask=0)}))
