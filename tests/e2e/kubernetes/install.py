@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import subprocess
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ import yaml
 from tests.e2e.kubernetes import prometheus, settings
 from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError, wait_for
 from tests.e2e.kubernetes.conftest import GPUS
-
-CHART = str(ROOT / "helm/gpu-exporter")
-NAMESPACE = "gpu-exporter"
-RELEASE = "gpu-exporter"
-SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter, metrics, samples, secret
 
 VALUES: dict[str, Any] = {
     "image": {"registry": "localhost", "tag": "e2e"},
@@ -49,35 +44,6 @@ def values(cluster: Cluster) -> Path:
     kubelet = {"attribution": {"pods": {"kubeletDir": f"{cluster.home}/kubelet"}}}
     file.write_text(yaml.safe_dump({**VALUES, **kubelet}))
     return file
-
-
-def deploy(cluster: Cluster, values: Path, *more: str) -> None:
-    arguments = ("-n", NAMESPACE, "-f", str(values), "--wait", "--timeout", "120s", *more)
-    cluster.helm("upgrade", "--install", RELEASE, CHART, *arguments)
-
-
-def exporter(cluster: Cluster) -> dict[str, Any]:
-    (found,) = [
-        each
-        for each in cluster.get("pods", "-n", NAMESPACE, "-l", f"{SELECTOR},app.kubernetes.io/name=gpu-exporter")[
-            "items"
-        ]
-        if "deletionTimestamp" not in each["metadata"]
-    ]
-    made: dict[str, Any] = found
-    return made
-
-
-def metrics(cluster: Cluster) -> str:
-    url = f"http://{exporter(cluster)['status']['podIP']}:9836/metrics"
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        text: str = answer.read().decode()
-    return text
-
-
-def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
-    found = re.findall(rf"^{name}\{{(.*)\}} (\S+)$", text, flags=re.MULTILINE)
-    return [(dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels)), float(value)) for labels, value in found]
 
 
 def test_namespace_at_baseline_refuses_the_pods(cluster: Cluster, values: Path) -> None:
@@ -254,11 +220,6 @@ def test_api_server_accepts_the_profile_and_names_its_level(cluster: Cluster, pr
 
 
 SECURED = ("--set", "web.tls.enabled=true", "--set", "web.basicAuth.enabled=true")
-
-
-def secret(cluster: Cluster) -> dict[str, str]:
-    data: dict[str, str] = cluster.get("secret", f"{RELEASE}-web", "-n", NAMESPACE)["data"]
-    return data
 
 
 def test_upgrade_to_tls_and_basic_auth_keeps_scraping(cluster: Cluster, values: Path) -> None:

@@ -1,0 +1,49 @@
+"""The chart's release in the cluster: put it there, find its pod, read its metrics."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.kubernetes.cluster import ROOT, Cluster
+
+CHART = str(ROOT / "helm/gpu-exporter")
+NAMESPACE = "gpu-exporter"
+RELEASE = "gpu-exporter"
+SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+
+
+def deploy(cluster: Cluster, values: Path, *more: str) -> None:
+    arguments = ("-n", NAMESPACE, "-f", str(values), "--wait", "--timeout", "120s", *more)
+    cluster.helm("upgrade", "--install", RELEASE, CHART, *arguments)
+
+
+def exporter(cluster: Cluster) -> dict[str, Any]:
+    (found,) = [
+        each
+        for each in cluster.get("pods", "-n", NAMESPACE, "-l", f"{SELECTOR},app.kubernetes.io/name=gpu-exporter")[
+            "items"
+        ]
+        if "deletionTimestamp" not in each["metadata"]
+    ]
+    made: dict[str, Any] = found
+    return made
+
+
+def metrics(cluster: Cluster) -> str:
+    url = f"http://{exporter(cluster)['status']['podIP']}:9836/metrics"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def samples(text: str, name: str) -> list[tuple[dict[str, str], float]]:
+    found = re.findall(rf"^{name}\{{(.*)\}} (\S+)$", text, flags=re.MULTILINE)
+    return [(dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels)), float(value)) for labels, value in found]
+
+
+def secret(cluster: Cluster) -> dict[str, str]:
+    data: dict[str, str] = cluster.get("secret", f"{RELEASE}-web", "-n", NAMESPACE)["data"]
+    return data
