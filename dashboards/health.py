@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
+from dashboards.parts.query import NODE, THERMAL, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 BY_GPU = "{{instance}} GPU {{gpu}}"
@@ -69,7 +69,7 @@ def _numbers(made: build.Dashboard) -> None:
         _count(
             "Hardware XIDs",
             "GPUs that logged an XID in the time range that is not the program's fault.",
-            f"count(sum by (instance, gpu) (increase(gpu_xid_errors_total{{{NODE}, {HARDWARE}}}[$__range])) > 0)",
+            f"count(count by (instance, gpu) ({in_range(f'gpu_xid_last_timestamp_seconds{{{NODE}, {HARDWARE}}}')}))",
         )
     )
     made.with_panel(

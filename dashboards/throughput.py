@@ -122,7 +122,7 @@ def _ledger(made: build.Dashboard) -> None:
     reports = (
         f"and on (cluster, workload) (gpu_workload_steps_total{{{SCOPE}}} or gpu_workload_samples_total{{{SCOPE}}})"
     )
-    seconds = f"({rate(f'gpu_workload_gpu_seconds_total{{{SCOPE}}}')} {reports})"
+    seconds = f"(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}}} {reports})"
     made.with_panel(
         panel.ledger(
             "Held GPUs by state",

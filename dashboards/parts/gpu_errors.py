@@ -7,20 +7,21 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, now, over_time, rate
+from dashboards.parts.query import DEVICE, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Value
 
 
 def errors(made: build.Dashboard) -> None:
+    stamp = f"gpu_xid_last_timestamp_seconds{{{DEVICE}}}"
     made.with_panel(
         Table(
             title="XIDs in the range",
-            description="Errors the driver logged for this GPU, by NVIDIA's number and class. reset_gpu and restart_bm are on-call's, restart_app the owner's.",
+            description="Errors the driver logged for this GPU, by NVIDIA's number and class. reset_gpu and restart_bm are on-call's, restart_app the owner's. Times is since the exporter started.",
             keys=(Key("xid", "XID", width=80), Key("class", "Class")),
             columns=(
                 Value(
                     "Times",
-                    f"increase(gpu_xid_errors_total{{{DEVICE}}}[$__range]) > 0",
+                    f"gpu_xid_errors_total{{{DEVICE}}} and on (xid) {in_range(stamp)}",
                     "short",
                     look.SOME_IS_BAD,
                     decimals=0,
@@ -28,7 +29,7 @@ def errors(made: build.Dashboard) -> None:
                 ),
                 Value(
                     "Last seen",
-                    f"gpu_xid_last_timestamp_seconds{{{DEVICE}}} * 1000 * on (xid) group_left (class) max by (xid, class) (increase(gpu_xid_errors_total{{{DEVICE}}}[$__range]) > bool 0)",
+                    f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
                     units.DatetimeISO,
                     width=170,
                 ),

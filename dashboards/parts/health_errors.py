@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look
 from dashboards.parts.health_links import keys
-from dashboards.parts.query import NODE
+from dashboards.parts.query import NODE, in_range
 from dashboards.parts.table import Column, Key, Table, Value
 
 # fmt: off
@@ -24,20 +24,26 @@ XID_ADVICE = look.words({
 
 
 def xids() -> table.Panel:
-    seen = f"increase(gpu_xid_errors_total{{{NODE}}}[$__range]) > 0"
+    stamp = f"gpu_xid_last_timestamp_seconds{{{NODE}}}"
     return Table(
         title="XIDs in the time range",
-        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
+        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class. Times is since the exporter started.",
         keys=(
             *keys(),
             Key("xid", "XID", width=55),
             Key("class", "What to do", mappings=tuple(XID_ADVICE)),
         ),
         columns=(
-            Value("Times", seen, "short", decimals=0, width=75),
+            Value(
+                "Times",
+                f"gpu_xid_errors_total{{{NODE}}} and on (cluster, instance, gpu, xid) {in_range(stamp)}",
+                "short",
+                decimals=0,
+                width=75,
+            ),
             Value(
                 "Last seen",
-                f"gpu_xid_last_timestamp_seconds{{{NODE}}} * on (cluster, instance, gpu, xid) group_left (class) (0 * ({seen}) + 1000)",
+                f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
                 units.DatetimeISO,
                 width=165,
             ),

@@ -46,6 +46,11 @@ def hours(recorded: str) -> str:
     return f"sum_over_time({recorded}[$__range]) * {RULE_SECONDS} / 3600"
 
 
+def in_range(moments: str) -> str:
+    """Of series whose value is a moment, those whose last one lies in the dashboard's range; as seconds ago."""
+    return f"(time() - max_over_time({moments}[$__range]) < $__range_s)"
+
+
 def dominant(expr: str, by: str) -> str:
     """The place in the table of the state in which each `by` spent most: one number, for a state timeline."""
     top = f"topk by ({by}) (1, sum by ({by}, state) ({expr}))"

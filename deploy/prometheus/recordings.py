@@ -46,7 +46,9 @@ def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str
     busy = "rate(gpu_busy_seconds_total[5m])" + join
     thermal = f"max {by(_DEVICE)} (rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])){join}"
     name, state = "gpu_time_seconds:rate5m", f"{level}_state:gpu_time_seconds:rate5m"
-    seconds = f"{base}_state:{name}" if base else f"rate(gpu_time_seconds_total[5m]){join}"
+    seconds = f"{base}_state:{name}" if base else "rate(gpu_time_seconds_total[5m])"
+    if join:  # most states of most GPUs are 0: what is left out need not be joined
+        seconds = f"({seconds} > 0){join}"
     count = _sum(labels, f"{base}:gpu_up:count") if base else f"count {by(labels)} (gpu_up{join})"
     plain = (
         ("gpu_up:sum", "gpu_up", "GPUs that answer."),
@@ -79,7 +81,7 @@ def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str
     waste = _record(
         f"{level}:gpu_waste:rate5m",
         labels,
-        _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}'),
+        _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}') + (f" or 0 * {_sum(labels, state)}" if join else ""),
         "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
     )
     return (*(_record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made), ledger, waste)

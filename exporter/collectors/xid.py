@@ -40,9 +40,8 @@ CATALOGUE: Mapping[int, str] = {code: class_ for class_, entries in _CLASSES.ite
 """Class by XID."""
 
 HARDWARE = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *range(144, 151), 155, 156, 158)
-"""Codes of a GPU that needs someone's hands, counted from 0 so that `increase()` sees the first one."""
-COMMON = (13, 31, 43, 45, 63, 94)
-"""What programs bring about every day, counted from 0 too."""
+"""Codes of a GPU that needs someone's hands, counted from 0 so that `increase()` sees the first one. The others have a
+series from their first event on: every code on every GPU would be half of all series there are."""
 
 
 def class_of(xid: int) -> str:
@@ -63,7 +62,7 @@ class XidCounts:
 
     @property
     def counts(self) -> Mapping[int, int]:
-        counts = dict.fromkeys((*HARDWARE, *COMMON), 0)
+        counts = dict.fromkeys(HARDWARE, 0)
         for (xid, _), count in self.by_source.items():
             counts[xid] = max(counts.get(xid, 0), count)
         return dict(sorted(counts.items()))
@@ -83,7 +82,7 @@ def _errors(xids: XidCounts) -> Iterable[Sample]:
 
 
 def _last(xids: XidCounts) -> Iterable[Sample]:
-    return (Sample(time, (str(xid),)) for xid, time in sorted(xids.last.items()))
+    return (Sample(time, (str(xid), class_of(xid))) for xid, time in sorted(xids.last.items()))
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
@@ -100,7 +99,7 @@ XID_FAMILIES: tuple[Family[XidCounts], ...] = (
         help="When the XID was last reported, Unix time.",
         type=Type.GAUGE,
         unit=Unit.SECONDS,
-        labels=("xid",),
+        labels=("xid", "class"),
         samples=_last,
     ),
 )

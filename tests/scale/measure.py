@@ -19,16 +19,22 @@ SLOW_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RuleGroup:
-    """`seconds` of its last evaluation, and between two of them; `failed` rules with what was wrong."""
+class Rule:
+    """`seconds` of its last evaluation, and what was wrong with it."""
 
     name: str
-    rules: int
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """`seconds` of its last evaluation, and `interval` from one to the next."""
+
+    name: str
     seconds: float
     interval: float
-    slowest: str
-    slowest_seconds: float
-    failed: tuple[str, ...]
+    rules: tuple[Rule, ...]
 
 
 def load(url: str, seconds: float) -> Mapping[str, float]:
@@ -62,17 +68,8 @@ def _number(url: str, expr: str) -> float:
 
 def rule_groups(url: str) -> Iterator[RuleGroup]:
     for group in requests.get(f"{url}/api/v1/rules", timeout=60).json()["data"]["groups"]:
-        rules = group["rules"]
-        worst = max(rules, key=lambda rule: rule["evaluationTime"])
-        yield RuleGroup(
-            name=group["name"],
-            rules=len(rules),
-            seconds=group["evaluationTime"],
-            interval=group["interval"],
-            slowest=worst["name"],
-            slowest_seconds=worst["evaluationTime"],
-            failed=tuple(f"{rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")),
-        )
+        rules = (Rule(rule["name"], rule["evaluationTime"], rule.get("lastError", "")) for rule in group["rules"])
+        yield RuleGroup(group["name"], group["evaluationTime"], group["interval"], tuple(rules))
 
 
 def dashboards(url: str, minutes: int) -> Iterator[tuple[str, Timing]]:

@@ -62,12 +62,15 @@ def _load(url: str, nodes: int) -> Sequence[str]:
 
 
 def _rules(groups: Sequence[RuleGroup]) -> Sequence[str]:
-    say("\nRule groups                      rules   last evaluation     every  slowest rule")
+    say("\nRule groups                      rules   last evaluation")
     for group in groups:
-        share = f"{group.seconds:8.2f} s {group.seconds / group.interval:6.1%}"
-        worst = f"{group.slowest} ({group.slowest_seconds:.2f} s)"
-        say(f"  {group.name:<30} {group.rules:>5}   {share}   {group.interval:5.0f} s  {worst}")
-    return [f"rule {each}" for group in groups for each in group.failed]
+        share = f"{group.seconds:8.2f} s = {group.seconds / group.interval:6.1%}"
+        say(f"  {group.name:<30} {len(group.rules):>5}  {share} of {group.interval:5.0f} s")
+    rules = [rule for group in groups for rule in group.rules]
+    say(f"\n{len(rules)} rules, the slowest")
+    for rule in sorted(rules, key=lambda rule: -rule.seconds)[:_SLOWEST]:
+        say(f"  {rule.seconds:6.2f} s  {rule.name}")
+    return [f"rule {rule.name}: {rule.error}" for rule in rules if rule.error]
 
 
 def _queries(timings: Sequence[tuple[str, Timing]]) -> Sequence[str]:

@@ -15,6 +15,7 @@ NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 _STAND_INS = (
     (re.compile(r"\$__(rate_interval|interval)\b"), "5m"),
+    (re.compile(r"\$__range_s\b"), "21600"),
     (re.compile(r"\$__range\b"), "6h"),
     (re.compile(r"\$price_\w+"), "1.5"),
 )

@@ -14,7 +14,19 @@ XID = (
     ),
     fires("GpuXidHardware", "a counter born at 1", "22m", xid(95, "reset_gpu", "_x20 1x30", "_x20 1200x30") | HELD),
     fires(
-        "GpuXidHardware", "the node's clock is an hour behind", "22m", xid(64, "reset_gpu", "0x20 1x30", "_x20 0x30")
+        "GpuXidHardware",
+        "the node's clock is an hour behind",
+        "82m",
+        xid(64, "reset_gpu", "0x80 1x30", "_x80 0x30") | gauge("gpu_up", "1x120"),
+    ),
+    fires(
+        "GpuXidHardware",
+        "again, the node's clock is an hour behind",
+        "82m",
+        xid(64, "reset_gpu", "1x80 2x30", "-7200x80 0x30"),
+    ),
+    fires(
+        "GpuXidHardware", "the exporter restarts after it", "32m", xid(79, "restart_bm", "0x20 1x5 0x30", "_x20 1200x5")
     ),
     silent("GpuXidHardware", "of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")),
     silent("GpuXidHardware", "that may be ignored", "22m", xid(43, "ignore", "0x20 1x30", "_x20 1200x30")),
@@ -23,13 +35,19 @@ XID = (
         "GpuXidHardware",
         "the exporter restarts and counts from 0",
         "32m",
-        xid(79, "restart_bm", "3x30 0x30", "0x30 _x30"),
+        xid(79, "restart_bm", "3x30 0x30", "-7200x30 _x30") | gauge("gpu_up", "1x90"),
     ),
     silent(
         "GpuXidHardware",
         "a node that comes back with an old error on its counter",
         "182m",
-        xid(79, "restart_bm", "1x20 _x160 1x30", "0x20 _x160 0x30"),
+        xid(79, "restart_bm", "1x20 _x160 1x30", "0x20 _x160 0x30") | gauge("gpu_up", "1x20 _x160 1x30"),
+    ),
+    silent(
+        "GpuXidHardware",
+        "Prometheus is new and the error old",
+        "2m",
+        xid(79, "restart_bm", "1x30", "-7200x30") | gauge("gpu_up", "1x30"),
     ),
     fires("GpuXidWorkflow", "NVLink", "22m", xid(74, "workflow", "_x20 1x30", "_x20 1200x30") | HELD),
     fires(

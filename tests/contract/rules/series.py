@@ -16,7 +16,7 @@ def share(owner: str, values: str, dev: str = DEV) -> dict[str, str]:
 def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
     return {
         f'gpu_xid_errors_total{{{DEV},xid="{number}",class="{kind}"}}': values,
-        f'gpu_xid_last_timestamp_seconds{{{DEV},xid="{number}"}}': last,
+        f'gpu_xid_last_timestamp_seconds{{{DEV},xid="{number}",class="{kind}"}}': last,
     }
 
 

@@ -79,7 +79,7 @@ EXPECTED: dict[str, dict[str, float]] = {
     "model:gpu_up:count": {'cluster="c1", model="H100"': 2, 'cluster="c1", model="A100"': 1},
     "model:gpu_owner_share:sum": {'cluster="c1", model="H100"': 2},
     "model:gpu_memory_used_bytes:sum": {'cluster="c1", model="H100"': 90, 'cluster="c1", model="A100"': 0},
-    "model:gpu_waste:rate5m": {'cluster="c1", model="H100"': 0.75},
+    "model:gpu_waste:rate5m": {'cluster="c1", model="H100"': 0.75, 'cluster="c1", model="A100"': 0},
     "namespace:gpu_workload_gpus:sum": {'cluster="c1", namespace="ml"': 2},
     "namespace:gpu_utilization:ratio_rate5m": {'cluster="c1", namespace="ml"': 0.625},
     "namespace:gpu_waste:rate5m": {'cluster="c1", namespace="ml"': 0.75},

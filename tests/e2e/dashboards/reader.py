@@ -103,7 +103,8 @@ class Reader:
         return "|".join(found) if variable["includeAll"] else str(found[0])
 
     def _fill(self, text: str, values: Mapping[str, str]) -> str:
-        text = text.replace("$__range", f"{self.span.end - self.span.start}s")
+        seconds = self.span.end - self.span.start
+        text = text.replace("$__range_s", str(seconds)).replace("$__range", f"{seconds}s")
         text = text.replace("$__rate_interval", f"{4 * self.span.step}s")
         for name in sorted(values, key=len, reverse=True):
             text = re.sub(rf"\${name}\b", lambda _, name=name: values[name], text)
