@@ -105,7 +105,7 @@ def _numbers(made: build.Dashboard) -> None:
         _count(
             "NVLinks down",
             "Links that are down on GPUs where others are up.",
-            f"sum(count by (instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and on (instance, gpu) count by (instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))",
+            f"sum(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and on (cluster, instance, gpu) (gpu_nvlink_links_up{{{NODE}}} > 0))",
         )
     )
     made.with_panel(

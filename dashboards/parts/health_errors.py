@@ -36,7 +36,7 @@ def xids() -> table.Panel:
         columns=(
             Value(
                 "Times",
-                f"gpu_xid_errors_total{{{NODE}}} and on (cluster, instance, gpu, xid) {in_range(stamp)}",
+                f"gpu_xid_errors_total{{{NODE}}} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
                 "short",
                 decimals=0,
                 width=75,

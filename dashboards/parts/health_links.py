@@ -18,7 +18,7 @@ def keys() -> tuple[Key, ...]:
 
 
 def nvlink() -> table.Panel:
-    some_up = f"(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 1))"
+    some_up = f"on (cluster, instance, gpu) (gpu_nvlink_links_up{{{NODE}}} > 0)"
     errors = f"sum by (cluster, instance, gpu) (increase(gpu_nvlink_errors_total{{{NODE}}}[$__range])) > 0"
     return Table(
         title="NVLink",

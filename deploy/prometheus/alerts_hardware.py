@@ -177,18 +177,15 @@ FABRIC = Alert(
     description=f"{GPU} reports {{{{ $labels.check }}}} of its NVLink fabric. Look at the fabric manager's log. {HIT}",
 )
 
-_LINKS = "sum by (cluster, job, node, instance, gpu, uuid) (gpu_nvlink_link_up)"
-_LINK = "gpu_nvlink_link_up"
-
 NVLINK = Alert(
     name="GpuNvlinkDown",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # Links that never were up (no bridge) are no fault: fewer than before, or than the other GPUs with links here.
     expr=f"""\
-{_LINKS} < max_over_time({_LINKS}[<before>:30m])
+gpu_nvlink_links_up < max_over_time(gpu_nvlink_links_up[<before>:10m])
 or
-(({_LINKS} > 0) < on {_NODE} group_left () max by {_NODE} ({_LINKS}))""",
+((gpu_nvlink_links_up > 0) < on {_NODE} group_left () max by {_NODE} (gpu_nvlink_links_up))""",
     wait="10m",
     params=(Param("before", "6h", Unit.DURATION, "Time in which the links were seen up."),),
     summary=f"{GPU} has lost NVLink links",

@@ -113,6 +113,10 @@ def _links_up(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
     return ((str(link), float(up)) for link, up in nvlink.up.items())
 
 
+def _count_up(nvlink: Nvlink) -> float | None:
+    return sum(nvlink.up.values()) if nvlink.up else None
+
+
 def _error_counts(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
     return nvlink.errors.items()
 
@@ -134,6 +138,12 @@ NVLINK = Collector(
             unit=Unit.NONE,
             labels=("link",),
             samples=by(_links_up),
+        ),
+        gauge(
+            "gpu_nvlink_links_up",
+            "Links of the GPU that are up: one series where eighteen tell which.",
+            Unit.NONE,
+            _count_up,
         ),
         Family(
             name="gpu_nvlink_errors_total",

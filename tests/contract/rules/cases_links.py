@@ -6,8 +6,8 @@ from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
 from tests.contract.rules.series import HELD, gauge
 
 
-def links(dev: str, *values: str) -> dict[str, str]:
-    return {f'gpu_nvlink_link_up{{{dev},link="{number}"}}': text for number, text in enumerate(values)}
+def links(dev: str, values: str) -> dict[str, str]:
+    return gauge("gpu_nvlink_links_up", values, dev)
 
 
 def _errors(kind: str, values: str) -> dict[str, str]:
@@ -15,22 +15,22 @@ def _errors(kind: str, values: str) -> dict[str, str]:
 
 
 LINKS = (
-    fires("GpuNvlinkDown", "one of three goes down", "60m", links(DEV, "1x90", "1x90", "1x30 0x60") | HELD),
-    fires("GpuNvlinkDown", "all go down", "60m", links(DEV, "1x30 0x60", "1x30 0x60")),
+    fires("GpuNvlinkDown", "one of three goes down", "60m", links(DEV, "3x30 2x60") | HELD),
+    fires("GpuNvlinkDown", "all go down", "60m", links(DEV, "2x30 0x60")),
     fires(
         "GpuNvlinkDown",
         "fewer than the neighbour since the start",
         "60m",
-        links(DEV, "1x90", "0x90") | links(OTHER, "1x90", "1x90"),
+        links(DEV, "1x90") | links(OTHER, "2x90"),
     ),
-    silent("GpuNvlinkDown", "never bridged", "60m", links(DEV, "0x90", "0x90")),
+    silent("GpuNvlinkDown", "never bridged", "60m", links(DEV, "0x90")),
     silent(
         "GpuNvlinkDown",
         "never bridged, next to bridged ones",
         "60m",
-        links(DEV, "0x90", "0x90") | links(OTHER, "1x90", "1x90"),
+        links(DEV, "0x90") | links(OTHER, "2x90"),
     ),
-    silent("GpuNvlinkDown", "down during a reset", "33m 45m", links(DEV, "1x30 0x4 1x60", "1x30 0x4 1x60")),
+    silent("GpuNvlinkDown", "down during a reset", "33m 45m", links(DEV, "2x30 0x4 2x60")),
     fires("GpuNvlinkErrors", "replays", "60m", _errors("replay", "0+20x90") | HELD),
     silent("GpuNvlinkErrors", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
     silent("GpuNvlinkErrors", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),
