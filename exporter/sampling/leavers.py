@@ -28,7 +28,7 @@ class Leavers:
             (uuid, process.pid): each.lists.time
             for uuid, each in listed.items()
             for process in each.running
-            if process.pid in gone or (uuid, process.pid) in self._left
+            if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
         }
         self._left = {key: self._left.get(key, time) for key, time in times.items()}
         self._shown = frozenset(shown)

@@ -35,6 +35,14 @@ def test_driver_that_holds_on_to_a_dead_process_has_the_last_word() -> None:
     assert pids(leavers.remaining({"GPU-a": listed(5.0, 7)}, ())["GPU-a"]) == [7]
 
 
+def test_process_that_proc_failed_to_show_once_is_back() -> None:
+    leavers = Leavers()
+    leavers.remaining({"GPU-a": listed(0.0, 7)}, {7})
+    leavers.remaining({"GPU-a": listed(0.0, 7)}, ())
+
+    assert pids(leavers.remaining({"GPU-a": listed(0.0, 7)}, {7})["GPU-a"]) == [7]
+
+
 def test_process_of_another_pid_namespace_stays() -> None:
     leavers = Leavers()
     leavers.remaining({"GPU-a": listed(0.0, 7)}, ())
