@@ -81,8 +81,8 @@ def _xid(name: str, severity: Severity, selector: str, meaning: str) -> Alert:
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
-        # Time stamps are there only where an XID was: counters of every code on every GPU take a server a hundred
-        # times as long. What comes after the first line is for nodes whose clock is behind.
+        # There are time stamps only where there was an XID, but counters of every hardware code on every GPU: a range
+        # of those is the dearest query there is. What follows the first line is for nodes whose clock is behind.
         expr=f"""\
 time() - max_over_time({seen}[<recent>s]) < <recent>
 or

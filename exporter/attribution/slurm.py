@@ -51,6 +51,8 @@ class NodeView:
     """Job to its user, where its cgroup tells (version 1)."""
     mapped: frozenset[str] = frozenset()
     """Jobs that the prolog's files name, or named while their cgroup was there."""
+    over: frozenset[str] = frozenset()
+    """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
     constrained: Mapping[str, Held] = field(default_factory=dict[str, Held])
     claimed: Mapping[str, Claimed] = field(default_factory=dict[str, Claimed])
     program_error: str = ""
@@ -129,12 +131,8 @@ class Slurm:
             self._book.want({*jobs, *self.present()})
 
     def present(self) -> AbstractSet[str]:
-        """Jobs that hold something here: those of the prolog's files, and those with a cgroup.
-
-        A cgroup may outlive its job; where an epilog has taken a job out of the files, it does not count.
-        """
-        mapped = self._mapped().keys()
-        return mapped | (self.node.cgroups.keys() - (self.node.mapped - mapped))
+        """Jobs that hold something here: those of the prolog's files, and those with a cgroup that are not over."""
+        return self._mapped().keys() | (self.node.cgroups.keys() - self.node.over)
 
     def held(self, job: str, claimed: Claimed | None = None) -> Mapping[str, Held]:
         """By source, what the job holds here; a source that does not know is left out.
@@ -183,14 +181,17 @@ class Slurm:
         told = mapped | constrained.keys() | {job for job in cgroups if self.job(job)}
         present = bool(site.required or cgroups or mapped or devices or site.mapping)
         claimed = {job: found for job in cgroups.keys() - told if (found := self._claims(job, cgroups[job]))}
+        once = mapped | (self.node.mapped & cgroups.keys())
+        over = frozenset(job for job in once - mapped if not processes(site.cgroupfs, cgroups[job]))
         if self._book:
-            self._book.want(mapped | (cgroups.keys() - self.node.mapped))
+            self._book.want(mapped | (cgroups.keys() - over))
         return NodeView(
             present=present,
             cgroups=cgroups,
             sluids=sluids,
             users=users,
-            mapped=mapped | (self.node.mapped & cgroups.keys()),
+            mapped=once,
+            over=over,
             constrained=constrained,
             claimed=claimed,
             program_error=program_error,

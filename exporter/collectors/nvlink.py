@@ -141,7 +141,7 @@ NVLINK = Collector(
         ),
         gauge(
             "gpu_nvlink_links_up",
-            "Links of the GPU that are up: one series where eighteen tell which.",
+            "How many NVLink links of the GPU are up.",
             Unit.NONE,
             _count_up,
         ),

@@ -83,6 +83,19 @@ def test_job_that_the_epilog_has_taken_out_holds_nothing_although_its_cgroup_lin
     assert node.attribution.join([A], {}, {}, 2.0).holders == {A.uuid: (job("8", "bob"),)}
 
 
+def test_job_that_runs_holds_on_although_somebody_emptied_the_prologs_folder(tmp_path: Path) -> None:
+    gres = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
+    node = Node(tmp_path, controller={"7": Job("7", "alice", gres=gres)})
+    node.map("0", "7")
+    node.cgroup("7", 70)
+    node.read()
+    node.attribution.join([A], {}, {}, 1.0)
+    (node.mapping / "0").unlink()
+    node.read()
+
+    assert node.attribution.join([A], {}, {}, 2.0).holders == {A.uuid: (job("7", "alice"),)}
+
+
 def test_process_that_outlives_the_epilog_is_still_its_jobs(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.map("0", "7")
