@@ -9,7 +9,7 @@ setup-rules: ## Fetch prometheus, promtool, alertmanager and amtool into .cache
 test: setup-rules
 
 .PHONY: replay
-replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (half an hour)
+replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (ten minutes)
 	$(BIN)/python -m tests.replay.replay --nodes 8 --hours 168 --rounds 3
 
 NODES ?= 1000
