@@ -1,0 +1,83 @@
+"""Colours that mean different things can be told apart by everybody, and words fit where they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import pytest
+from coloraide import Color
+
+from exporter.ledger import palette
+from exporter.ledger.palette import LOOKS, look, stacked
+from exporter.ledger.states import RULES, STATES, Group
+
+VERDICTS = {name: getattr(palette, name) for name in ("GOOD", "WATCH", "WARN", "BAD", "INFO", "NONE")}
+SIGHTS = ("", "protan", "deutan", "tritan")
+"""Full colour vision, and the three kinds of dichromacy (Machado, Oliveira and Fernandes, 2009)."""
+DARK, LIGHT = "#181B1F", "#FFFFFF"
+"""Panels of Grafana's two themes."""
+
+
+def _seen(colour: str, sight: str) -> Color:
+    return Color(colour).filter(sight, 1, method="machado") if sight else Color(colour)
+
+
+def _nearest(colours: Mapping[str, str], sight: str) -> tuple[float, str, str]:
+    """The two colours that look most alike, by CIEDE2000."""
+    seen = {name: _seen(colour, sight) for name, colour in colours.items()}
+    return min((seen[a].delta_e(seen[b], method="2000"), a, b) for a, b in combinations(seen, 2))
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_no_two_states_look_alike(sight: str) -> None:
+    distance, one, other = _nearest({state: each.colour for state, each in LOOKS.items()}, sight)
+
+    assert distance > 9.5, (one, other)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
+    working = {rule.state for rule in RULES if rule.group is Group.BUSY and rule.audience != "oncall"}
+    lost = LOOKS.keys() - working - {"free", "unobserved", "no_tensor_cores"}
+    busy = _seen(look("busy").colour, sight)
+
+    near = {state: busy.delta_e(_seen(look(state).colour, sight), method="2000") for state in lost}
+
+    assert min(near.values()) > 15, near
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_no_two_verdicts_look_alike(sight: str) -> None:
+    distance, one, other = _nearest(VERDICTS, sight)
+
+    assert distance > 14, (one, other)
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdicts_can_be_read_as_text(name: str) -> None:
+    colour = Color(VERDICTS[name])
+
+    assert colour.contrast(DARK) > 3
+    assert colour.contrast(LIGHT) > (3 if name != "WATCH" else 1.5)
+
+
+def test_every_state_of_the_ledger_has_a_look_of_its_own() -> None:
+    assert set(STATES) <= LOOKS.keys()
+    assert len({each.title for each in LOOKS.values()}) == len(LOOKS)
+
+
+def test_a_state_of_a_newer_exporter_is_shown_by_its_name() -> None:
+    assert look("wait_tape").title == "Wait tape"
+
+
+def test_words_fit_into_a_cell() -> None:
+    assert max(len(each.title) for each in LOOKS.values()) <= 22
+    assert max(len(each.step) for each in LOOKS.values()) <= 34
+
+
+def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
+    order = stacked(STATES)
+
+    assert order[0] == "busy"
+    assert order[-2:] == ["free", "unobserved"]
