@@ -45,7 +45,7 @@ demo: venv setup-rules ## A simulated node, real Prometheus and Alertmanager, an
 
 .PHONY: reference
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
-	$(BIN)/python -m exporter.reference docs
+	$(BIN)/python -m exporter.reference.pages docs
 
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Sequence
 
 from exporter import __version__
-from exporter.options import ConfigError
+from exporter.config.option import ConfigError
 
 COMMANDS = {
-    "serve": "exporter.commands.serve",
-    "once": "exporter.commands.once",
-    "capture": "exporter.commands.capture",
-    "check": "exporter.commands.check",
-    "report": "exporter.commands.report",
-    "completion": "exporter.commands.completion",
+    "serve": "exporter.cli.serve",
+    "once": "exporter.cli.once",
+    "capture": "exporter.cli.capture",
+    "check": "exporter.cli.check",
+    "report": "exporter.cli.report",
+    "completion": "exporter.cli.completion",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from exporter.config import options
+from exporter.config.load import options
 from helm import manifests, reference, schema
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from exporter.options import Option
+from exporter.config.option import Option
 
 Schema = dict[str, Any]
 

@@ -1,5 +1,5 @@
 .PHONY: diagnosis
 diagnosis: venv ## Write the tables of docs/diagnosis.md from the ledger's rules
-	$(BIN)/python -m exporter.ledger.table docs/diagnosis.md
+	$(BIN)/python -m exporter.reference.diagnosis_page docs/diagnosis.md
 
 reference: diagnosis

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from exporter.attribution.devices import Devices
-from exporter.attribution.kubernetes import KubernetesView
+from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
-from exporter.attribution.slurm import ENVIRON, TRUST, Held
+from exporter.attribution.slurm.source import ENVIRON, TRUST, Allocation
 
 H = TypeVar("H")
 
@@ -49,7 +49,7 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> Mapping[PodPlace,
 
 
 def job_allocations(
-    told: Mapping[str, Mapping[str, Held]], devices: Devices
+    told: Mapping[str, Mapping[str, Allocation]], devices: Devices
 ) -> tuple[Mapping[str, JobAllocation], Mapping[str, int]]:
     """From what each source tells of each job; the most trusted word counts, the others are compared with it."""
     found: dict[str, JobAllocation] = {}
@@ -67,7 +67,7 @@ def job_allocations(
     return found, +conflicts
 
 
-def _resolved(held: Held, devices: Devices) -> Amounts:
+def _resolved(held: Allocation, devices: Devices) -> Amounts:
     return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
 
 

@@ -66,7 +66,7 @@ _LOGIN = re.compile(
 _UNIT = re.compile(r"(?P<path>/(?P<unit>[^/]+\.(?:service|scope)))(?:/|$)")
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
 
-# Fields that only mean something together: they are taken from the same line.
+# Fields that only mean something merged: they are taken from the same line.
 _GROUPS = (
     ("job", "sluid", "step", "task", "job_uid", "node", "job_path"),
     ("pod", "qos", "pod_path"),
@@ -105,7 +105,7 @@ def parse_path(path: str) -> Cgroup:
 
 
 def _paths(text: str) -> list[str]:
-    """Third fields of the lines, the most telling hierarchy first; a path may itself hold colons."""
+    """Third fields of the lines, the most progress_message hierarchy first; a path may itself hold colons."""
     lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
     rank = {"": 0, "name=systemd": 1}
     return [path for _, _, path in sorted(lines, key=lambda line: rank.get(line[1], 2)) if path != "/"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.slurm_node import mounts
+from exporter.host.cgroup_mounts import mounts
 
 _QOS = ("", "burstable", "besteffort")
 

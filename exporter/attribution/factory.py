@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
-from exporter.attribution.pods import ApiServer, PodWatch
-from exporter.attribution.scontrol import show_job
-from exporter.attribution.slurm import Slurm, SlurmSite
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
+from exporter.attribution.slurm.scontrol import show_job
+from exporter.attribution.slurm.source import Slurm, SlurmSite
 
 AUTO, ON, OFF = "auto", "on", "off"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
 from exporter.host.model import HostUsage
-from exporter.metric import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
+from exporter.metrics.family import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from exporter.attribution import naming
 from exporter.attribution.allocations import weights
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.job_owners import JobOwners, JobsNow
-from exporter.attribution.kubernetes import Kubernetes
+from exporter.attribution.kubernetes.pod_owners import PodOwners, PodsNow
+from exporter.attribution.kubernetes.source import Kubernetes
 from exporter.attribution.naming import ContainerNames
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
-from exporter.attribution.pod_owners import PodOwners, PodsNow
-from exporter.attribution.seen import Eyes, Kin, Seen
-from exporter.attribution.slurm import Slurm
+from exporter.attribution.process_index import ProcessGroup, ProcessIndex, ProcessIndexer
+from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
+from exporter.attribution.slurm.source import Slurm
 from exporter.host.model import HostProcess
 
 LAST_OWNER_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Attribution:
         self._pods = PodOwners(kubernetes) if kubernetes else None
         self._jobs = JobOwners(slurm, procfs) if slurm else None
         self._containers = containers or ContainerNames()
-        self._eyes = Eyes(cgroupfs)
+        self._indexer = ProcessIndexer(cgroupfs)
         self._last: Mapping[int, Owner] = {}
         self._gone: dict[int, tuple[Owner, float]] = {}
         """By pid: the last owner, and since when /proc does not show it."""
@@ -73,10 +73,10 @@ class Attribution:
         now: float,
     ) -> Ownership:
         """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them."""
-        seen = self._eyes.see(targets, processes, hosts, now)
-        pods = self._pods.join(seen) if self._pods else PodsNow()
-        jobs = self._jobs.join(seen, pods.place) if self._jobs else JobsNow()
-        owners, running = self._owners(seen, pods, jobs)
+        index = self._indexer.index(targets, processes, hosts, now)
+        pods = self._pods.join(index) if self._pods else PodsNow()
+        jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
+        owners, running = self._owners(index, pods, jobs)
         given = _given(pods, jobs)
         runners = _runners(running)
         parts = {uuid: weights(given.get(uuid, {}), runners.get(uuid, ())) for uuid in {*given, *runners}}
@@ -89,27 +89,27 @@ class Attribution:
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             cgroups=_unshared(self._paths),
             info={owner: _info(owner, pods, jobs) for owner in everyone},
-            health=tuple(self._health(seen, pods, jobs)),
+            health=tuple(self._health(index, pods, jobs)),
         )
 
-    def _owners(self, seen: Seen, pods: PodsNow, jobs: JobsNow) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
+    def _owners(self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
         """Owner by pid, and the few kinds of process with theirs."""
         owners: dict[int, Owner] = {}
         running: list[_Run] = []
-        for kin in seen.kin:
-            own = kin.pids - jobs.strays.keys()
+        for group in index.groups:
+            own = group.pids - jobs.untracked.keys()
             if own:
-                owner = self._owner(kin, pods, jobs)
+                owner = self._owner(group, pods, jobs)
                 owners.update(dict.fromkeys(own, owner))
-                targets = kin.targets if len(own) == len(kin.pids) else _targets(own, seen)
-                running.append(_Run(owner, kin.cgroup, targets))
-        for pid, job in jobs.strays.items():
+                targets = group.targets if len(own) == len(group.pids) else _targets(own, index)
+                running.append(_Run(owner, group.cgroup, targets))
+        for pid, job in jobs.untracked.items():
             owner = jobs.owners.get(job, NOBODY)
-            running.append(_Run(owner, Cgroup(), seen.targets_of(pid)))
+            running.append(_Run(owner, Cgroup(), index.targets_of(pid)))
             owners[pid] = owner
-        self._remember(owners, seen.now)
-        kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in seen.unseen}
-        running += [_Run(owner, Cgroup(), seen.targets_of(pid)) for pid, owner in kept.items()]
+        self._remember(owners, index.now)
+        kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in index.unseen}
+        running += [_Run(owner, Cgroup(), index.targets_of(pid)) for pid, owner in kept.items()]
         return owners | kept, running
 
     def _remember(self, owners: Mapping[int, Owner], now: float) -> None:
@@ -117,17 +117,17 @@ class Attribution:
         self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
         self._last = owners
 
-    def _owner(self, kin: Kin, pods: PodsNow, jobs: JobsNow) -> Owner:
-        cgroup = kin.cgroup
-        job = jobs.of(cgroup)
+    def _owner(self, group: ProcessGroup, pods: PodsNow, jobs: JobsNow) -> Owner:
+        cgroup = group.cgroup
+        job = jobs.job_of(cgroup)
         if job:
-            return jobs.owners.get(job, NOBODY if self._jobs else naming.job_owner(job, None, None, kin.user))
+            return jobs.owners.get(job, NOBODY if self._jobs else naming.job_owner(job, None, None, group.user))
         if cgroup.pod:
             place = pods.place(cgroup)
             if place:
                 return naming.pod_owner(place)
             return NOBODY if cgroup.pod in pods.waiting else naming.nameless_pod(cgroup.pod)
-        return naming.host_owner(cgroup, kin.command, kin.user, self._containers.name(cgroup))
+        return naming.host_owner(cgroup, group.command, group.user, self._containers.name(cgroup))
 
     def _own_cgroups(self, everyone: Iterable[Owner], running: Iterable[_Run], jobs: JobsNow) -> dict[Owner, str]:
         """An owner keeps its cgroup for as long as it holds something, also with no process left to tell it."""
@@ -139,13 +139,13 @@ class Attribution:
         found |= {owner: jobs.cgroups[job] for job, owner in jobs.owners.items() if job in jobs.cgroups}
         return {owner: path for owner in everyone if (path := found.get(owner) or self._paths.get(owner, ""))}
 
-    def _health(self, seen: Seen, pods: PodsNow, jobs: JobsNow) -> Iterator[SourceHealth]:
-        if seen.kin or seen.unseen:
-            yield SourceHealth("cgroup", bool(seen.kin), 0.0)
+    def _health(self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow) -> Iterator[SourceHealth]:
+        if index.groups or index.unseen:
+            yield SourceHealth("cgroup", bool(index.groups), 0.0)
         if self._kubernetes:
-            yield from self._kubernetes.health(seen.now, pods.conflicts)
+            yield from self._kubernetes.health(index.now, pods.conflicts)
         if self._slurm:
-            yield from self._slurm.health(seen.now, jobs.conflicts)
+            yield from self._slurm.health(index.now, jobs.conflicts)
 
 
 def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | None]]:
@@ -163,8 +163,8 @@ def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | 
     return found
 
 
-def _targets(pids: Iterable[int], seen: Seen) -> set[str]:
-    return {uuid for pid in pids for uuid in seen.targets_of(pid)}
+def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:
+    return {uuid for pid in pids for uuid in index.targets_of(pid)}
 
 
 def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.kubernetes.api_server import Pod
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.pods import Pod
-from exporter.attribution.slurm_environ import Claimed
-from exporter.attribution.slurm_job import Job
+from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.job import Job
 
 EXACT, INFERRED, LOW = "exact", "inferred", "low"
 """Trust: by kernel or scheduler; by elimination; by what the user can write."""
@@ -41,7 +41,7 @@ class PodPlace:
 NO_POD = PodPlace("", "")
 
 
-def job_owner(job: str, known: Job | None, claimed: Claimed | None, user: str, pod: PodPlace = NO_POD) -> Owner:
+def job_owner(job: str, known: Job | None, job_environ: JobEnviron | None, user: str, pod: PodPlace = NO_POD) -> Owner:
     """A Slurm job: slurmctld's word first, then the kernel's about the `user`, then the job's own."""
     return Owner(
         workload=f"slurm:{job}",
@@ -50,15 +50,15 @@ def job_owner(job: str, known: Job | None, claimed: Claimed | None, user: str, p
         pod=pod.pod,
         container=pod.container,
         slurm_job=job,
-        user=known.user if known else user or (claimed.user if claimed else ""),
-        account=known.account if known else claimed.account if claimed else "",
-        partition=known.partition if known else claimed.partition if claimed else "",
+        user=known.user if known else user or (job_environ.user if job_environ else ""),
+        account=known.account if known else job_environ.account if job_environ else "",
+        partition=known.partition if known else job_environ.partition if job_environ else "",
     )
 
 
-def job_info(known: Job | None, claimed: Claimed | None, step: str, trust: str) -> WorkloadInfo:
+def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust: str) -> WorkloadInfo:
     if known is None:
-        return WorkloadInfo(job_name=claimed.name if claimed else "", slurm_step=step, trust=trust)
+        return WorkloadInfo(job_name=job_environ.name if job_environ else "", slurm_step=step, trust=trust)
     return WorkloadInfo(
         slurm_array_job=known.array_job,
         slurm_array_task=known.array_task,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from exporter.check.render import FORMATS
 from exporter.check.rules import NAMES
-from exporter.options import Option, boolean, choice, names, natural, number, positive_duration, text
+from exporter.config.option import Option, boolean, choice, names, natural, number, positive_duration, text
 
 _GROUP = "Check"
 # fmt: off

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
-from exporter.collector import AnyCollector
-from exporter.collectors.kmsg import parse
-from exporter.driver import Driver
-from exporter.exposition import Renderer
-from exporter.node import Node, pci_gpus
-from exporter.node_sources import UnknownNode
-from exporter.sampling.accounts import Accounts, Terms
+from exporter.collectors.base import AnyCollector
+from exporter.collectors.xid_messages import parse
+from exporter.driver.interface import Driver
+from exporter.exposition.text import Renderer
+from exporter.node.interface import Node, pci_gpus
+from exporter.node.unknown_node import UnknownNode
+from exporter.report.terminal import progress_message
+from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import XidLog
-from exporter.terminal import telling
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
@@ -43,7 +43,7 @@ def read_node(
 ) -> str:
     """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0."""
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
-    sampler = Sampler(driver, node, collectors, pacing, Accounts(Terms(), workload_families(())))
+    sampler = Sampler(driver, node, collectors, pacing, Accounting(AccountingOptions(), workload_families(())))
     sampler.start()
     snapshot = sampler.run_pass()
     if kmsg:
@@ -93,7 +93,7 @@ def apart(work: Callable[[], str], deadline: float) -> str | None:
         _in_child(work, writer)
     os.close(writer)
     try:
-        with telling("asking the driver"):
+        with progress_message("asking the driver"):
             text = _all_of(reader, time.monotonic() + deadline)
     finally:
         os.close(reader)

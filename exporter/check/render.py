@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from exporter.check.rule import Finding, Verdict
 from exporter.check.verdict import Report
-from exporter.terminal import Paint
+from exporter.report.terminal import Colors
 
 _NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
 _COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}
@@ -33,7 +33,7 @@ def _gpus(report: Report) -> str:
     return counted + (f" ({named})" if named else "")
 
 
-def text(report: Report, paint: Paint) -> str:
+def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
     simulated = " (simulated)" if report.simulated else ""
     lines = [f"{word}{simulated}: {report.remark or _gpus(report)}"]
@@ -43,19 +43,19 @@ def text(report: Report, paint: Paint) -> str:
     return "\n".join(lines) + "\n"
 
 
-def nagios(report: Report, _paint: Paint) -> str:
+def nagios(report: Report, _paint: Colors) -> str:
     """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
     counts = Counter(finding.verdict for finding in report.findings)
     data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
     return f"GPU {_NAGIOS[report.verdict]} - {summary(report).replace('|', '/')} | {data}\n"
 
 
-def npd(report: Report, _paint: Paint) -> str:
+def npd(report: Report, _paint: Colors) -> str:
     """One line for node-problem-detector, which cuts it after 80 characters by default."""
     return summary(report) + "\n"
 
 
-def json_(report: Report, _paint: Paint) -> str:
+def json_(report: Report, _paint: Colors) -> str:
     content = {
         "verdict": report.verdict.word,
         "summary": summary(report),
@@ -78,4 +78,4 @@ def _finding(finding: Finding) -> Mapping[str, object]:
     }
 
 
-FORMATS: Mapping[str, Callable[[Report, Paint], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}
+FORMATS: Mapping[str, Callable[[Report, Colors], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

@@ -6,7 +6,7 @@ the sampler beside these.
 
 from __future__ import annotations
 
-from exporter.collector import AnyCollector
+from exporter.collectors.base import AnyCollector
 from exporter.collectors.clocks import CLOCKS
 from exporter.collectors.ecc import ECC
 from exporter.collectors.engines import ENGINES

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Type, Unit, by, gauge
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Type, Unit, by, gauge
 
 _DOMAINS = {"graphics": 0, "sm": 1, "memory": 2, "video": 3}
 _STATE_UNKNOWN = 32
@@ -30,7 +30,7 @@ def read(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
     state = device.get("nvmlDeviceGetPerformanceState")
     clocks = Clocks(
         now=_clocks(device, "nvmlDeviceGetClockInfo"),
-        maximum=refreshed(previous.maximum if previous else None, Pace.SLOW, tick, maximum),
+        maximum=read_when_due(previous.maximum if previous else None, Pace.SLOW, tick, maximum),
         state=None if state == _STATE_UNKNOWN else state,
     )
     if not clocks.now and not clocks.maximum.value and clocks.state is None:

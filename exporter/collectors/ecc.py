@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Sample, Type, Unit, by, gauge
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
 
 _TOTALS = (
     # type             code  since load  lifetime

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Type, Unit, by
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Type, Unit, by
 
 _STATES = {1: "not_started", 2: "in_progress", 3: "completed"}
 _CHECKS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Tick
-from exporter.driver import Device
+from exporter.collectors.base import Tick
+from exporter.driver.interface import Device
 
 Field = tuple[int, int]
 """Field id and scope: a link number, ALL_LINKS, or 0 where the id has no scope."""

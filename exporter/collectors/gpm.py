@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Sample, Type, Unit
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Sample, Type, Unit
 
 _MIB = 1024 * 1024
 _ASK_AGAIN = 300.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Unit, gauge
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Unit, gauge
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Scope, Tick
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device
-from exporter.metric import INSTANCE, Family, Sample, Type, Unit, gauge
+from exporter.collectors.base import Collector, Pace, Scope, Tick
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device
+from exporter.metrics.family import INSTANCE, Family, Sample, Type, Unit, gauge
 
 _ASK_AGAIN = 300.0
 """Seconds until an instance without GPM (A100) is asked again."""
@@ -43,13 +43,13 @@ class MigInstance:
 def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstance:
     units, asked = _activity(device, previous, tick)
     return MigInstance(
-        model=refreshed(
+        model=read_when_due(
             previous.model if previous else None,
             Pace.SLOW,
             tick,
             lambda: str(device.get("nvmlDeviceGetName") or ""),
         ),
-        memory=refreshed(previous.memory if previous else None, Pace.FAST, tick, lambda: _memory(device)),
+        memory=read_when_due(previous.memory if previous else None, Pace.FAST, tick, lambda: _memory(device)),
         activity=units,
         asked=asked,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from exporter.collector import Pace, Tick
+from exporter.collectors.base import Pace, Tick
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ class Paced(Generic[T]):
     time: float
 
 
-def refreshed(previous: Paced[T] | None, pace: Pace, tick: Tick, read: Callable[[], T]) -> Paced[T]:
+def read_when_due(previous: Paced[T] | None, pace: Pace, tick: Tick, read: Callable[[], T]) -> Paced[T]:
     """`previous` while it is younger than `pace`, else a new one from `read`.
 
     A clock set back makes it due at once.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Type, Unit, by, counter, gauge
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Type, Unit, by, counter, gauge
 
 _REPLAYS = 94
 _ERRORS = {
@@ -52,7 +52,7 @@ def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     pcie = Pcie(
         generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration"),
         width=device.get("nvmlDeviceGetCurrPcieLinkWidth"),
-        slower=refreshed(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None, tick)),
+        slower=read_when_due(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None, tick)),
     )
     slower = pcie.slower.value
     if (pcie.generation, pcie.width, slower.max_generation, slower.replays) == (None,) * 4 and not slower.errors:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Unit, counter, gauge
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Unit, counter, gauge
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read(device: Device, previous: Power | None, tick: Tick) -> Power:
 
     watts = _thousandth(device.get("nvmlDeviceGetPowerUsage"))
     joules = _thousandth(device.get("nvmlDeviceGetTotalEnergyConsumption"))
-    power = Power(watts, joules, refreshed(previous.limits if previous else None, Pace.SLOW, tick, limits))
+    power = Power(watts, joules, read_when_due(previous.limits if previous else None, Pace.SLOW, tick, limits))
     if watts is None and joules is None and power.limits.value == Limits(None, None, None, None):
         raise UnsupportedError("no power readings")
     return power

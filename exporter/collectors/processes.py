@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device, Record, UnsupportedError
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device, Record, UnsupportedError
 
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -68,7 +68,7 @@ NO_PROCESSES = Processes((), Paced((), 0.0), None, 0)
 
 
 def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
-    lists = refreshed(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
+    lists = read_when_due(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
     asks = previous is None or previous.used is not None or lists.time == tick.time
     used, cursor = _used(device, previous, tick) if asks else (None, 0)
     if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):

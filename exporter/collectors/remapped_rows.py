@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
-from exporter.driver import Device
-from exporter.metric import Family, Type, Unit, by, gauge
+from exporter.collectors.base import Collector, Pace, Tick
+from exporter.driver.interface import Device
+from exporter.metrics.family import Family, Type, Unit, by, gauge
 
 _AVAILABILITY = ("max", "high", "partial", "low", "none")
 

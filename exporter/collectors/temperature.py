@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
-from exporter.collectors.paced import Paced, refreshed
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Family, Sample, Type, Unit, by, gauge
+from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
 
 _GPU_SENSOR = 0
 _MEMORY_FIELD = 82
@@ -52,7 +52,9 @@ class Temperature:
 
 def read(device: Device, previous: Temperature | None, tick: Tick) -> Temperature:
     before = previous.thresholds if previous else None
-    thresholds = refreshed(before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None, tick))
+    thresholds = read_when_due(
+        before, Pace.SLOW, tick, lambda: _thresholds(device, before.value if before else None, tick)
+    )
     memory = read_fields(device, ((_MEMORY_FIELD, 0),), previous.memory_field if previous else None, tick)
     fans = thresholds.value.fans
     temperature = Temperature(

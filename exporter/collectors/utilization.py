@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.collector import Collector, Pace, Tick
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.sample_integral import Integral, advance, assume
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Unit, counter, gauge
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Unit, counter, gauge
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = 1, 2
 """NVML_GPU_UTILIZATION_SAMPLES, NVML_MEMORY_UTILIZATION_SAMPLES."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.driver import XidEvent
-from exporter.metric import Family, Sample, Type, Unit
+from exporter.driver.interface import XidEvent
+from exporter.metrics.family import Family, Sample, Type, Unit
 
 _CLASSES: Mapping[str, tuple[int | range, ...]] = {
     "reset_gpu": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),

@@ -46,7 +46,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class LedgerInput:
     """One pass of the sampler. `seconds` is by a monotonic clock, since the pass before; 0 in the first."""
 
     time: float

@@ -15,15 +15,15 @@ from exporter.ledger.thresholds import Thresholds
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 WORKING, WAIT_OTHER = INDEX["busy"], INDEX["wait_other"]
 
-Cuts = Sequence[tuple[int, float]]
+StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
 
 
-class Part(NamedTuple):
-    """One holder's part of one target, as shares of the pass; `cuts` sum to its share."""
+class OwnerShare(NamedTuple):
+    """One holder's part of one target, as shares of the pass; `state_shares` sum to its share."""
 
     owner: Owner
-    cuts: Cuts
+    state_shares: StateShares
     demand: float
     """Busy time it caused; more than its share where it ran in the time of others."""
     energy: float
@@ -34,7 +34,7 @@ class Division(NamedTuple):
     """One target in one pass; `states` sums to 1."""
 
     states: Seconds
-    parts: tuple[Part, ...] = ()
+    owner_shares: tuple[OwnerShare, ...] = ()
     busy: float | None = None
     """None: not known."""
 
@@ -64,29 +64,29 @@ def divide(
     """
     signals = reading.signals
     if signals is None:
-        return lost(reading)
+        return unobserved(reading)
     if signals.busy is None:
         return _blind(reading)
     busy = min(1.0, max(0.0, signals.busy))
     seen = Evidence(signals, busy)
     working = _claims(BUSY, seen, limits) if busy else ()
-    parts: list[Part] = []
+    parts: list[OwnerShare] = []
     waits: list[tuple[int, float]] = []
     free = 1.0
     for holding, demand in zip(reading.holdings, wants, strict=True):
         own = min(demand, holding.share)
         waiting = _waiting(holding, own, seen, hosts, peers, limits)
         waits.extend(waiting)
-        cuts = [*[(state, part * own) for state, part in working], *waiting] if own else waiting
-        parts.append(Part(holding.owner, cuts, demand, (1.0 - busy) * holding.share + demand))
+        state_shares = [*[(state, part * own) for state, part in working], *waiting] if own else waiting
+        parts.append(OwnerShare(holding.owner, state_shares, demand, (1.0 - busy) * holding.share + demand))
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(working, busy, waits), tuple(parts), busy)
 
 
-def lost(reading: Reading) -> Division:
+def unobserved(reading: Reading) -> Division:
     """Nothing is known of this pass."""
-    parts = tuple(Part(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
+    parts = tuple(OwnerShare(each.owner, ((UNOBSERVED, each.share),), 0.0, each.share) for each in reading.holdings)
     return Division((*ZERO[:UNOBSERVED], 1.0, *ZERO[UNOBSERVED + 1 :]), parts)
 
 
@@ -104,11 +104,11 @@ def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
 def _blind(reading: Reading) -> Division:
     """It answers, but not whether it is busy (MIG before Hopper): who holds it is still known."""
     states = list(ZERO)
-    parts: list[Part] = []
+    parts: list[OwnerShare] = []
     for holding in reading.holdings:
         state = UNOBSERVED if holding.pids else HELD_IDLE
         states[state] += holding.share
-        parts.append(Part(holding.owner, ((state, holding.share),), 0.0, holding.share))
+        parts.append(OwnerShare(holding.owner, ((state, holding.share),), 0.0, holding.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
     return Division(tuple(states), tuple(parts))
 
@@ -120,7 +120,7 @@ def _waiting(
     hosts: Mapping[Owner, HostSignals],
     peers: Mapping[Owner, float],
     limits: Thresholds,
-) -> Cuts:
+) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
@@ -150,21 +150,21 @@ def _own_processes(holding: Holding, host: HostSignals) -> tuple[float | None, f
     return max(threads, default=None), sum(blocked) / len(blocked) if blocked else None
 
 
-def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thresholds) -> Cuts:
+def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thresholds) -> StateShares:
     """Each rule in order takes its part of what is left; the last takes all of it, so the parts sum to 1."""
-    cuts: list[tuple[int, float]] = []
+    state_shares: list[tuple[int, float]] = []
     left = 1.0
     for state, claim in rules:
         part = min(left, claim(evidence, limits))
         if part > 0:
-            cuts.append((state, part))
+            state_shares.append((state, part))
             left -= part
         if left <= 0:
             break
-    return cuts
+    return state_shares
 
 
-def _whole(working: Cuts, busy: float, waits: Cuts) -> Seconds:
+def _whole(working: StateShares, busy: float, waits: StateShares) -> Seconds:
     """The target's row: what ran, and the rest in proportion to its holders' waiting and its free part."""
     states = list(ZERO)
     for state, part in working:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
 from exporter.ledger.states import STATES, diagnosable
-from exporter.metric import DEVICE, INSTANCE, Family, Sample, Type, Unit
+from exporter.metrics.family import DEVICE, INSTANCE, Family, Sample, Type, Unit
 
 
 def _device(entry: TargetEntry) -> tuple[str, ...]:

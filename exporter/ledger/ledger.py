@@ -1,4 +1,4 @@
-"""One step of the ledger: totals so far, one pass, new totals. Pure; frozen in, frozen out."""
+"""One current of the ledger: totals so far, one pass, new totals. Pure; frozen in, frozen out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.attribution.owner import Owner
-from exporter.ledger.account import ZERO, Ledger, OwnerEntry, Pass, Reading, Seconds, TargetEntry
-from exporter.ledger.division import Division, demands, divide, gather, lost
+from exporter.ledger.account import ZERO, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.division import Division, demands, divide, gather, unobserved
 from exporter.ledger.thresholds import Thresholds
 
 DEFAULTS = Thresholds()
@@ -24,19 +24,19 @@ class _Sum:
     """Of at least one of its targets it is known whether it was busy."""
 
 
-def advance(ledger: Ledger, step: Pass, limits: Thresholds = DEFAULTS) -> Ledger:
+def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
-    seconds = max(0.0, step.seconds)
-    gap = seconds > limits.gap_intervals * step.interval
-    divisions = _divisions(step, limits, gap=gap)
+    seconds = max(0.0, current.seconds)
+    gap = seconds > limits.gap_intervals * current.interval
+    divisions = _divisions(current, limits, gap=gap)
     clock = ledger.clock + seconds
-    began = step.time if ledger.began is None else ledger.began
+    began = current.time if ledger.began is None else ledger.began
     return Ledger(
         clock=clock,
         began=began,
-        targets={**ledger.targets, **_targets(ledger, step, divisions, clock, seconds)},
-        owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), step, divisions, limits)},
-        host_tells=step.host_tells or ledger.host_tells,
+        targets={**ledger.targets, **_targets(ledger, current, divisions, clock, seconds)},
+        owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), current, divisions, limits)},
+        host_tells=current.host_tells or ledger.host_tells,
     )
 
 
@@ -50,18 +50,18 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
     )
 
 
-def _divisions(step: Pass, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
+def _divisions(current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
     if gap:
-        return {reading.target.uuid: lost(reading) for reading in step.readings}
-    wants = {reading.target.uuid: _demands(reading) for reading in step.readings}
-    levels = _levels(step.readings, wants)
+        return {reading.target.uuid: unobserved(reading) for reading in current.readings}
+    wants = {reading.target.uuid: _demands(reading) for reading in current.readings}
+    levels = _levels(current.readings, wants)
     divisions: dict[str, Division] = {}
-    for reading in step.readings:
+    for reading in current.readings:
         uuid = reading.target.uuid
         peers = {
             each.owner: _busiest_other(levels[each.owner], uuid) for each in reading.holdings if each.owner in levels
         }
-        divisions[uuid] = divide(reading, wants[uuid], step.hosts, peers, limits)
+        divisions[uuid] = divide(reading, wants[uuid], current.hosts, peers, limits)
     return divisions
 
 
@@ -95,11 +95,11 @@ def _parents(readings: Sequence[Reading]) -> Mapping[str, Sequence[Reading]]:
 
 
 def _targets(
-    ledger: Ledger, step: Pass, divisions: Mapping[str, Division], clock: float, seconds: float
+    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], clock: float, seconds: float
 ) -> Mapping[str, TargetEntry]:
-    instances = _parents(step.readings)
+    instances = _parents(current.readings)
     entries: dict[str, TargetEntry] = {}
-    for reading in step.readings:
+    for reading in current.readings:
         uuid = reading.target.uuid
         within = [(each.target.share, divisions[each.target.uuid]) for each in instances.get(uuid, ())]
         states = gather(within) if within else divisions[uuid].states
@@ -115,17 +115,17 @@ def _targets(
 
 
 def _owners(
-    ledger: Ledger, step: Pass, divisions: Mapping[str, Division], limits: Thresholds
+    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
 ) -> Mapping[Owner, OwnerEntry]:
-    sums = _sums(step, divisions, limits)
-    return {owner: _owner(ledger, step, owner, total) for owner, total in sums.items()}
+    sums = _sums(current, divisions, limits)
+    return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
 
 
-def _sums(step: Pass, divisions: Mapping[str, Division], limits: Thresholds) -> Mapping[Owner, _Sum]:
-    instances = _parents(step.readings)
-    energy = {reading.target.uuid: reading.joules for reading in step.readings}
+def _sums(current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds) -> Mapping[Owner, _Sum]:
+    instances = _parents(current.readings)
+    energy = {reading.target.uuid: reading.joules for reading in current.readings}
     sums: dict[Owner, _Sum] = {}
-    for reading in step.readings:
+    for reading in current.readings:
         target = reading.target
         if target.uuid in instances:  # booked as its instances
             continue
@@ -134,14 +134,14 @@ def _sums(step: Pass, divisions: Mapping[str, Division], limits: Thresholds) -> 
         if target.parent_uuid:
             siblings = instances[target.parent_uuid]
             joules = energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions)
-        for part in division.parts:
+        for part in division.owner_shares:
             total = sums.get(part.owner)
             if total is None:
                 total = sums[part.owner] = _Sum(list(ZERO))
             total.joules += max(0.0, joules) * part.energy
             total.active = total.active or part.demand > limits.active
             total.observed = total.observed or division.busy is not None
-            for state, share in part.cuts:
+            for state, share in part.state_shares:
                 total.states[state] += share * target.share
     return sums
 
@@ -153,15 +153,15 @@ def _energy_part(reading: Reading, siblings: Sequence[Reading], divisions: Mappi
     return (1.0 - busy + (divisions[reading.target.uuid].busy or 0.0)) * reading.target.share / sizes
 
 
-def _owner(ledger: Ledger, step: Pass, owner: Owner, total: _Sum) -> OwnerEntry:
+def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> OwnerEntry:
     known = ledger.owners.get(owner)
     entry = known or OwnerEntry()
-    seconds = max(0.0, step.seconds)
-    start = step.starts.get(owner, entry.start_time) if entry.start_time is None else entry.start_time
+    seconds = max(0.0, current.seconds)
+    start = current.starts.get(owner, entry.start_time) if entry.start_time is None else entry.start_time
     watched = start is not None and ledger.began is not None and start >= ledger.began
     first = entry.first_kernel_seconds
     if first is None and total.active and watched and start is not None:
-        first = max(0.0, step.time - start)
+        first = max(0.0, current.time - start)
     idle = 0.0 if total.active else entry.idle_seconds + (seconds if total.observed else 0.0)
     return OwnerEntry(
         seconds=_added(entry.seconds, total.states, seconds),

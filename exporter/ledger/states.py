@@ -268,7 +268,7 @@ INDEX: Mapping[str, int] = {state: index for index, state in enumerate(STATES)}
 BY_STATE: Mapping[str, Rule] = {rule.state: rule for rule in RULES}
 WAITING = tuple((INDEX[rule.state], rule.claim) for rule in RULES if rule.group is Group.WAITING and rule.claim)
 BUSY = tuple((INDEX[rule.state], rule.claim) for rule in RULES if rule.group is Group.BUSY and rule.claim)
-LOST = tuple(rule.state for rule in RULES if rule.state not in {"busy", "free"})
+RECOVERABLE = tuple(rule.state for rule in RULES if rule.state not in {"busy", "free"})
 """The states a workload can get back by acting on the advice, or the node by being mended."""
 
 _SIGNALS = tuple(item.name for item in fields(Signals))

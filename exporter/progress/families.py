@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.attribution.owner import OWNER_LABELS, Owner
-from exporter.metric import Family, Sample, Type, Unit
+from exporter.metrics.family import Family, Sample, Type, Unit
 from exporter.progress.report import Progress
 
 Reported = Mapping[Owner, Progress]

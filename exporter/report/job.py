@@ -26,7 +26,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReportRequest:
     """What is asked for: matchers that select its series, and how it is called."""
 
     selector: str
@@ -44,7 +44,7 @@ def element_selector(client: Client, array: str, task: str, cluster: str, since:
     return promql.matchers(slurm_job=found[0].labels.get("slurm_job", ""))
 
 
-def job_report(client: Client, asked: Asked, prices: Sequence[Price], now: float) -> JobReport:
+def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range."""
     span = _span(client, asked, now)
     ask = _asker(client, asked.selector, _window(span.seconds), span.until)
@@ -77,7 +77,7 @@ def _window(seconds: float) -> str:
     return f"{max(1, math.ceil(seconds))}s"
 
 
-def _span(client: Client, asked: Asked, now: float) -> Span:
+def _span(client: Client, asked: ReportRequest, now: float) -> Span:
     """When it held GPUs: found roughly over the whole range, then to the second or so."""
     start = now - asked.since
     found = _held_between(client, asked.selector, start, now, _COARSE)

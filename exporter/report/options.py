@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from exporter.options import Option, boolean, choice, positive_duration, text
+from exporter.config.option import Option, boolean, choice, positive_duration, text
 from exporter.report import price
 
 FORMATS = ("text", "markdown", "json", "html", "short")

@@ -1,17 +1,17 @@
-"""From what is held of the GPUs to finished samples: which series show in this pass."""
+"""From the cached readings of the GPUs to finished samples: which series show in this pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from exporter.collector import AnyCollector
+from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
-from exporter.driver import Device
-from exporter.health import NODE_FAMILIES
+from exporter.driver.interface import Device
+from exporter.exposition.exporter_families import NODE_FAMILIES
+from exporter.exposition.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
+from exporter.sampling.cached_reading import is_fresh, outlives_device
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.held import fresh, lasting
 from exporter.sampling.reader import Outcome
-from exporter.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
 
 
 def prefix(device: Device) -> tuple[str, ...]:
@@ -36,10 +36,10 @@ def device_blocks(gpu: Gpu, monotonic: float, stale: float) -> Iterator[Block]:
         if state is None:
             continue
         labels = prefix(target)
-        for held in state.held.values():
-            shown = fresh(held, monotonic, gpu.answered, stale)
-            for family, samples in held.samples:
-                if samples and (shown or lasting(family)):
+        for cached in state.readings.values():
+            shown = is_fresh(cached, monotonic, gpu.answered, stale)
+            for family, samples in cached.samples:
+                if samples and (shown or outlives_device(family)):
                     yield Block(family, labels, samples)
 
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from exporter.collector import AnyCollector
-from exporter.driver import Device, DriverError
+from exporter.collectors.base import AnyCollector
+from exporter.driver.interface import Device, DriverError
 from exporter.sampling.reader import GpuRead, Outcome, TargetState, read_gpu
 from exporter.sampling.worker import Worker
 
@@ -65,7 +65,7 @@ class Gpus:
     def read(
         self, devices: Iterable[Device], now: float, deadline: float, booked: float | None = None
     ) -> tuple[DriverError, ...]:
-        """Read every present GPU until `deadline`; what was lost on the way is returned, for the keeper.
+        """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
         `booked` is the monotonic time the readings are booked at, where that is not the machine's own.
         """
@@ -75,16 +75,16 @@ class Gpus:
         for uuid, gpu in self._gpus.items():
             if gpu.present and self._start(gpu, now, monotonic):
                 early[uuid] = self._workers[uuid].wait(min(deadline, time.monotonic() + _TURN))
-        lost: list[DriverError] = []
+        errors: list[DriverError] = []
         for uuid, read in early.items():
             result = read or self._workers[uuid].wait(deadline)
             if result is not None:
                 self._take(uuid, result, monotonic)
-                lost += [result.lost] if result.lost else []
+                errors += [result.device_error] if result.device_error else []
             elif self._gpus[uuid].failure != "HUNG":
                 log.warning("GPU %s does not answer within the deadline", uuid)
                 self._gpus[uuid] = replace(self._gpus[uuid], failure="HUNG")
-        return tuple(lost)
+        return tuple(errors)
 
     def stop(self) -> None:
         for worker in self._workers.values():
@@ -111,15 +111,15 @@ class Gpus:
 
     def _take(self, uuid: str, result: GpuRead, monotonic: float) -> None:
         gpu = self._gpus[uuid]
-        failure = result.lost.code if result.lost else ""
+        failure = result.device_error.code if result.device_error else ""
         if failure != gpu.failure:
-            log.warning("GPU %s: %s", uuid, result.lost or "answers again")
+            log.warning("GPU %s: %s", uuid, result.device_error or "answers again")
         for outcome in result.outcomes:
             before = self._outcomes.get((uuid, outcome.collector))
             if outcome.error and (before is None or before.error != outcome.error):
                 log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
             self._outcomes[uuid, outcome.collector] = outcome
-        alive = result.answered and not result.lost
+        alive = result.answered and not result.device_error
         self._gpus[uuid] = replace(
             gpu,
             states=_without_gone(result),

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from exporter.snapshot import Snapshot
+from exporter.exposition.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 

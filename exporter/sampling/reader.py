@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from exporter.collector import AnyCollector, Pace, Scope, Tick
-from exporter.driver import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
-from exporter.metric import Sample, Type
-from exporter.sampling.held import Counts, Held, count
+from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
+from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
+from exporter.metrics.counters import Counts, count
+from exporter.metrics.family import Sample, Type
+from exporter.sampling.cached_reading import CachedReading
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ _AGAIN_AFTER_UNSUPPORTED = 300.0
 class TargetState:
     """What is kept of one GPU or MIG instance between passes."""
 
-    held: Mapping[str, Held] = field(default_factory=dict[str, Held])
+    readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
     tried: Mapping[str, float] = field(default_factory=dict[str, float])
     """Monotonic seconds at which a collector may be asked again."""
     counts: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
@@ -47,7 +48,7 @@ class GpuRead:
     states: Mapping[str, TargetState]
     outcomes: tuple[Outcome, ...]
     answered: bool
-    lost: DriverError | None = None
+    device_error: DriverError | None = None
 
 
 def read_gpu(
@@ -60,7 +61,7 @@ def read_gpu(
     read: dict[str, TargetState] = {}
     outcomes: list[Outcome] = []
     answered = False
-    lost: DriverError | None = None
+    device_error: DriverError | None = None
     for target in (device, *device.instances):
         state = states.get(target.uuid, TargetState())
         for collector in _due(collectors, target, state, monotonic):
@@ -68,12 +69,12 @@ def read_gpu(
             outcomes.append(outcome)
             answered = answered or failure is None
             if isinstance(failure, DeviceLostError | DriverGoneError):
-                lost = failure
+                device_error = failure
                 break
         read[target.uuid] = state
-        if lost:
+        if device_error:
             break
-    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, lost)
+    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error)
 
 
 def _due(
@@ -100,7 +101,7 @@ def _attempt(
     except Exception as caught:  # one collector's bug must not take the others' data with it
         failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
         log.debug("collector %s is broken on %s", collector.name, target.uuid, exc_info=True)
-    state = TargetState(state.held, {**state.tried, collector.name: again}, state.counts)
+    state = TargetState(state.readings, {**state.tried, collector.name: again}, state.counts)
     return state, Outcome(collector.name, time.perf_counter() - started, error), failure
 
 
@@ -110,7 +111,7 @@ def _period(collector: AnyCollector) -> float:
 
 
 def _read(collector: AnyCollector, target: Device, state: TargetState, now: float, monotonic: float) -> TargetState:
-    before = state.held.get(collector.name)
+    before = state.readings.get(collector.name)
     tick = Tick(now, monotonic - before.monotonic if before else 0.0)
     reading = collector.read(target, before.reading if before else None, tick)
     counts = dict(state.counts)
@@ -120,5 +121,5 @@ def _read(collector: AnyCollector, target: Device, state: TargetState, now: floa
         if family.type is Type.COUNTER:
             counts[family.name], made = count(counts.get(family.name, {}), made)
         samples.append((family, made))
-    held = Held(collector, reading, now, monotonic, tuple(samples))
-    return TargetState({**state.held, collector.name: held}, state.tried, counts)
+    cached = CachedReading(collector, reading, now, monotonic, tuple(samples))
+    return TargetState({**state.readings, collector.name: cached}, state.tried, counts)

@@ -17,8 +17,8 @@ from exporter.collectors.temperature import Temperature
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
+from exporter.sampling.cached_reading import is_fresh
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.held import fresh
 from exporter.sampling.reader import TargetState
 
 R = TypeVar("R")
@@ -52,10 +52,10 @@ class Throttled:
 
 def numbers(gpu: Gpu, monotonic: float, stale: float) -> Numbers:
     def shown(name: str, kind: type[R]) -> R | None:
-        held = gpu.states.get(gpu.device.uuid, TargetState()).held.get(name)
-        if held is None or not fresh(held, monotonic, gpu.answered, stale):
+        cached = gpu.states.get(gpu.device.uuid, TargetState()).readings.get(name)
+        if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
             return None
-        return held.reading if isinstance(held.reading, kind) else None
+        return cached.reading if isinstance(cached.reading, kind) else None
 
     info = reading(gpu, gpu.device.uuid, "info", Info)
     utilization, memory = shown("utilization", Utilization), shown("memory", Memory)
@@ -72,8 +72,8 @@ def numbers(gpu: Gpu, monotonic: float, stale: float) -> Numbers:
 
 def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
     """The last good reading of one collector on the GPU or one of its instances, however old."""
-    held = gpu.states.get(uuid, TargetState()).held.get(name)
-    return held.reading if held and isinstance(held.reading, kind) else None
+    cached = gpu.states.get(uuid, TargetState()).readings.get(name)
+    return cached.reading if cached and isinstance(cached.reading, kind) else None
 
 
 def signals(gpu: Gpu, before: Throttled | None, monotonic: float) -> Signals | None:
@@ -130,8 +130,8 @@ def joules(gpu: Gpu) -> float | None:
 
 def _now(gpu: Gpu, name: str, kind: type[R], monotonic: float, uuid: str = "") -> R | None:
     """The reading of this very pass, of the GPU or an instance; a collector that failed in it tells nothing of it."""
-    held = gpu.states.get(uuid or gpu.device.uuid, TargetState()).held.get(name)
-    return held.reading if held and held.monotonic >= monotonic and isinstance(held.reading, kind) else None
+    cached = gpu.states.get(uuid or gpu.device.uuid, TargetState()).readings.get(name)
+    return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 
 
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.collector import AnyCollector
-from exporter.driver import Driver
-from exporter.node import Node
-from exporter.sampling.accounts import Accounts, Settlement
+from exporter.collectors.base import AnyCollector
+from exporter.driver.interface import Driver
+from exporter.exposition.snapshot import AnyBlock, GpuStatus, NodeStatus, Snapshot
+from exporter.node.interface import Node
+from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
+from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpu, Gpus
-from exporter.sampling.keeper import Keeper, View
 from exporter.sampling.readings import numbers
 from exporter.sampling.xids import XidLog
-from exporter.snapshot import AnyBlock, GpuStatus, NodeStatus, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,21 @@ class Sampler:
     """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
 
     def __init__(
-        self, driver: Driver, node: Node, collectors: Sequence[AnyCollector], pacing: Pacing, accounts: Accounts
+        self, driver: Driver, node: Node, collectors: Sequence[AnyCollector], pacing: Pacing, accounting: Accounting
     ) -> None:
         self._driver = driver
         self._node = node
         self._collectors = collectors
         self._pacing = pacing
-        self._accounts = accounts
+        self._accounting = accounting
         self._gpus = Gpus(collectors)
-        self.keeper = Keeper(driver)
+        self.connection = DriverConnection(driver)
         self.xids = XidLog()
         self._passes = 0
 
     def start(self) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
-        self.keeper.start()
+        self.connection.start()
         self._node.start()
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
@@ -64,24 +64,24 @@ class Sampler:
         began = time.monotonic()
         at = at or Moment(time.time(), began)
         if not self._passes:
-            self.keeper.first.wait(self._pacing.deadline)
-        view = self.keeper.view
-        for failure in self._gpus.read(view.devices, at.unix, began + self._pacing.deadline, at.monotonic):
-            self.keeper.refresh(failure)
-        settlement = self._accounts.settle(self._gpus.all, self._node, *at)
+            self.connection.first.wait(self._pacing.deadline)
+        state = self.connection.state
+        for failure in self._gpus.read(state.devices, at.unix, began + self._pacing.deadline, at.monotonic):
+            self.connection.refresh(failure)
+        result = self._accounting.update(self._gpus.all, self._node, *at)
         self._passes += 1
-        return self._publish(view, settlement, at, time.monotonic() - began)
+        return self._publish(state, result, at, time.monotonic() - began)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it."""
         return {gpu.device.pci_bus_id: gpu.device.uuid for gpu in self._gpus.all}
 
     def stop(self) -> None:
-        self.keeper.stop()
+        self.connection.stop()
         self._gpus.stop()
         self._node.stop()
 
-    def _publish(self, view: View, settlement: Settlement, at: Moment, seconds: float) -> Snapshot:
+    def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
         gpus = self._gpus.all
         status = NodeStatus(
@@ -91,17 +91,17 @@ class Sampler:
             passes=self._passes,
             driver_calls=self._driver.calls,
             simulated=self._driver.simulated,
-            driver=view.versions[0],
-            nvml=view.versions[1],
-            cuda=view.versions[2],
-            driver_error=view.error,
-            driver_gpus=None if view.error else len(view.devices),
+            driver=state.versions[0],
+            nvml=state.versions[1],
+            cuda=state.versions[2],
+            driver_error=state.error,
+            driver_gpus=None if state.error else len(state.devices),
             pci_gpus=self._node.pci_gpus(now),
-            gpus=tuple(self._status(gpu, settlement, started) for gpu in gpus),
+            gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
             collectors=collector_statuses(self._collectors, self._gpus.outcomes()),
-            sources=settlement.ownership.health,
-            unattributed_processes=settlement.unattributed,
-            dropped=settlement.dropped,
+            sources=result.ownership.health,
+            unattributed_processes=result.unattributed,
+            dropped=result.dropped,
         )
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         stale = self._pacing.stale
@@ -111,12 +111,12 @@ class Sampler:
                 yield from device_blocks(gpu, started, stale)
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
-            yield from settlement.blocks
+            yield from result.blocks
             yield from node_blocks(status)
 
-        return Snapshot(status, series, settlement.processes, started)
+        return Snapshot(status, series, result.processes, started)
 
-    def _status(self, gpu: Gpu, settlement: Settlement, monotonic: float) -> GpuStatus:
+    def _status(self, gpu: Gpu, result: AccountingResult, monotonic: float) -> GpuStatus:
         uuid = gpu.device.uuid
         shown = numbers(gpu, monotonic, self._pacing.stale)
         return GpuStatus(
@@ -131,7 +131,7 @@ class Sampler:
             memory_total_bytes=shown.memory_total,
             power_watts=shown.power,
             temperature_celsius=shown.temperature,
-            unattributed_bytes=settlement.unattributed_bytes.get(uuid),
-            owners=settlement.shares.get(uuid, ()),
-            states=settlement.states.get(uuid, {}),
+            unattributed_bytes=result.unattributed_bytes.get(uuid),
+            owners=result.shares.get(uuid, ()),
+            states=result.states.get(uuid, {}),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.collectors.processes import GpuProcess
-from exporter.driver import Device
+from exporter.driver.interface import Device
 from exporter.ledger.account import Holding
 from exporter.sampling.gpus import Gpu
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from exporter.collectors.kmsg import parse
 from exporter.collectors.xid import XidCounts, counted
-from exporter.driver import Driver, DriverError, UnsupportedError, XidEvent
+from exporter.collectors.xid_messages import parse
+from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from exporter.driver import Record
+from exporter.driver.interface import Record
 from exporter.simulator import clocks, heat, memory_errors
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.fields import field_value, link_up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.driver import Record
+from exporter.driver.interface import Record
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import RATE_WINDOW, Gpu
 from exporter.simulator.refusal import refuse, unsupported

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from exporter.driver import Device, Mig, Record, UnsupportedError
+from exporter.driver.interface import Device, Mig, Record, UnsupportedError
 from exporter.simulator.answers import FUNCTIONS, bar1_record, memory_record, process_records
 from exporter.simulator.gpu import Gpu, Target
 from exporter.simulator.refusal import unsupported

@@ -6,14 +6,7 @@ import time as wall
 from collections.abc import Callable
 from typing import Any
 
-from exporter.driver import (
-    Device,
-    DeviceLostError,
-    Driver,
-    DriverGoneError,
-    UnsupportedError,
-    XidEvent,
-)
+from exporter.driver.interface import Device, DeviceLostError, Driver, DriverGoneError, UnsupportedError, XidEvent
 from exporter.simulator.devices import SimulatedGpu
 from exporter.simulator.gpu import Gpu
 from exporter.simulator.node import SimulatedNode

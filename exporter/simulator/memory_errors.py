@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.driver import Record
+from exporter.driver.interface import Record
 from exporter.simulator.fields import field_value
 from exporter.simulator.gpu import Gpu
 from exporter.simulator.models import AMPERE

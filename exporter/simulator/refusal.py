@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.driver import UnsupportedError
+from exporter.driver.interface import UnsupportedError
 
 
 def unsupported(what: str) -> UnsupportedError:

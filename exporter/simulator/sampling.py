@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exporter.driver import Record
+from exporter.driver.interface import Record
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import Gpu, Target
 

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 
-from exporter.snapshot import Snapshot
+from exporter.exposition.snapshot import Snapshot
 
 _POINTS = 150
 _SECONDS = 300.0

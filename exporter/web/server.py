@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from cheroot import wsgi
 
-from exporter.options import ConfigError
+from exporter.config.option import ConfigError
 from exporter.web.app import App
 from exporter.web.tls import ReloadingAdapter
 from exporter.web.webconfig import Tls

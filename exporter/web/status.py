@@ -9,7 +9,7 @@ from html import escape
 
 from exporter import __version__
 from exporter.attribution.owner import Owner
-from exporter.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History, Point
 from exporter.web.style import COLOURS, STYLE
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from cheroot import makefile
 
-from exporter.options import ConfigError
+from exporter.config.option import ConfigError
 from exporter.web.webconfig import Tls
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import yaml
 
-from exporter.options import ConfigError
+from exporter.config.option import ConfigError
 
 _OPTION = "--web.config.file"
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}

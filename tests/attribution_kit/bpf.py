@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from exporter.attribution.device_program import Rule, kernel_bpf
+from exporter.attribution.slurm.device_program import Rule, kernel_bpf
 
 _LOAD, _AND, _JUMP_NOT_EQUAL, _MOVE, _EXIT = 0x61, 0x54, 0x55, 0xB7, 0x95
 _PROG_LOAD, _PROG_ATTACH = 5, 8

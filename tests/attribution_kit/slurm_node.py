@@ -7,8 +7,8 @@ from pathlib import Path
 
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
-from exporter.attribution.slurm import Slurm, SlurmSite
-from exporter.attribution.slurm_job import Job
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.source import Slurm, SlurmSite
 
 STEP = "/system.slice/slurmstepd.scope/job_{}/step_0/user/task_0"
 
@@ -50,8 +50,8 @@ class Node:
         """What the sources' threads do."""
         assert self.slurm._mapping
         self.slurm._mapping.ask_once()
-        self.slurm._poller.ask_once()
-        book = self.slurm._book
+        self.slurm._local_files.ask_once()
+        book = self.slurm._job_cache
         while book and book._wanted and book.answer_next():
             pass
 

@@ -15,10 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.ownership import Ownership
-from exporter.attribution.slurm import Slurm, SlurmSite
-from exporter.attribution.slurm_job import Job
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.source import Slurm, SlurmSite
 from exporter.host.model import HostProcess
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import gpu, until

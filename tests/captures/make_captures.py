@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.capture import record, write
+from exporter.capture.record import record, write
 from exporter.simulator import SimulatedDriver, parse
 
 START = 1_800_000_000.0

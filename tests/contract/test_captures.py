@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from exporter.capture.replay import load
 from exporter.collectors import COLLECTORS
-from exporter.exposition import Renderer
-from exporter.replay import load
+from exporter.exposition.snapshot import Block
+from exporter.exposition.text import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import TargetState, read_gpu
-from exporter.snapshot import Block
 from tests.exporter_process import Metrics, parse
 from tests.stack import program
 

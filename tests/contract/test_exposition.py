@@ -13,9 +13,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.exposition import Finished, Renderer, grouped
-from exporter.metric import Family, Sample, Type, Unit
-from exporter.snapshot import Block
+from exporter.exposition.snapshot import Block
+from exporter.exposition.text import Finished, Renderer, grouped
+from exporter.metrics.family import Family, Sample, Type, Unit
 
 ACCEPTS = ("", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
 

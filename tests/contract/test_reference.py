@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.declarations import families
-from exporter.reference import PAGES
+from exporter.reference.families import families
+from exporter.reference.pages import PAGES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.device_program import Rule, rules
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm import PROGRAM, Slurm, SlurmSite
+from exporter.attribution.slurm.device_program import Rule, rules
+from exporter.attribution.slurm.source import PROGRAM, Slurm, SlurmSite
 from tests.attribution_kit.bpf import attach, program
 
 MOUNT = next(
@@ -43,7 +43,7 @@ def test_rules_come_back_from_the_kernel(job_cgroup: Path) -> None:
 def test_idle_job_holds_the_nvidia_devices_it_may_open(job_cgroup: Path, tmp_path: Path) -> None:
     site = SlurmSite(cgroupfs=job_cgroup.parents[1], gres_conf=tmp_path / "none", scontrol="")
     slurm = Slurm(site, lambda _: None)
-    slurm._poller.ask_once()
+    slurm._local_files.ask_once()
 
     assert slurm.held("77") == {PROGRAM: {DeviceName(minor=4): None, DeviceName(minor=6): None}}
     assert [(health.source, health.success) for health in slurm.health(0.0, {})] == [(PROGRAM, True)]

@@ -12,11 +12,11 @@ from pathlib import Path
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.process import ProcessReader
-from exporter.host.reader import HostReader
-from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
+from exporter.node.usage import HostReader
 from tests.e2e.causes import CGROUPFS, Cgroup, cgroup, data_on_disk, running, wait_until_blocked
 
 OWNER = Owner(workload="slurm:42", kind="slurm", slurm_job="42")
@@ -37,7 +37,7 @@ def settle(pids: Sequence[int], busy: Sequence[float], own: Cgroup | None = None
         found = {pid: process for pid in pids if (process := processes.read(pid)) is not None}
         _, signals = host.read(ownership, found, now)
         seconds = 0.0 if before is None else now - before
-        step = Pass(time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals)
+        step = LedgerInput(time=time.time(), seconds=seconds, interval=5.0, readings=readings, hosts=signals)
         ledger, before = advance(ledger, step), now
         time.sleep(INTERVAL)  # the pace of the sampler: what is measured is the time between two passes
     return dict(zip(STATES, ledger.owners[OWNER].seconds, strict=True))

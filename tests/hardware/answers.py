@@ -13,10 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from exporter.driver import Device, DriverError
-from exporter.gate import Gate
-from exporter.nvml.devices import NvmlDevice
-from exporter.nvml.gpm import Meter
+from exporter.driver.interface import Device, DriverError
+from exporter.driver.nvml.devices import NvmlDevice
+from exporter.driver.nvml.gpm import Meter
+from exporter.driver.timed_lock import TimedLock
 from tests.hardware import calls
 from tests.hardware.bench import Bench, watch
 from tests.hardware.figures import cadence, falls, mean, time_unit
@@ -202,7 +202,7 @@ def _gpm(bench: Bench) -> dict[str, Any]:
     if not isinstance(device, NvmlDevice):
         return {"outcome": "no NVML device"}
     # A meter of our own whose clock runs fast, so that it does not refuse a short interval as the exporter's does.
-    meter = Meter(device.target.library, Gate(5.0), device.target.handle, clock=lambda: time.monotonic() * 1000)
+    meter = Meter(device.target.library, TimedLock(5.0), device.target.handle, clock=lambda: time.monotonic() * 1000)
     try:
         meter.read(_GPM_IDS)
         bench.rest(1.0)

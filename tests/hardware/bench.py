@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from exporter.collector import AnyCollector, Tick
-from exporter.driver import Device, Driver, UnsupportedError
+from exporter.collectors.base import AnyCollector, Tick
+from exporter.driver.interface import Device, Driver, UnsupportedError
 from tests.hardware.loads import Loads, Running
 
 _SETTLE = 3.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from exporter.collectors.gpm import GPM
 from exporter.collectors.utilization import UTILIZATION
-from exporter.driver import Device
+from exporter.driver.interface import Device
 from tests.hardware import expected, smi
 from tests.hardware.bench import Bench, Following, Reader, watch
 from tests.hardware.loads import Running

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from exporter.capture import write
-from exporter.replay import FORMAT, key_of
+from exporter.capture.record import write
+from exporter.capture.replay import FORMAT, key_of
 
 _TESTS = Path(__file__).resolve().parents[1]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")

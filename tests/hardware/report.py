@@ -76,7 +76,7 @@ def _answers(found: Results) -> list[str]:
     lines += ["### GPM\n", f"Metrics that answer: {found.get('gpm_metrics')}\n", _rows(found.get("gpm_intervals", ()))]
     user = found.get("unprivileged", {})
     differing_calls = [(name, *told) for name, told in user.get("root_and_nobody_differ", {}).items()]
-    lines += ["### As an ordinary user\n", f"Asked {user.get('asked')}.\n",
+    lines += ["### As an ordinary user\n", f"ReportRequest {user.get('asked')}.\n",
               table(("Call", "root", "nobody"), differing_calls)]  # fmt: skip
     return lines
 

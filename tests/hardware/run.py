@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exporter.nvml import NvmlDriver
+from exporter.driver.nvml import NvmlDriver
 from tests.hardware import answers, captures, comparisons, exported, report
 from tests.hardware.bench import Bench
 from tests.hardware.loads import Loads, NoLoads, torch_loads

@@ -12,8 +12,8 @@ import os
 import sys
 from typing import Any
 
-from exporter.driver import DriverError
-from exporter.nvml import NvmlDriver
+from exporter.driver.interface import DriverError
+from exporter.driver.nvml import NvmlDriver
 from tests.hardware.calls import label, outcome
 
 _NOBODY = 65534

@@ -13,9 +13,10 @@ from pathlib import Path
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
-from exporter.driver import Device, DriverGoneError, Record, UnsupportedError
-from exporter.node_sources import SimulatedNode
-from exporter.sampling.accounts import Accounts, Settlement, Terms
+from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
+from exporter.exposition.snapshot import AnyBlock, Block, GpuStatus, NodeStatus
+from exporter.node.simulated_node import SimulatedNode
+from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Outcome, read_gpu
@@ -23,7 +24,6 @@ from exporter.simulator.behaviour import Channel
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.gpu import Gpu as SimulatedGpu
 from exporter.simulator.spec import parse
-from exporter.snapshot import AnyBlock, Block, GpuStatus, NodeStatus
 
 _UNUSED = {"info", "gpm", "engines", "clocks", "fabric"}
 """Collectors no alert asks: left out, for time."""
@@ -75,7 +75,7 @@ class CompressedNode:
         self._driver = SimulatedDriver(parse(f"@{scenario};node={name}"), lambda: self.now, lambda _: None)
         self._node = SimulatedNode(self._driver.node)
         self._collectors = tuple(each for each in COLLECTORS if each.name not in _UNUSED)
-        self._accounts = Accounts(Terms(interval=interval), workload_families(()))
+        self._accounts = Accounting(AccountingOptions(interval=interval), workload_families(()))
         self._devices = {
             device.uuid: Averaged(device, self._driver._gpus[device.index]) for device in self._driver._devices
         }
@@ -89,7 +89,7 @@ class CompressedNode:
         self.now = now
         self._outcomes = {}
         error = self._read(now)
-        settlement = self._accounts.settle(tuple(self._gpus.values()), self._node, now, now)
+        settlement = self._accounts.update(tuple(self._gpus.values()), self._node, now, now)
         self._passes += 1
         for block in self._blocks(settlement, error, now):
             if block.family.name in self._wanted:
@@ -132,14 +132,14 @@ class CompressedNode:
         faults = self._driver.scenario.faults
         return any(each.kind.name == "hang" and each.concerns(device.index) and each.active(time) for each in faults)
 
-    def _blocks(self, settlement: Settlement, error: str, now: float) -> Iterator[AnyBlock]:
+    def _blocks(self, settlement: AccountingResult, error: str, now: float) -> Iterator[AnyBlock]:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
         yield from settlement.blocks
         yield from node_blocks(self._status(settlement, error, now))
 
-    def _status(self, settlement: Settlement, error: str, now: float) -> NodeStatus:
+    def _status(self, settlement: AccountingResult, error: str, now: float) -> NodeStatus:
         gpus = tuple(self._gpu(gpu, settlement, now) for gpu in self._gpus.values())
         return NodeStatus(
             time=now,
@@ -154,7 +154,7 @@ class CompressedNode:
         )
 
     @staticmethod
-    def _gpu(gpu: Gpu, settlement: Settlement, now: float) -> GpuStatus:
+    def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
         up = gpu.present and not gpu.failure and gpu.answered > float("-inf")
         leaked = settlement.unattributed_bytes.get(uuid)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import threading
 
-from exporter import assembly, config
-from exporter.exposition import Renderer
+from exporter.cli import assembly
+from exporter.config import load as config
+from exporter.exposition.text import Renderer
 
 GROUP = 8
 """Copies that share the Slurm jobs of their mould: jobs of up to 64 GPUs. Pods are each copy's own."""

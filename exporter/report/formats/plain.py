@@ -6,20 +6,20 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
-from exporter.terminal import Paint
+from exporter.report.terminal import Colors
 
 _BAR, _WIDTH = 40, 100
 _TONES = {"good": ("green",), "fair": ("cyan",), "bad": ("red",), "none": ("dim",)}
 
 
-def render(document: Document, paint: Paint) -> str:
+def render(document: Document, paint: Colors) -> str:
     lines = [paint(document.title, "bold"), ""]
     for block in document.blocks:
         lines += _block(block, paint)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _block(block: Block, paint: Paint) -> Iterable[str]:
+def _block(block: Block, paint: Colors) -> Iterable[str]:
     if isinstance(block, Heading):
         return ["", paint(block.text, "bold")]
     if isinstance(block, Facts):
@@ -34,7 +34,7 @@ def _block(block: Block, paint: Paint) -> Iterable[str]:
     return textwrap.wrap(block.text, _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
-def _bars(bars: Bars, paint: Paint) -> Iterable[str]:
+def _bars(bars: Bars, paint: Colors) -> Iterable[str]:
     names = max((len(bar.name) for bar in bars.rows), default=0)
     amounts = max((len(bar.amount) for bar in bars.rows), default=0)
     for bar in bars.rows:
@@ -42,7 +42,7 @@ def _bars(bars: Bars, paint: Paint) -> Iterable[str]:
         yield f"  {bar.name:<{names}}  {bar.amount:>{amounts}}  {bar.share * 100:3.0f} %  {drawn}"
 
 
-def _steps(steps: Steps, paint: Paint) -> Iterable[str]:
+def _steps(steps: Steps, paint: Colors) -> Iterable[str]:
     for number, (title, text) in enumerate(steps.rows, 1):
         yield f"  {number}. {paint(title, 'bold')}"
         yield from textwrap.wrap(text, _WIDTH, initial_indent="     ", subsequent_indent="     ")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution import naming, slurm
+from exporter.attribution import naming
+from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.join import LAST_OWNER_SECONDS
-from exporter.attribution.kubernetes import POD_RESOURCES
-from exporter.attribution.polling import LAST_KNOWN_SECONDS
-from exporter.attribution.scontrol import TIMEOUT_SECONDS
-from exporter.attribution.seen import HOLD_SECONDS
+from exporter.attribution.kubernetes.source import POD_RESOURCES
+from exporter.attribution.process_index import HOLD_SECONDS
+from exporter.attribution.slurm import source as slurm
+from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
 SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL)

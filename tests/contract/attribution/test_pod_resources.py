@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution import unary
+from exporter.attribution.background_source import LAST_KNOWN_SECONDS, SourceError
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes, KubernetesSite
+from exporter.attribution.kubernetes import grpc_unary
+from exporter.attribution.kubernetes.pod_resources import listed
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.owner import Owner
-from exporter.attribution.podresources import listed
-from exporter.attribution.polling import LAST_KNOWN_SECONDS, SourceError
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import gpu, host_process, instance, until
 
@@ -200,7 +200,7 @@ def test_answer_larger_than_a_flow_control_window_is_read(kubelet: Kubelet) -> N
 
 def test_server_without_the_service_is_an_error_that_says_so(tmp_path: Path) -> None:
     with Kubelet(tmp_path / "kubelet.sock") as server, pytest.raises(SourceError, match="gRPC status 12"):
-        unary.call(server.socket, "/v1.Other/List")
+        grpc_unary.call(server.socket, "/v1.Other/List")
 
 
 def test_no_socket_is_no_kubernetes_unless_it_must_be_there(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import helm_python
 import yaml
 
-from exporter.config import load, options
+from exporter.config.load import load, options
 from helm import generate, manifests, reference, schema
 from tests.contract.chart import coherence, podsecurity, strict_yaml
 from tests.contract.chart.conftest import CHART, ROOT, One, Render, Values

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter import config
-from exporter.check import table
-from exporter.commands import check
+from exporter.cli import check
+from exporter.config import load as config
+from exporter.reference import check_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/check.md"
@@ -18,12 +18,12 @@ PAGE = ROOT / "docs/check.md"
 def test_tables_on_the_page_are_those_of_the_rules() -> None:
     text = PAGE.read_text()
 
-    assert table.renewed(text, table.tables()) == text, "run `make check-page`"
+    assert check_page.renewed(text, check_page.tables()) == text, "run `make check-page`"
 
 
 def test_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="marks"):
-        table.renewed("# Check\n", "")
+        check_page.renewed("# Check\n", "")
 
 
 def test_node_problem_detector_is_told_options_there_are() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.ledger import table
 from exporter.ledger.states import RULES
+from exporter.reference import diagnosis_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 def test_tables_on_the_page_are_those_of_the_rules() -> None:
     text = PAGE.read_text()
 
-    assert table.renewed(text) == text, "run `make diagnosis`"
+    assert diagnosis_page.renewed(text) == text, "run `make diagnosis`"
 
 
 @pytest.mark.parametrize("state", [rule.state for rule in RULES])
@@ -25,4 +25,4 @@ def test_every_state_has_a_section(state: str) -> None:
 
 def test_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="marks"):
-        table.renewed("# Diagnosis\n")
+        diagnosis_page.renewed("# Diagnosis\n")

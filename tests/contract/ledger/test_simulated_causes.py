@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from exporter.collectors import COLLECTORS
-from exporter.node_sources import SimulatedNode
-from exporter.sampling.accounts import Accounts, Terms
+from exporter.node.simulated_node import SimulatedNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.simulator import simulate
@@ -39,17 +39,17 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     clock = [START]
     driver = simulate(spec, lambda: clock[0])
     driver.open()
-    node, accounts = SimulatedNode(driver.node), Accounts(Terms(), ())
+    node, accounts = SimulatedNode(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
     settled: Mapping[str, Mapping[str, float]] = {}
     for second in range(PASSES + 1):
         clock[0] = START + second
         found = [read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second)) for gpu in gpus]
         gpus = [
-            Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.lost)
+            Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found
         ]
-        settled = accounts.settle(gpus, node, clock[0], float(second)).states
+        settled = accounts.update(gpus, node, clock[0], float(second)).states
     return {str(gpu.device.index): settled[gpu.device.uuid] for gpu in gpus}
 
 

@@ -215,7 +215,7 @@ def test_clock_event_counters_are_found_by_driver_version(
     )  # fmt: skip
 
     code = """
-from exporter.nvml_fields import throttle_field_ids
+from exporter.driver.field_ids import throttle_field_ids
 ids = throttle_field_ids(driver.call("nvmlSystemGetDriverVersion"))
 print(tuple(ids.values()), gpu.call("nvmlDeviceGetFieldValues", tuple((id, 0) for id in ids.values())))
 """

@@ -13,14 +13,14 @@ from typing import TextIO
 
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
-from exporter.node_sources import SimulatedNode
-from exporter.sampling.accounts import Accounts, Terms
+from exporter.exposition.snapshot import Snapshot
+from exporter.node.simulated_node import SimulatedNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.simulator import sampling
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.spec import parse
-from exporter.snapshot import Snapshot
 from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"
@@ -118,7 +118,7 @@ def _write_node(job: tuple[Node, Span, Path]) -> Path:
 def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     clock = Clock(span.start)
     driver = SimulatedDriver(_scenario(node, span), clock)
-    accounts = Accounts(Terms(interval=float(span.step)), workload_families())
+    accounts = Accounting(AccountingOptions(interval=float(span.step)), workload_families())
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
     sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
     sampler.start()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.device_program import Rule, decode
+from exporter.attribution.slurm.device_program import Rule, decode
 from tests.attribution_kit.bpf import program
 
 CAPTURED = Path(__file__).parent / "data/slurmd-22.05-device-program.bin"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution import gres
 from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm import gres
 
 HERE = frozenset({"n1"})
 MINORS = "config 1\nmonitor 2\ngpu1/gi3/access 30\ngpu1/gi3/ci0/access 31\ngpu0/gi1/access 12\n"

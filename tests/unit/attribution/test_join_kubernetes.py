@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.kubernetes import Kubernetes, KubernetesSite, infer
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.seen import HOLD_SECONDS
+from exporter.attribution.process_index import HOLD_SECONDS
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.pod_logs import parse, read
+from exporter.attribution.kubernetes.pod_logs import parse, read
 
 UID = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
 STATIC = "8f6a44fc62e8cb075753c843896568ca"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.polling import SourceError
-from exporter.attribution.scontrol import FORGET_SECONDS, RETURN_SECONDS, UNKNOWN_SECONDS, JobBook, show_job
-from exporter.attribution.slurm_job import Job
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.scontrol import FORGET_SECONDS, RETURN_SECONDS, UNKNOWN_SECONDS, JobCache, show_job
 from tests.attribution_kit.nodes import until
 
 
@@ -35,11 +35,11 @@ class Clock:
         return self.now
 
 
-def book(controller: Controller, clock: Callable[[], float]) -> JobBook:
-    return JobBook(controller, clock=clock)
+def book(controller: Controller, clock: Callable[[], float]) -> JobCache:
+    return JobCache(controller, clock=clock)
 
 
-def settle(jobs: JobBook) -> None:
+def settle(jobs: JobCache) -> None:
     while jobs._wanted and jobs.answer_next():
         pass
 
@@ -117,7 +117,7 @@ def test_one_bad_job_does_not_keep_the_others_waiting() -> None:
             raise SourceError("cannot")
         return Job(job)
 
-    jobs = JobBook(ask, clock=Clock())
+    jobs = JobCache(ask, clock=Clock())
     jobs.want(["1"])
     jobs.want(["2"])
     jobs.answer_next()
@@ -141,7 +141,7 @@ def test_jobs_long_gone_are_forgotten() -> None:
 
 def test_thread_asks_when_a_job_comes() -> None:
     controller = Controller("1", "2")
-    jobs = JobBook(controller)
+    jobs = JobCache(controller)
     jobs.start()
     jobs.want({"1"})
     until(lambda: "1" in jobs.jobs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm_environ import Claimed, claimed, parse, read, together
+from exporter.attribution.slurm.environ import JobEnviron, job_environ, merged, parse, read
 
 BLOCK = (
     b"PATH=/bin\0SLURM_JOB_ID=7\0SLURM_JOB_GPUS=2,3\0SLURM_STEP_GPUS=2\0SLURM_JOB_USER=alice\0"
@@ -17,11 +17,11 @@ BLOCK = (
 
 
 def test_job_is_claimed_with_all_its_gpus() -> None:
-    assert claimed(parse(BLOCK)) == Claimed("7", "alice", "physics", "gpu", "my job", (2, 3))
+    assert job_environ(parse(BLOCK)) == JobEnviron("7", "alice", "physics", "gpu", "my job", (2, 3))
 
 
 def test_step_gpus_count_only_where_the_jobs_are_missing() -> None:
-    assert claimed({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "4-5"}).gpus == (4, 5)
+    assert job_environ({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "4-5"}).gpus == (4, 5)
 
 
 def test_nothing_but_slurms_variables_is_looked_at() -> None:
@@ -32,20 +32,22 @@ def test_nothing_but_slurms_variables_is_looked_at() -> None:
 
 
 def test_id_that_is_no_number_is_none() -> None:
-    assert claimed({"SLURM_JOB_ID": "7; rm"}).job == ""
+    assert job_environ({"SLURM_JOB_ID": "7; rm"}).job == ""
 
 
 def test_processes_of_a_job_claim_together_and_others_do_not_count() -> None:
-    found = together("7", [Claimed(), Claimed("7", "a", gpus=(1,)), Claimed("7", gpus=(0, 1)), Claimed("8", gpus=(5,))])
+    found = merged(
+        "7", [JobEnviron(), JobEnviron("7", "a", gpus=(1,)), JobEnviron("7", gpus=(0, 1)), JobEnviron("8", gpus=(5,))]
+    )
 
-    assert found == Claimed("7", "a", gpus=(0, 1))
-    assert together("9", [Claimed("7")]) is None
+    assert found == JobEnviron("7", "a", gpus=(0, 1))
+    assert merged("9", [JobEnviron("7")]) is None
 
 
 def test_process_that_has_gone_claims_nothing(tmp_path: Path) -> None:
-    assert read(os.getpid(), tmp_path) == Claimed()
+    assert read(os.getpid(), tmp_path) == JobEnviron()
 
 
 @given(st.binary())
 def test_any_block_is_survived(block: bytes) -> None:
-    claimed(parse(block))
+    job_environ(parse(block))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.slurm_job import Job, NodeGres, duration, hosts, indices, parse_job
+from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
 
 LINE = (
     "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=users(100) MCS_label=N/A Priority=4294901758 Nice=0 "

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm_mapping import MappedDevice, MappingFolder, jobs, named, read
+from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 

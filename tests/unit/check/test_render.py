@@ -9,9 +9,9 @@ import pytest
 from exporter.check.render import FORMATS, nagios, text
 from exporter.check.rule import Finding, Verdict
 from exporter.check.verdict import Report, unknown
-from exporter.terminal import Paint
+from exporter.report.terminal import Colors
 
-PLAIN, COLOURS = Paint(colours=False), Paint(colours=True)
+PLAIN, COLOURS = Colors(colours=False), Colors(colours=True)
 LOST = Finding("gpu_down", Verdict.FAILED, "3", "GPU-x", "does not answer | its driver", "Restart the node.")
 HOT = Finding("hw_thermal", Verdict.DEGRADED, "1", "GPU-y", "heat holds the clocks down", "Check fans.")
 BAD = Report(Verdict.FAILED, (LOST, HOT), 7, ("NVIDIA H200",) * 8)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from exporter.collector import AnyCollector, Tick
-from exporter.driver import Device, DriverError, Mig, Record, UnsupportedError
-from exporter.metric import Sample
+from exporter.collectors.base import AnyCollector, Tick
+from exporter.driver.interface import Device, DriverError, Mig, Record, UnsupportedError
+from exporter.metrics.family import Sample
 
 ALL_LINKS = 0xFFFFFFFF
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collector import Tick
+from exporter.collectors.base import Tick
 from exporter.collectors.sample_integral import Integral, advance, assume
 from exporter.collectors.utilization import UTILIZATION, Utilization, read
-from exporter.driver import Record, UnsupportedError
+from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, first
 
 EPOCH = 1_700_000_000.0

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from exporter.collector import AnyCollector, Scope, Tick
 from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.collectors.gpm import Gpm
 from exporter.collectors.mig import MigInstance
 from exporter.collectors.processes import Processes
 from exporter.collectors.utilization import Utilization
-from exporter.driver import Device, UnsupportedError
-from exporter.metric import Type
+from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.family import Type
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.devices import SimulatedGpu
 from exporter.simulator.driver import SimulatedDriver

@@ -18,7 +18,7 @@ from exporter.collectors.power import POWER
 from exporter.collectors.remapped_rows import REMAPPED_ROWS
 from exporter.collectors.retired_pages import RETIRED_PAGES
 from exporter.collectors.temperature import TEMPERATURE
-from exporter.driver import Record, UnsupportedError
+from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance, by_argument, first, hopper, passes, samples
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from exporter.collector import AnyCollector, Pace, Scope, Tick
 from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.collectors.gpm import GPM
 from exporter.collectors.retired_pages import RETIRED_PAGES
-from exporter.driver import DeviceLostError, UnsupportedError
+from exporter.driver.interface import DeviceLostError, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance, first, hopper, passes
 
 GPU_COLLECTORS = [collector for collector in COLLECTORS if collector.scope is Scope.GPU]

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.collector import Tick
-from exporter.collectors.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.collectors.base import Tick
 from exporter.collectors.processes import Processes, by_process, read
-from exporter.driver import Record, UnsupportedError
+from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, FakeInstance
 
 COMPUTE = "nvmlDeviceGetComputeRunningProcesses"

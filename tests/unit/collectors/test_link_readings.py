@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.collector import Tick
+from exporter.collectors.base import Tick
 from exporter.collectors.fabric import FABRIC
 from exporter.collectors.nvlink import NVLINK
 from exporter.collectors.pcie import PCIE
-from exporter.driver import Record, UnsupportedError
+from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, by_argument, first, hopper, passes, samples
 
 

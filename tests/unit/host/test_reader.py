@@ -8,7 +8,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.model import HostProcess
 from exporter.host.process import CLOCK_TICKS
-from exporter.host.reader import LIMIT_SECONDS, HostReader
+from exporter.node.usage import LIMIT_SECONDS, HostReader
 
 JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
 STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"

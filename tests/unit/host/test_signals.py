@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.signals import Counters, signals
 from exporter.host.threads import Task
+from exporter.node.signals import Counters, signals
 
 
 def task(cpu: float, *, start: int = 1, blocked: bool = False, delay: float | None = None) -> Task:

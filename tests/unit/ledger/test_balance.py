@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 
@@ -71,10 +71,10 @@ def held(draw: st.DrawFn) -> tuple[Holding, ...]:
 
 
 @st.composite
-def passes(draw: st.DrawFn) -> Pass:
+def passes(draw: st.DrawFn) -> LedgerInput:
     split = draw(st.booleans())
     targets = (*GPUS, *INSTANCES) if split else GPUS
-    return Pass(
+    return LedgerInput(
         time=draw(st.floats(0, 2e9)),
         seconds=draw(st.one_of(st.floats(0.5, 1.5), st.floats(0, 100), st.floats(-5, 0))),
         readings=tuple(
@@ -91,7 +91,7 @@ def passes(draw: st.DrawFn) -> Pass:
     )
 
 
-def run(steps: list[Pass]) -> list[Ledger]:
+def run(steps: list[LedgerInput]) -> list[Ledger]:
     ledgers = [Ledger()]
     for step in steps:
         ledgers.append(advance(ledgers[-1], step))
@@ -100,7 +100,7 @@ def run(steps: list[Pass]) -> list[Ledger]:
 
 @given(st.lists(passes(), min_size=1, max_size=4))
 @settings(max_examples=80, deadline=None)
-def test_ledger_balances(steps: list[Pass]) -> None:
+def test_ledger_balances(steps: list[LedgerInput]) -> None:
     """One run of passes for all the laws: drawing them is what takes the time."""
     ledgers = run(steps)
 
@@ -111,13 +111,13 @@ def test_ledger_balances(steps: list[Pass]) -> None:
         no_total_decreases(before, after)
 
 
-def targets_sum_to_the_time_they_were_there(last: Ledger, steps: list[Pass]) -> None:
+def targets_sum_to_the_time_they_were_there(last: Ledger, steps: list[LedgerInput]) -> None:
     for uuid, entry in last.targets.items():
         there = sum(max(0.0, step.seconds) for step in steps if any(each.target.uuid == uuid for each in step.readings))
         assert math.isclose(sum(entry.seconds), there, rel_tol=NEAR, abs_tol=NEAR), uuid
 
 
-def owners_sum_to_their_shares_times_time(last: Ledger, steps: list[Pass]) -> None:
+def owners_sum_to_their_shares_times_time(last: Ledger, steps: list[LedgerInput]) -> None:
     for owner, entry in last.owners.items():
         held_time = sum(
             max(0.0, step.seconds) * each.target.share * holding.share
@@ -129,7 +129,7 @@ def owners_sum_to_their_shares_times_time(last: Ledger, steps: list[Pass]) -> No
         assert math.isclose(sum(entry.seconds), held_time, rel_tol=NEAR, abs_tol=NEAR), owner
 
 
-def owners_get_no_more_energy_than_was_drawn(last: Ledger, steps: list[Pass]) -> None:
+def owners_get_no_more_energy_than_was_drawn(last: Ledger, steps: list[LedgerInput]) -> None:
     drawn = sum(each.joules for step in steps for each in step.readings)
     assert sum(entry.joules for entry in last.owners.values()) <= drawn * (1 + NEAR) + NEAR
 
@@ -144,7 +144,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
 
 @given(passes())
 @settings(max_examples=60, deadline=None)
-def test_busy_time_of_a_target_is_what_the_driver_says(step: Pass) -> None:
+def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
     busy_states = (7, 8, 9, 10, 11, 12)
     entries = advance(Ledger(), step).targets
 
@@ -158,7 +158,7 @@ def test_busy_time_of_a_target_is_what_the_driver_says(step: Pass) -> None:
 
 @given(st.lists(passes(), min_size=1, max_size=3), st.floats(0, 50))
 @settings(max_examples=20, deadline=None)
-def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[Pass], retention: float) -> None:
+def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerInput], retention: float) -> None:
     last = run(steps)[-1]
 
     kept = prune(last, retention)

@@ -8,13 +8,13 @@ import pytest
 
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
-from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import BY_STATE, RULES, SPLITS, STATES, diagnosable
 from exporter.ledger.thresholds import Thresholds
-from exporter.metric import Sample
+from exporter.metrics.family import Sample
 
 OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
 GPU = Target("GPU-a", 3, "0000:01:00.0")
@@ -23,9 +23,9 @@ FAMILY = {family.name: family for family in FAMILIES}
 
 
 def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Ledger:
-    first = Pass(time=100.0, seconds=0.0, readings=readings, host_tells=frozenset({"io_pressure"}))
+    first = LedgerInput(time=100.0, seconds=0.0, readings=readings, host_tells=frozenset({"io_pressure"}))
     starts = {} if start is None else {OWNER: start}
-    second = Pass(time=100.0 + seconds, seconds=seconds, readings=readings, starts=starts)
+    second = LedgerInput(time=100.0 + seconds, seconds=seconds, readings=readings, starts=starts)
     return advance(advance(Ledger(), first), second)
 
 

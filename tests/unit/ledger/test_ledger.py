@@ -7,7 +7,7 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
@@ -21,7 +21,7 @@ def instance(number: int, share: float) -> Target:
 
 
 def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None, **rest: object) -> Ledger:
-    return advance(ledger or Ledger(), Pass(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
+    return advance(ledger or Ledger(), LedgerInput(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
 
 
 def states(seconds: tuple[float, ...]) -> dict[str, float]:
@@ -154,7 +154,7 @@ def first_kernel(start: float, passes: tuple[tuple[float, float], ...]) -> float
     ledger = Ledger()
     for time, busy in passes:
         reading = Reading(GPU, Signals(busy=busy), (Holding(ALICE, 1.0, (1,)),))
-        ledger = advance(ledger, Pass(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
+        ledger = advance(ledger, LedgerInput(time=time, seconds=1.0, readings=(reading,), starts={ALICE: start}))
     return ledger.owners[ALICE].first_kernel_seconds
 
 

@@ -15,7 +15,7 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Holding, Ledger, Pass, Reading
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES, diagnosable
@@ -78,11 +78,11 @@ def run(moments: Iterable[tuple[Moment, ...]]) -> dict[str, float]:
             Reading(target, signals, (Holding(OWNER, 1.0, (target.index + 100,)),))
             for target, (signals, _) in zip(GPUS, shaken, strict=False)
         )
-        ledger = advance(ledger, Pass(time=0.0, seconds=1.0, readings=readings, hosts={OWNER: shaken[0][1]}))
+        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={OWNER: shaken[0][1]}))
     return dict(zip(STATES, ledger.owners[OWNER].seconds, strict=True))
 
 
-def lost(seconds: dict[str, float]) -> float:
+def unobserved(seconds: dict[str, float]) -> float:
     return sum(seconds.values()) - seconds["busy"] - seconds["free"]
 
 
@@ -132,8 +132,8 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
 def test_intended_state_takes_most_of_the_lost_time(state: str, signals: Signals, host: HostSignals) -> None:
     seconds = run([((signals, host),)] * PASSES)
 
-    assert lost(seconds) > 0
-    assert seconds[state] >= 0.8 * lost(seconds)
+    assert unobserved(seconds) > 0
+    assert seconds[state] >= 0.8 * unobserved(seconds)
 
 
 def test_every_state_that_is_decided_has_a_signature() -> None:
@@ -146,7 +146,7 @@ def test_every_state_that_is_decided_has_a_signature() -> None:
 def test_dense_work_loses_nothing(signals: Signals) -> None:
     seconds = run([((signals, CALM),)] * PASSES)
 
-    assert lost(seconds) <= 0.05 * PASSES
+    assert unobserved(seconds) <= 0.05 * PASSES
 
 
 def test_rank_without_data_makes_the_others_wait_for_their_peer() -> None:
@@ -154,7 +154,7 @@ def test_rank_without_data_makes_the_others_wait_for_their_peer() -> None:
 
     seconds = run([(waiting, working, working, working)] * PASSES)
 
-    assert seconds["wait_peer"] >= 0.8 * lost(seconds)
+    assert seconds["wait_peer"] >= 0.8 * unobserved(seconds)
 
 
 def test_pipeline_stages_that_take_turns_wait_for_their_peer() -> None:
@@ -162,7 +162,7 @@ def test_pipeline_stages_that_take_turns_wait_for_their_peer() -> None:
 
     seconds = run(stages[second % 4] for second in range(PASSES))
 
-    assert seconds["wait_peer"] >= 0.8 * lost(seconds)
+    assert seconds["wait_peer"] >= 0.8 * unobserved(seconds)
 
 
 def test_memory_bound_work_without_gpm_is_busy_and_the_split_says_it_cannot_tell() -> None:
@@ -175,7 +175,7 @@ def test_memory_bound_work_without_gpm_is_busy_and_the_split_says_it_cannot_tell
 
 def test_power_cap_at_full_load_is_no_loss() -> None:
     """The software power cap is no signal at all here: it is how a GPU at full load looks."""
-    assert lost(run([((replace(HOPPER, power_of_limit=1.0), CALM),)] * PASSES)) <= 0.05 * PASSES
+    assert unobserved(run([((replace(HOPPER, power_of_limit=1.0), CALM),)] * PASSES)) <= 0.05 * PASSES
 
 
 Mixture = tuple[Callable[[int], Moment], dict[str, float]]

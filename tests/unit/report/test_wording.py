@@ -13,7 +13,7 @@ from exporter.report import advice, layout_job, price, promql, words
 from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.formats import data, markdown, page, plain
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span, utilization
-from exporter.terminal import Paint
+from exporter.report.terminal import Colors
 
 GIB = 1 << 30
 
@@ -113,7 +113,7 @@ REPORT = JobReport(
 
 
 def test_facts_of_a_running_job() -> None:
-    text = plain.render(layout_job.document(REPORT, "EUR"), Paint(colours=False))
+    text = plain.render(layout_job.document(REPORT, "EUR"), Colors(colours=False))
 
     for said in (
         "still running",
@@ -163,5 +163,5 @@ def test_no_text_becomes_markup(one: str, two: str) -> None:
     known = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "th", "td", "div", "ol", "li"}
 
     assert parser.tags <= known | {"strong", "br", "p"}
-    assert plain.render(Document("t", blocks), Paint(colours=False))
+    assert plain.render(Document("t", blocks), Colors(colours=False))
     assert markdown.render(Document(one, blocks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporter.driver import Device
+from exporter.driver.interface import Device
 from exporter.simulator import SimulatedDriver, parse
 
 EPOCH = 1_800_000_000.0

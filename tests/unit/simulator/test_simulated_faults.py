@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.driver import DeviceLostError, DriverGoneError
+from exporter.driver.interface import DeviceLostError, DriverGoneError
 from tests.unit.simulator.simulation import EPOCH, gpu, started
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.driver import Driver, DriverError, UnsupportedError
+from exporter.driver.interface import Driver, DriverError, UnsupportedError
 from exporter.simulator.answers import FUNCTIONS
 from exporter.simulator.fields import time_counter_ids
 from tests.unit.simulator.simulation import ALL_LINKS, gpu, started

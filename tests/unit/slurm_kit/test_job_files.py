@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution import slurm_mapping
+from exporter.attribution.slurm import prolog_files
 
 KIT = Path(__file__).resolve().parents[3] / "deploy/slurm"
 PROLOG, EPILOG = KIT / "prolog.d/gpu-exporter", KIT / "epilog.d/gpu-exporter"
@@ -95,5 +95,5 @@ def test_files_are_what_the_exporter_reads(tmp_path: Path) -> None:
     run(PROLOG, tmp_path, "7", "0,1")
     run(PROLOG, tmp_path, "8", "1")
 
-    found = slurm_mapping.read(tmp_path)
+    found = prolog_files.read(tmp_path)
     assert {job: [device.index for device in devices] for job, devices in found.items()} == {"7": [0, 1], "8": [1]}

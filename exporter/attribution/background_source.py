@@ -1,0 +1,99 @@
+"""Asking a source in a thread of its own, so that no pass waits for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from exporter.attribution.ownership import SourceHealth
+
+T = TypeVar("T")
+
+LAST_KNOWN_SECONDS = 300.0
+"""How long allocations outlive the source that told them: a kubelet restarts, a share is remounted."""
+
+
+class SourceError(Exception):
+    """A source did not answer, or not in a way that can be understood: what it last said stands for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """The last good answer and how asking goes. `at` is Unix seconds; before any answer, when asking began."""
+
+    value: T
+    at: float
+    success: bool = True
+    error: str = ""
+
+    def health(self, source: str, now: float, conflicts: int = 0) -> SourceHealth:
+        return SourceHealth(source, self.success, max(0.0, now - self.at), conflicts)
+
+
+class BackgroundSource(Generic[T]):
+    """Asks `ask` again after `interval` seconds, which may depend on the last answer, or when woken.
+
+    Failures stretch the interval, up to `longest`. `changed` is called whenever an answer differs from the last.
+
+    `ask` raises SourceError or OSError and must end by its own time-out. `answer` never waits.
+    """
+
+    def __init__(  # noqa: PLR0913 - what may differ from source to source
+        self,
+        ask: Callable[[], T],
+        nothing: T,
+        *,
+        name: str,
+        interval: Callable[[T], float],
+        longest: float = 60.0,
+        clock: Callable[[], float] = time.time,
+        changed: Callable[[], None] | None = None,
+    ) -> None:
+        self._ask = ask
+        self._changed = changed
+        self._interval = interval
+        self._longest = longest
+        self._clock = clock
+        self._woken = threading.Event()
+        self._stopped = False
+        self._failures = 0
+        self.answer: Answer[T] = Answer(nothing, clock(), success=False)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Ask again soon: something new has appeared. Does not hurry a source that is failing."""
+        if not self._failures:
+            self._woken.set()
+
+    def stop(self, timeout: float = 1.0) -> None:
+        """End the thread; one that hangs in its source is left behind, it cannot keep the program alive."""
+        self._stopped = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout)
+
+    def ask_once(self) -> None:
+        """Ask now, in the caller's thread."""
+        last = self.answer
+        try:
+            self.answer = Answer(self._ask(), self._clock())
+            self._failures = 0
+            if self._changed and self.answer.value != last.value:
+                self._changed()
+        except (SourceError, OSError) as error:
+            self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
+            self._failures += 1
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            self.ask_once()
+            if not self._stopped:
+                pause = self._interval(self.answer.value) * 2 ** min(self._failures, 16)
+                self._woken.wait(min(self._longest, pause))

@@ -1,0 +1,214 @@
+"""The pods of this node as the API server knows them: pod uid to name, containers and chosen labels.
+
+One list, then a watch, of `pods` with `spec.nodeName` of this node; the role needs `list` and `watch` on `pods`
+and nothing else. Of each pod only the fields below are kept.
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.ownership import SourceHealth
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+WATCH_SECONDS = 300
+"""The server ends a watch after this; a watch that stays silent much longer is taken for dead."""
+_READ_SECONDS = WATCH_SECONDS + 30.0
+_CONNECT_SECONDS = 5.0
+_GONE = 410
+_OK = 200
+_CONFIG_HASH = "kubernetes.io/config.hash"
+"""Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    namespace: str
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """Those on the allow-list, in its order."""
+    containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Container id (64 hex) to name and image."""
+    start_time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """Where the API server is and how to be let in. Token and CA are read again for each request: they rotate."""
+
+    url: str
+    account: Path = SERVICE_ACCOUNT
+
+    @classmethod
+    def in_cluster(cls, environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> ApiServer:
+        host = environment.get("KUBERNETES_SERVICE_HOST", "kubernetes.default.svc")
+        port = environment.get("KUBERNETES_SERVICE_PORT", "443")
+        return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
+
+    def lines(self, path: str, parameters: Mapping[str, str], *, stream: bool) -> Iterator[bytes]:
+        """The answer's lines as they come. Raises SourceError."""
+        import requests  # noqa: PLC0415 - 12.5 MiB that only this option costs
+
+        authority = self.account / "ca.crt"
+        try:
+            token = (self.account / "token").read_text().strip()
+            with requests.get(
+                self.url + path,
+                params=dict(parameters),
+                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+                verify=str(authority) if authority.exists() else True,
+                timeout=(_CONNECT_SECONDS, _READ_SECONDS if stream else 30.0),
+                stream=True,
+            ) as response:
+                if response.status_code != _OK:
+                    raise SourceError(f"{self.url}: HTTP {response.status_code}")
+                yield from response.iter_lines(chunk_size=None if stream else 65536)
+        except (requests.RequestException, OSError) as error:
+            raise SourceError(f"{self.url}: {error}") from error
+
+
+def pod_of(document: Mapping[str, Any], labels: Collection[str]) -> tuple[str, Pod]:
+    """One pod of the API's JSON, and the uid its cgroup carries."""
+    metadata, status = document.get("metadata", {}), document.get("status", {})
+    own: dict[str, str] = metadata.get("labels") or {}
+    uid = str(metadata.get("uid", ""))
+    statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    pod = Pod(
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=uid,
+        labels=tuple((name, own[name]) for name in labels if name in own),
+        containers={
+            str(each.get("containerID", "")).rpartition("/")[2]: (str(each.get("name", "")), str(each.get("image", "")))
+            for each in statuses
+            if each.get("containerID")
+        },
+        start_time=_seconds(status.get("startTime")),
+    )
+    annotations: dict[str, str] = metadata.get("annotations") or {}
+    return annotations.get(_CONFIG_HASH, uid), pod
+
+
+def _seconds(text: str | None) -> float | None:
+    """Unix seconds of the API's RFC 3339 in UTC."""
+    if not text:
+        return None
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None
+
+
+class PodWatch:
+    """Keeps the node's pods up to date in a thread of its own. `pods` never waits."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        node: str,
+        labels: Collection[str] = (),
+        *,
+        backoff: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._selector = {"fieldSelector": f"spec.nodeName={node}"}
+        self._labels = tuple(labels)
+        self._backoff = backoff
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._good_at = clock()
+        self._success = False
+        self.error = ""
+        self.pods: Mapping[str, Pod] = {}
+        """By the uid in their cgroups. Replaced, never changed in place."""
+        self._thread = threading.Thread(target=self._run, name="kubernetes-api", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; a silent watch is left behind, it cannot keep the program alive."""
+        self._stopped.set()
+
+    def health(self, now: float) -> SourceHealth:
+        """An open watch is a good answer all along; its age counts from where it was lost."""
+        return SourceHealth("kubernetes_api", self._success, 0.0 if self._success else max(0.0, now - self._good_at))
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped.is_set():
+            try:
+                self._follow(self._list())
+                failures = 0
+            except SourceError as error:
+                failures = 0 if self._success else failures
+                self._lost(str(error))
+                failures += 1
+            if failures:
+                self._stopped.wait(min(60.0, self._backoff * 2 ** min(failures - 1, 10)))
+
+    def _list(self) -> str:
+        """Read all pods; the version to watch from."""
+        text = b"".join(self._server.lines("/api/v1/pods", {**self._selector, "resourceVersion": "0"}, stream=False))
+        document = _decoded(text)
+        self.pods = dict(pod_of(item, self._labels) for item in document.get("items") or ())
+        self._good()
+        return str(document.get("metadata", {}).get("resourceVersion", ""))
+
+    def _follow(self, version: str) -> None:
+        """Watch, again and again from the last version, until the server wants a new list or fails."""
+        while not self._stopped.is_set():
+            parameters = {
+                **self._selector,
+                "watch": "1",
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(WATCH_SECONDS),
+                "resourceVersion": version,
+            }
+            for line in self._server.lines("/api/v1/pods", parameters, stream=True):
+                if self._stopped.is_set():
+                    return
+                event = _decoded(line) if line else {}
+                if event.get("type") == "ERROR":
+                    if event.get("object", {}).get("code") == _GONE:
+                        return
+                    raise SourceError(f"watch: {event.get('object', {}).get('message', 'error')}")
+                version = self._take(event) or version
+
+    def _take(self, event: Mapping[str, Any]) -> str:
+        document = event.get("object", {})
+        if event.get("type") in ("ADDED", "MODIFIED"):
+            uid, pod = pod_of(document, self._labels)
+            self.pods = {**self.pods, uid: pod}
+        elif event.get("type") == "DELETED":
+            uid, _ = pod_of(document, self._labels)
+            self.pods = {key: pod for key, pod in self.pods.items() if key != uid}
+        self._good()
+        return str(document.get("metadata", {}).get("resourceVersion", ""))
+
+    def _good(self) -> None:
+        self._success, self._good_at, self.error = True, self._clock(), ""
+
+    def _lost(self, error: str) -> None:
+        if self._success:
+            self._good_at = self._clock()
+        self._success, self.error = False, error
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise SourceError(f"not JSON: {error}") from error
+    return document

@@ -1,0 +1,107 @@
+"""Pods in one pass: the names of those that run, and what each was given."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.attribution import naming
+from exporter.attribution.allocations import Amounts, pod_allocations
+from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
+from exporter.attribution.naming import PodPlace
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
+
+
+@dataclass(frozen=True, slots=True)
+class PodsNow:
+    """What one pass knows of pods. `places` is by (pod uid, container id); what is not in it has no name (yet)."""
+
+    given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
+    places: Mapping[tuple[str, str], PodPlace] = field(default_factory=dict[tuple[str, str], PodPlace])
+    waiting: frozenset[str] = frozenset()
+    """Uids whose name may yet come."""
+    uids: Mapping[PodName, str] = field(default_factory=dict[PodName, str])
+    inferred: frozenset[str] = frozenset()
+    view: KubernetesView = field(default_factory=KubernetesView)
+    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def place(self, cgroup: Cgroup) -> PodPlace | None:
+        return self.places.get((cgroup.pod, cgroup.container))
+
+    def info(self, owner: Owner) -> WorkloadInfo:
+        uid = self.uids.get((owner.namespace, owner.pod), "") or owner.workload.removeprefix("pod:")
+        trust = naming.INFERRED if uid in self.inferred else naming.EXACT
+        return naming.pod_info(self.view.pods.get(uid), uid if "/" not in uid else "", owner.container, trust)
+
+
+class PodOwners:
+    """Joins pods; keeps the names it has learned."""
+
+    def __init__(self, kubernetes: Kubernetes) -> None:
+        self._kubernetes = kubernetes
+        self._names = PodNames()
+        self._first = FirstSeen()
+
+    def join(self, index: ProcessIndex) -> PodsNow:
+        view = self._kubernetes.view(index.now)
+        given = pod_allocations(view, index.devices)
+        holders: dict[str, set[PodName]] = defaultdict(set)
+        for place, amounts in given.items():
+            for uuid in amounts:
+                holders[uuid].add((place.namespace, place.pod))
+        running: dict[str, set[str]] = defaultdict(set)
+        for group in index.groups:
+            if group.cgroup.pod:
+                running[group.cgroup.pod] |= group.targets
+        self._names.learn(view, running, holders, index.now)
+        self._first.update(running, index.now)
+        unknown = {uid for uid in running if self._names.name(uid) is None}
+        waiting = frozenset(uid for uid in unknown if self._first.age(uid, index.now) < HOLD_SECONDS)
+        if waiting:
+            self._kubernetes.wake()
+        named = {uid: name for uid in running if (name := self._names.name(uid))}
+        idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
+        return PodsNow(
+            given=given,
+            places=self._places(index, view, given),
+            waiting=waiting,
+            uids=idle | {name: uid for uid, name in named.items()},
+            inferred=self._names.inferred,
+            view=view,
+            conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
+        )
+
+    def _places(
+        self, index: ProcessIndex, view: KubernetesView, given: Mapping[PodPlace, Amounts]
+    ) -> Mapping[tuple[str, str], PodPlace]:
+        containers: dict[PodName, set[str]] = defaultdict(set)
+        for place in given:
+            containers[place.namespace, place.pod].add(place.container)
+        found: dict[tuple[str, str], PodPlace] = {}
+        for key in {(group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod}:
+            name = self._names.name(key[0])
+            if name:
+                found[key] = PodPlace(*name, _container(view, key, containers[name]))
+        return found
+
+
+def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:
+    """By the API server's word, else the only container of the pod that was given a device."""
+    pod = view.pods.get(key[0])
+    exact = pod.containers.get(key[1]) if pod else None
+    if exact:
+        return exact[0]
+    return next(iter(given)) if len(given) == 1 else ""
+
+
+def _elsewhere(
+    running: Mapping[str, set[str]], named: Mapping[str, PodName], holders: Mapping[str, set[PodName]]
+) -> int:
+    """Devices that a pod runs on although they were given to others."""
+    return sum(
+        1 for uid, name in named.items() for uuid in running[uid] if holders.get(uuid) and name not in holders[uuid]
+    )

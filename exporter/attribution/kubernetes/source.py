@@ -1,0 +1,163 @@
+"""Kubernetes on this node: what the kubelet gave to whom, and the names behind the pod uids in cgroups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
+from exporter.attribution.kubernetes import pod_logs, pod_resources
+from exporter.attribution.kubernetes.api_server import Pod, PodWatch
+from exporter.attribution.kubernetes.pod_resources import PodDevice
+from exporter.attribution.ownership import SourceHealth
+
+POD_RESOURCES = "kubernetes"
+INTERVAL = 5.0
+_FORGET_SECONDS = 600.0
+
+PodName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesView:
+    """What is known at one moment; `present` where a kubelet has ever answered or must be there."""
+
+    present: bool = False
+    given: tuple[PodDevice, ...] = ()
+    pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
+    """By the uid in their cgroups; empty without the API server."""
+    logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
+    """By the same uid, from the kubelet's log directories; empty where they are out of sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSite:
+    """Where the kubelet is looked for, and whether it must be there rather than may."""
+
+    socket: Path
+    required: bool = False
+    logs: Path = pod_logs.FOLDER
+
+
+class Kubernetes:
+    """Asks the kubelet every few seconds (and when something new shows up), the API server where allowed to."""
+
+    def __init__(
+        self,
+        site: KubernetesSite,
+        *,
+        watch: PodWatch | None = None,
+        interval: float = INTERVAL,
+        timeout: float = 5.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._socket = site.socket
+        self._timeout = timeout
+        self._met = site.required
+        self._watch = watch
+        self._logs = site.logs
+        self._logged: Mapping[str, PodName] = {}
+        nothing: tuple[PodDevice, ...] = ()
+        self._poller = BackgroundSource(
+            self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
+        )
+
+    def start(self) -> None:
+        self._poller.start()
+        if self._watch:
+            self._watch.start()
+
+    def stop(self) -> None:
+        self._poller.stop()
+        if self._watch:
+            self._watch.stop()
+
+    def wake(self) -> None:
+        self._poller.wake()
+
+    def view(self, now: float) -> KubernetesView:
+        """Never waits. What the kubelet last said counts for LAST_KNOWN_SECONDS after it fell silent."""
+        answer = self._poller.answer
+        stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
+        pods = self._watch.pods if self._watch else dict[str, Pod]()
+        return KubernetesView(self._met, () if stale else answer.value, pods, self._logged)
+
+    def health(self, now: float, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
+        api = (self._watch.health(now),) if self._watch else ()
+        if not self._met:
+            return api
+        return (self._poller.answer.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0)), *api)
+
+    def _ask(self) -> tuple[PodDevice, ...]:
+        if not self._socket.exists():
+            if self._met:
+                raise SourceError(f"{self._socket}: no such socket")
+            return ()
+        self._met = True
+        self._logged = pod_logs.read(self._logs)
+        return pod_resources.listed(self._socket, self._timeout)
+
+
+def infer(
+    running: Mapping[str, AbstractSet[str]], given: Mapping[str, AbstractSet[PodName]], known: Mapping[str, PodName]
+) -> Mapping[str, PodName]:
+    """Names of pod uids without asking the API server, from where their processes run.
+
+    A pod whose processes use some devices is one that was given all of them; where only one such pod is left once
+    the others have their uids, that is it. `running`: uid to devices; `given`: device to pods; `known`: uid to pod.
+    """
+    found = dict(known)
+    progress = True
+    while progress:
+        progress = False
+        taken = set(found.values())
+        for uid, devices in running.items():
+            if uid in found or not devices:
+                continue
+            nobody = frozenset[PodName]()
+            everyone = nobody.union(*(given.get(each, nobody) for each in devices)) - taken
+            candidates = [pod for pod in everyone if all(pod in given.get(each, nobody) for each in devices)]
+            if len(candidates) == 1:
+                found[uid] = candidates[0]
+                progress = True
+                break
+    return found
+
+
+class PodNames:
+    """Pod uid to name, remembered while the pod is seen and some time after: a deleted pod's process may linger."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, PodName] = {}
+        self._seen: dict[str, float] = {}
+        self.inferred: frozenset[str] = frozenset()
+
+    def learn(
+        self,
+        view: KubernetesView,
+        running: Mapping[str, AbstractSet[str]],
+        given: Mapping[str, AbstractSet[PodName]],
+        now: float,
+    ) -> None:
+        """Take in one pass; `running` and `given` as in `infer`, by target uuid."""
+        exact = {**view.logged, **{uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}}
+        self._seen |= dict.fromkeys(running, now)
+        self._names = {
+            uid: name for uid, name in self._names.items() if now - self._seen.get(uid, 0.0) <= _FORGET_SECONDS
+        }
+        self._seen = {uid: at for uid, at in self._seen.items() if now - at <= _FORGET_SECONDS}
+        known = self._names | {uid: exact[uid] for uid in running if uid in exact}
+        if running.keys() - known.keys():
+            known = dict(infer(running, given, known))
+        self._names = known
+        self.inferred = frozenset(known) - exact.keys()
+
+    def name(self, uid: str) -> PodName | None:
+        return self._names.get(uid)
+
+    def unknown(self, uids: Collection[str]) -> bool:
+        return any(uid not in self._names for uid in uids)

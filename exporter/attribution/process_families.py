@@ -1,0 +1,159 @@
+"""Families of the processes, once they have a name and an owner; and how many of them are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.metrics.family import Family, Sample, Type, Unit
+
+OTHER = "other"
+"""The pid of the row that sums up the processes over the limit."""
+_LABELS = ("gpu", "uuid", "pid", "command", *OWNER_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """One process on one GPU; `uuid` is the whole GPU's, under MIG too. None is what is not known."""
+
+    gpu: str
+    uuid: str
+    pid: str
+    command: str
+    owner: Owner
+    memory_bytes: int | None
+    utilization: Mapping[str, float]
+    cpu_seconds: float | None
+    resident_bytes: int | None
+    start_time: float | None
+    """Unix seconds."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.gpu, self.uuid, self.pid, self.command, *self.owner.labels)
+
+
+ProcessRows = Sequence[ProcessRow]
+
+
+def limit(rows: Iterable[ProcessRow], most: int) -> tuple[ProcessRow, ...]:
+    """The `most` processes of each GPU that hold the most memory; the others become one row with pid `other`.
+
+    A process on several MIG instances of one GPU is one row.
+    """
+    by_gpu: dict[str, dict[str, ProcessRow]] = {}
+    for row in rows:
+        gpu = by_gpu.setdefault(row.uuid, {})
+        gpu[row.pid] = _together(gpu[row.pid], row) if row.pid in gpu else row
+    shown: list[ProcessRow] = []
+    for gpu in by_gpu.values():
+        ranked = sorted(gpu.values(), key=lambda row: (-(row.memory_bytes or 0), row.pid))
+        kept, rest = ranked[:most], ranked[most:]
+        shown += kept
+        shown += [_sum(rest)] if rest else []
+    return tuple(shown)
+
+
+def _together(row: ProcessRow, more: ProcessRow) -> ProcessRow:
+    return replace(
+        row,
+        memory_bytes=_added(row.memory_bytes, more.memory_bytes),
+        utilization=_engines(row.utilization, more.utilization),
+    )
+
+
+def _sum(rows: Sequence[ProcessRow]) -> ProcessRow:
+    """CPU seconds are left out: over a set that changes they would be no counter."""
+    total = replace(
+        rows[0], pid=OTHER, command="", owner=NOBODY, cpu_seconds=None, start_time=None, resident_bytes=None
+    )
+    for row in rows[1:]:
+        total = _together(total, row)
+    resident = [row.resident_bytes for row in rows if row.resident_bytes is not None]
+    return replace(total, resident_bytes=sum(resident) if resident else None)
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else one + other
+
+
+def _engines(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
+    engines = dict.fromkeys((*one, *other))
+    return {engine: min(one.get(engine, 0.0) + other.get(engine, 0.0), 1.0) for engine in engines}
+
+
+def _one(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows], Iterable[Sample]]:
+    def samples(rows: ProcessRows) -> Iterable[Sample]:
+        return (Sample(number, row.labels) for row in rows if (number := value(row)) is not None)
+
+    return samples
+
+
+def _memory(row: ProcessRow) -> float | None:
+    return row.memory_bytes
+
+
+def _cpu(row: ProcessRow) -> float | None:
+    return row.cpu_seconds
+
+
+def _resident(row: ProcessRow) -> float | None:
+    return row.resident_bytes
+
+
+def _start(row: ProcessRow) -> float | None:
+    return row.start_time
+
+
+def _utilization(rows: ProcessRows) -> Iterable[Sample]:
+    return (Sample(ratio, (*row.labels, engine)) for row in rows for engine, ratio in row.utilization.items())
+
+
+PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
+    Family(
+        name="gpu_process_memory_bytes",
+        help="Device memory the process holds.",
+        type=Type.GAUGE,
+        unit=Unit.BYTES,
+        labels=_LABELS,
+        prefix=(),
+        samples=_one(_memory),
+    ),
+    Family(
+        name="gpu_process_utilization_ratio",
+        help="Share of the last sampling period in which the process used the engine.",
+        type=Type.GAUGE,
+        unit=Unit.RATIO,
+        labels=(*_LABELS, "engine"),
+        prefix=(),
+        samples=_utilization,
+    ),
+    Family(
+        name="gpu_process_cpu_seconds_total",
+        help="CPU time the process has used.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        labels=_LABELS,
+        prefix=(),
+        samples=_one(_cpu),
+    ),
+    Family(
+        name="gpu_process_resident_memory_bytes",
+        help="Host memory the process holds.",
+        type=Type.GAUGE,
+        unit=Unit.BYTES,
+        labels=_LABELS,
+        prefix=(),
+        samples=_one(_resident),
+    ),
+    Family(
+        name="gpu_process_start_time_seconds",
+        help="When the process started, Unix time.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        labels=_LABELS,
+        prefix=(),
+        samples=_one(_start),
+    ),
+)

@@ -1,0 +1,97 @@
+"""What one pass shows of processes, understood once for all sources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.attribution.cgroup import Cgroup, parse
+from exporter.attribution.cgroup_place import placed
+from exporter.attribution.devices import Devices
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostProcess
+
+HOLD_SECONDS = 3.0
+"""A new job or pod whose name is being asked for stays nobody's so long: its series should not change labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """Processes that nothing tells apart: same cgroup, name and user. A node has few kinds, however many processes."""
+
+    cgroup: Cgroup
+    command: str
+    user: str
+    pids: set[int] = field(default_factory=set[int])
+    targets: set[str] = field(default_factory=set[str])
+    """Uuids of the targets that any of them runs on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIndex:
+    """Processes on GPUs in one pass; `unseen` are those that the driver lists and /proc does not show."""
+
+    now: float
+    devices: Devices
+    groups: Collection[ProcessGroup] = ()
+    unseen: Collection[int] = ()
+    hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
+    processes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+
+    def targets_of(self, pid: int) -> tuple[str, ...]:
+        return tuple(uuid for uuid, pids in self.processes.items() if pid in pids)
+
+
+class ProcessIndexer:
+    """Makes `ProcessIndex` of a pass's arguments. Keeps what it has parsed, for most of it is the same next time."""
+
+    def __init__(self, cgroupfs: Path) -> None:
+        self._cgroupfs = cgroupfs
+        self._parsed: dict[str, Cgroup] = {}
+        self._devices = Devices(())
+
+    def index(
+        self,
+        targets: Sequence[Target],
+        processes: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> ProcessIndex:
+        if self._devices.targets != tuple(targets):
+            self._devices = Devices(targets)
+        groups: dict[tuple[str, str, str], ProcessGroup] = {}
+        unseen: set[int] = set()
+        for uuid, pids in processes.items():
+            for pid in pids:
+                host = hosts.get(pid)
+                if host is None:
+                    unseen.add(pid)
+                    continue
+                key = (host.cgroup, host.command, host.user)
+                same = groups.get(key)
+                if same is None:
+                    same = groups[key] = ProcessGroup(self._understood(host.cgroup), host.command, host.user)
+                same.pids.add(pid)
+                same.targets.add(uuid)
+        self._parsed = {text: self._parsed[text] for text, _, _ in groups}
+        return ProcessIndex(now, self._devices, groups.values(), unseen, hosts, processes)
+
+    def _understood(self, text: str) -> Cgroup:
+        found = self._parsed.get(text)
+        if found is None:
+            found = self._parsed[text] = placed(parse(text), self._cgroupfs)
+        return found
+
+
+class FirstSeen:
+    """When each thing was first there, for as long as it is."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+
+    def update(self, present: Iterable[str], now: float) -> None:
+        self._at = {name: self._at.get(name, now) for name in present}
+
+    def age(self, name: str, now: float) -> float:
+        return now - self._at.get(name, now)

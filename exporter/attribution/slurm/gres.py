@@ -1,0 +1,100 @@
+"""Which device Slurm means by a GRES index: gres.conf in its own order, never assumed to be the driver's."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm.job import hosts
+
+NVIDIA_MAJOR = 195
+_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
+_NVIDIA = re.compile(r".*/nvidia([0-9]+)")
+_CAP = re.compile(r".*/nvidia-cap([0-9]+)")
+_MINORS = re.compile(r"gpu([0-9]+)/gi([0-9]+)(?:/ci([0-9]+))?/access ([0-9]+)")
+
+
+def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    """Files of each GPU of the node that goes by one of `nodes`, by index. Empty where Slurm finds them itself."""
+    found: list[tuple[str, ...]] = []
+    for line in _lines(text):
+        fields = {key.lower(): value for key, value in _FIELD.findall(line)}
+        here = not nodes or "nodename" not in fields or not nodes.isdisjoint(hosts(fields["nodename"]))
+        if not here or fields.get("name", "").lower() != "gpu":
+            continue
+        if "multiplefiles" in fields:
+            found.append(tuple(hosts(fields["multiplefiles"])))
+        else:
+            found += [(file,) for file in hosts(fields.get("file", ""))]
+    return tuple(found)
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.replace("\\\n", " ").splitlines():
+        yield line.split("#", 1)[0]
+
+
+def mig_minors(text: str) -> Mapping[int, DeviceName]:
+    """/proc/driver/nvidia-caps/mig-minors: which MIG instance a capability node opens."""
+    return {
+        int(match[4]): DeviceName(
+            minor=int(match[1]),
+            gpu_instance=int(match[2]),
+            compute_instance=int(match[3]) if match[3] else None,
+        )
+        for match in _MINORS.finditer(text)
+    }
+
+
+def character_minor(file: str) -> int | None:
+    """N of an NVIDIA device node of any name; None where it is none or not here."""
+    try:
+        status = Path(file).stat()
+    except OSError:
+        return None
+    if not stat.S_ISCHR(status.st_mode) or os.major(status.st_rdev) != NVIDIA_MAJOR:
+        return None
+    return os.minor(status.st_rdev)
+
+
+def device(
+    files: tuple[str, ...], caps: Mapping[int, DeviceName], minor_of: Callable[[str], int | None] = character_minor
+) -> DeviceName | None:
+    """The device that one index's files are of: the most exact of them, an instance before its GPU."""
+    instances = [caps[int(match[1])] for file in files if (match := _CAP.fullmatch(file)) and int(match[1]) in caps]
+    if instances:
+        return max(instances, key=lambda name: name.compute_instance is not None)
+    for file in files:
+        match = _NVIDIA.fullmatch(file)
+        minor = int(match[1]) if match else minor_of(file)
+        if minor is not None:
+            return DeviceName(minor=minor)
+    return None
+
+
+def read(conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
+    """Device by GRES index; empty without a readable gres.conf that names files."""
+    try:
+        files = gpu_files(conf.read_text(), nodes)
+    except (OSError, UnicodeDecodeError):
+        return ()
+    try:
+        caps = mig_minors((procfs / "driver/nvidia-caps/mig-minors").read_text())
+    except OSError:
+        caps = mig_minors("")
+    return tuple(device(each, caps) for each in files)
+
+
+def by_index(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName | None:
+    """The device of a GRES index.
+
+    Without files in gres.conf slurmd detects the GPUs itself and keeps NVML's own order (its gres_gpu plugin
+    sorts by links so that it does), so there, and only there, the index is the driver's.
+    """
+    if not devices:
+        return DeviceName(driver_index=index)
+    return devices[index] if index < len(devices) else None

@@ -1,0 +1,191 @@
+"""Slurm jobs in one pass: those that run, those that only hold, and the names of both."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.attribution import naming
+from exporter.attribution.allocations import JobAllocation, job_allocations
+from exporter.attribution.cgroup import Cgroup, parse_path
+from exporter.attribution.naming import NO_POD, PodPlace
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
+from exporter.attribution.slurm import environ as slurm_environ
+from exporter.attribution.slurm.environ import JobEnviron
+from exporter.attribution.slurm.source import MAPPING, Slurm
+
+_SLURMD = ("slurmd.service", "slurmstepd.scope")
+_STEPS_OF_SLURM = ("extern", "")
+
+
+@dataclass(frozen=True, slots=True)
+class JobsNow:
+    """What one pass knows of jobs. One without an owner is waiting for its name."""
+
+    sluids: Mapping[str, str] = field(default_factory=dict[str, str])
+    untracked: Mapping[int, str] = field(default_factory=dict[int, str])
+    """Pid to job, of processes that Slurm tracks without cgroups."""
+    owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])
+    given: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
+    cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
+    info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
+    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def job_of(self, cgroup: Cgroup) -> str:
+        """The raw id of the cgroup's job; the SLUID itself while its id is not known; empty where it is none's."""
+        return self.sluids.get(cgroup.sluid, "") or cgroup.sluid if cgroup.sluid else cgroup.job
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A job's processes of one kind."""
+
+    job: str
+    cgroup: Cgroup
+    user: str
+    targets: Collection[str]
+
+
+class JobOwners:
+    """Joins jobs; keeps what it has read of processes outside job cgroups, and where jobs run in pods."""
+
+    def __init__(self, slurm: Slurm, procfs: Path) -> None:
+        self._slurm = slurm
+        self._procfs = procfs
+        self._first = FirstSeen()
+        self._untracked: dict[tuple[int, float], JobEnviron] = {}
+        self._pods: dict[str, PodPlace] = {}
+
+    def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
+        """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
+        node = self._slurm.node
+        told = JobsNow(sluids=node.sluids)
+        running = [
+            _Running(job, group.cgroup, group.user, group.targets)
+            for group in index.groups
+            if (job := told.job_of(group.cgroup))
+        ]
+        environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
+        untracked = {pid: environ.job for pid, environ in environs.items() if environ.job}
+        everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
+        given, conflicts = job_allocations(
+            {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
+        )
+        trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
+        trust |= dict.fromkeys(untracked.values(), naming.LOW)
+        inferred = _inferred(index, environs, given)
+        trust |= dict.fromkeys(inferred.values(), naming.INFERRED)
+        untracked |= inferred
+        running += _as_running(untracked, index)
+        self._ask(everyone, running)
+        self._first.update(everyone, index.now)
+        self._pods = self._places(everyone, running, pod_of)
+        users = _users(running)
+        owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, index.now)}
+        steps = _steps(running)
+        return JobsNow(
+            sluids=node.sluids,
+            untracked=untracked,
+            owners=owners,
+            given=given,
+            cgroups={each.job: each.cgroup.job_path for each in running if each.cgroup.job_path} | dict(node.cgroups),
+            info={
+                owner: naming.job_info(
+                    self._slurm.job(job), self._job_environ(job), steps.get(job, ""), trust.get(job, naming.EXACT)
+                )
+                for job, owner in owners.items()
+            },
+            conflicts=Counter(conflicts) + _elsewhere(running, given),
+        )
+
+    def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
+        parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
+        self._slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
+
+    def _waits(self, job: str, now: float) -> bool:
+        return self._slurm.job(job) is None and self._slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
+
+    def _owner(self, job: str, user: str) -> Owner:
+        user = user or self._slurm.node.users.get(job, "")
+        return naming.job_owner(job, self._slurm.job(job), self._job_environ(job), user, self._pods.get(job, NO_POD))
+
+    def _job_environ(self, job: str) -> JobEnviron | None:
+        found = self._slurm.node.job_environ.get(job)
+        return found or next((environ for environ in self._untracked.values() if environ.job == job), None)
+
+    def _places(
+        self, everyone: Iterable[str], running: Iterable[_Running], pod_of: Callable[[Cgroup], PodPlace | None]
+    ) -> dict[str, PodPlace]:
+        """Pods that jobs run in, by their processes or by where their cgroup is; once known, it stays."""
+        inside = {each.job: each.cgroup for each in running if each.cgroup.pod}
+        for job, path in self._slurm.node.cgroups.items():
+            if "pod" in path and job not in inside:
+                inside[job] = parse_path(path)
+        found = {job: place for job, cgroup in inside.items() if cgroup.pod and (place := pod_of(cgroup))}
+        return {job: place for job in everyone if (place := self._pods.get(job) or found.get(job))}
+
+    def _read_untracked(self, index: ProcessIndex) -> Mapping[int, JobEnviron]:
+        """What processes say that Slurm may track without cgroups; each is read once."""
+        untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
+        keys = {pid: (pid, index.hosts[pid].start_time) for pid in untracked}
+        self._untracked = {
+            key: self._untracked.get(key) or slurm_environ.read(pid, self._procfs) for pid, key in keys.items()
+        }
+        return {pid: self._untracked[key] for pid, key in keys.items()}
+
+
+def _may_be_slurms(cgroup: Cgroup) -> bool:
+    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container
+    return not told and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
+
+
+def _inferred(
+    index: ProcessIndex, environs: Mapping[int, JobEnviron], given: Mapping[str, JobAllocation]
+) -> Mapping[int, str]:
+    """Slurm's processes that do not say whose they are: of the only job that the prolog's files put on their GPU."""
+    slurmds = {pid for group in index.groups if group.cgroup.unit.endswith(_SLURMD) for pid in group.pids}
+    silent = [pid for pid, environ in environs.items() if not environ.job and pid in slurmds]
+    return {pid: job for pid in silent if (job := _sole_holder(index.targets_of(pid), given))}
+
+
+def _sole_holder(uuids: Iterable[str], given: Mapping[str, JobAllocation]) -> str:
+    wanted = set(uuids)
+    holders = [job for job, each in given.items() if each.source == MAPPING and wanted & each.targets.keys()]
+    return holders[0] if len(holders) == 1 else ""
+
+
+def _as_running(untracked: Mapping[int, str], index: ProcessIndex) -> Iterator[_Running]:
+    kinds = (
+        {pid: group for group in index.groups for pid in group.pids if pid in untracked}
+        if untracked
+        else dict[int, ProcessGroup]()
+    )
+    for pid, job in untracked.items():
+        yield _Running(job, kinds[pid].cgroup, kinds[pid].user, index.targets_of(pid))
+
+
+def _users(running: Iterable[_Running]) -> Mapping[str, str]:
+    """Who a job's processes run as; root only where nobody else does."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for each in running:
+        found[each.job].add(each.user)
+    return {job: min(users - {"root", ""} or users) for job, users in found.items()}
+
+
+def _steps(running: Iterable[_Running]) -> Mapping[str, str]:
+    """The step that a job's processes are of, where it is one."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for each in running:
+        if each.cgroup.step not in _STEPS_OF_SLURM:
+            found[each.job].add(each.cgroup.step)
+    return {job: next(iter(steps)) for job, steps in found.items() if len(steps) == 1}
+
+
+def _elsewhere(running: Iterable[_Running], given: Mapping[str, JobAllocation]) -> Counter[str]:
+    """Targets that a job runs on although its allocation leaves them out."""
+    out = {(each.job, uuid) for each in running if each.job in given for uuid in each.targets}
+    return Counter(given[job].source for job, uuid in out if uuid not in given[job].targets)

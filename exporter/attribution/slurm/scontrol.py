@@ -1,0 +1,147 @@
+"""Asking slurmctld about a job, once: `scontrol -o -d show job ID` in a thread of its own, with a time-out.
+
+Costs slurmctld three small RPCs per new job (never squeue, which sends every job of the cluster to every node).
+A dead slurmctld makes scontrol hang 18 s, so a time-out ends it and further questions wait, longer each time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.slurm.job import Job, parse_job
+
+TIMEOUT_SECONDS = 5.0
+UNKNOWN_SECONDS = 60.0
+"""A job slurmctld does not know (or hides: PrivateData) is asked about again after this."""
+RETURN_SECONDS = 10.0
+"""A job that was away for longer was requeued: it may hold other GPUs now."""
+FORGET_SECONDS = 600.0
+_LONGEST_PAUSE = 60.0
+
+
+def show_job(command: str, job: str, timeout: float = TIMEOUT_SECONDS) -> Job | None:
+    """What slurmctld says of `job`; None where it does not know it. Raises SourceError."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the command is the administrator's, the id is digits
+            [command, "-o", "-d", "show", "job", job], capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SourceError(f"{command}: no answer within {timeout:g} s") from None
+    except OSError as error:
+        raise SourceError(f"{command}: {error}") from error
+    if done.returncode and "Invalid job id" not in done.stderr:
+        raise SourceError(f"{command}: {done.stderr.strip()[:200] or done.returncode}")
+    # The id of an array's first element is also the array's: then every element is listed.
+    lines = map(parse_job, done.stdout.splitlines())
+    return next((found for found in lines if found and found.id == job), None)
+
+
+class JobCache:
+    """What is known of this node's jobs; asks about each new one once. Neither method waits.
+
+    `jobs` is replaced, never changed in place; a job keeps its entry until long after its last process.
+    """
+
+    def __init__(
+        self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._ask = ask
+        self._pause = pause
+        self._clock = clock
+        self._wanted: dict[str, float] = {}
+        """Job to when it was first asked about without an answer."""
+        self._retry: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+        self._stopped = False
+        self._success = True
+        self.error = ""
+        self.jobs: Mapping[str, Job] = {}
+        self._thread = threading.Thread(target=self._run, name="scontrol", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; one that waits for scontrol is left behind."""
+        self._stopped = True
+        self._woken.set()
+
+    def want(self, jobs: Collection[str]) -> None:
+        """These jobs are on this node now: those not known yet will be asked about."""
+        now = self._clock()
+        with self._lock:
+            back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
+            self._seen |= dict.fromkeys(jobs, now)
+            fresh = [job for job in jobs if job not in self._wanted and (job not in self.jobs or job in back)]
+            due = [job for job in fresh if self._retry.get(job, 0.0) <= now]
+            self._wanted |= dict.fromkeys(due, now)
+        if due:
+            self._woken.set()
+
+    def pending(self, job: str) -> bool:
+        """Whether an answer about `job` is still to come."""
+        return job in self._wanted
+
+    def health(self, now: float) -> SourceHealth:
+        """The age is that of the oldest question without an answer: with none open, what is known is current."""
+        with self._lock:
+            oldest = min(self._wanted.values(), default=now)
+        return SourceHealth("slurm_scontrol", self._success, max(0.0, now - oldest))
+
+    def answer_next(self) -> bool:
+        """Ask about one wanted job now, in the caller's thread; whether slurmctld answered (or nothing was asked)."""
+        with self._lock:
+            job = next(iter(self._wanted), None)
+        if job is None:
+            return True
+        try:
+            found = self._ask(job)
+        except SourceError as error:
+            self._success, self.error = False, str(error)
+            with self._lock:
+                if job in self._wanted:  # to the end: one bad job must not keep the others waiting
+                    self._wanted[job] = self._wanted.pop(job)
+            return False
+        self._success, self.error = True, ""
+        now = self._clock()
+        with self._lock:
+            gone = {old for old, seen in self._seen.items() if now - seen > FORGET_SECONDS}
+            answered = {job: found} if found else {}
+            self.jobs = {old: known for old, known in self.jobs.items() if old not in gone} | answered
+            self._retry = {old: at for old, at in self._retry.items() if old not in gone}
+            self._seen = {old: at for old, at in self._seen.items() if old not in gone}
+            if not found:
+                self._retry[job] = now + UNKNOWN_SECONDS
+            self._wanted.pop(job, None)
+        return True
+
+    def _drop_ended(self) -> None:
+        """Questions about jobs that have left meanwhile answer themselves."""
+        with self._lock:
+            now = self._clock()
+            self._wanted = {
+                job: at for job, at in self._wanted.items() if now - self._seen.get(job, at) <= UNKNOWN_SECONDS
+            }
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopped:
+            self._woken.clear()
+            answered = self.answer_next()
+            failures = 0 if answered else failures + 1
+            self._drop_ended()
+            if failures:
+                pause = min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10))
+                until = time.monotonic() + pause
+                while not self._stopped and time.monotonic() < until:
+                    self._woken.wait(max(0.0, until - time.monotonic()))
+                    self._woken.clear()
+            elif not self._wanted and not self._stopped:
+                self._woken.wait()

@@ -1,0 +1,254 @@
+"""Record what the driver answers to every collector, for a bug report or a test; `replay` gives it again.
+
+    {"format": "gpu-exporter capture", "version": 1, "start": Unix seconds, "simulated": …, "driver": …,
+     "system":  {call: timeline},
+     "devices": [{"index": …, "uuid": …, …, "present": timeline, "calls": {call: timeline}, "instances": […]}],
+     "events":  [[seconds, uuid, xid, Unix seconds]]}
+
+A call is `["function",arguments…]`; a timeline is `[[seconds since the start, answer], …]` with an entry for each
+change. Field values and GPM metrics are filed one by one, so that another exporter may ask them in other batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time as wall
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from exporter import __version__
+from exporter.capture.codec import encode
+from exporter.capture.replay import BY_FIELD, BY_METRIC, FORMAT, VERSION, CaptureDriver, key_of, load
+from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector, Scope, Tick
+from exporter.driver.interface import Device, Driver, DriverError
+
+__all__ = ["CaptureDriver", "load", "record", "write"]
+
+_SYSTEM = ("nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystemGetCudaDriverVersion")
+_ALWAYS = ("nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetUUID")
+"""Asked once of every device, whichever collectors run: names make a capture readable, the others are masked."""
+
+
+@dataclass(slots=True)
+class _Log:
+    """Timelines by call."""
+
+    calls: dict[str, list[list[Any]]] = field(default_factory=dict[str, "list[list[Any]]"])
+
+    def add(self, time: float, key: str, answer: Any) -> None:
+        timeline = self.calls.setdefault(key, [])
+        encoded = encode(answer)
+        if not timeline or timeline[-1][1] != encoded:
+            timeline.append([time, encoded])
+
+
+class RecordingDevice(Device):
+    """Passes every call on and files its answer."""
+
+    def __init__(self, device: Device, log: _Log, now: Callable[[], float], logs: Mapping[str, _Log]) -> None:
+        self._device = device
+        self._log = log
+        self._now = now
+        self.index = device.index
+        self.uuid = device.uuid
+        self.pci_bus_id = device.pci_bus_id
+        self.minor = device.minor
+        self.parent_uuid = device.parent_uuid
+        self.mig = device.mig
+        self.instances = tuple(RecordingDevice(each, logs[each.uuid], now, logs) for each in device.instances)
+
+    def call(self, function: str, *args: Any) -> Any:
+        try:
+            answer = self._device.call(function, *args)
+        except DriverError as error:
+            args = () if function in {BY_FIELD, BY_METRIC} else args
+            self._log.add(self._now(), key_of(function, args), error)
+            raise
+        for key, part in _parts(function, args, answer):
+            self._log.add(self._now(), key, part)
+        return answer
+
+
+def record(  # noqa: PLR0913 - the seams of a recording
+    driver: Driver,
+    seconds: float,
+    interval: float = 1.0,
+    *,
+    mask: bool = True,
+    collectors: Sequence[AnyCollector] = COLLECTORS,
+    clock: Callable[[], float] = wall.time,
+    sleep: Callable[[float], None] = wall.sleep,
+) -> dict[str, Any]:
+    """Let the collectors read for `seconds`, once per `interval`, and return what `write` writes.
+
+    The driver must be open. `mask` replaces serial numbers, UUIDs and PCI addresses, the same one always by the same.
+    Raises DriverGoneError when the driver goes; what one device fails is recorded.
+    """
+    recorder = _Recorder(driver, collectors, clock)
+    deadline = clock() + seconds
+    while True:
+        recorder.run_pass()
+        left = deadline - clock()
+        if left <= 0:
+            break
+        sleep(min(interval, left))
+    capture = recorder.capture()
+    return cast("dict[str, Any]", _masked(capture, _masks(capture))) if mask else capture
+
+
+def write(capture: Mapping[str, Any], path: Path) -> None:
+    """Write a capture as JSON, one call a line. Raises OSError."""
+    path.write_text(_lines(capture, 0) + "\n", encoding="utf-8")
+
+
+class _Recorder:
+    def __init__(self, driver: Driver, collectors: Sequence[AnyCollector], clock: Callable[[], float]) -> None:
+        self._driver = driver
+        self._collectors = collectors
+        self._clock = clock
+        self._start = clock()
+        self._system = _Log()
+        self._logs: dict[str, _Log] = {}
+        self._devices: dict[str, Device] = {}
+        self._presence: dict[str, _Log] = {}
+        self._read: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._events: list[list[Any]] = []
+
+    def now(self) -> float:
+        return round(self._clock() - self._start, 6)
+
+    def run_pass(self) -> None:
+        for function in _SYSTEM:
+            self._system.add(self.now(), key_of(function, ()), _outcome(self._driver, function))
+        present = {device.uuid: device for device in self._driver.devices()}
+        for device in present.values():
+            self._meet(device)
+        for uuid in self._devices:
+            self._presence[uuid].add(self.now(), "present", uuid in present)
+        for device in present.values():
+            self._read_device(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
+        self._take_events()
+
+    def capture(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "exporter": __version__,
+            "simulated": self._driver.simulated,
+            "start": self._start,
+            "system": self._system.calls,
+            "devices": [self._entry(device) for device in self._devices.values()],
+            "events": self._events,
+        }
+
+    def _meet(self, device: Device) -> None:
+        """Take note of a device seen for the first time, and of instances made since."""
+        self._devices[device.uuid] = device
+        self._presence.setdefault(device.uuid, _Log())
+        for target in (device, *device.instances):
+            self._logs.setdefault(target.uuid, _Log())
+
+    def _read_device(self, device: RecordingDevice) -> None:
+        for target in (device, *device.instances):
+            if not self._logs[target.uuid].calls:
+                for function in _ALWAYS:
+                    _outcome(target, function)
+            for collector in self._collectors:
+                if (collector.scope is Scope.INSTANCE) == (target.mig is not None):
+                    self._collect(target, collector)
+
+    def _collect(self, target: Device, collector: AnyCollector) -> None:
+        key = (target.uuid, collector.name)
+        now = self._clock()
+        last, previous = self._read.get(key, (now, None))
+        if previous is not None and now - last < collector.pace.value:
+            return
+        try:
+            self._read[key] = (now, collector.read(target, previous, Tick(now, now - last)))
+        except DriverError:
+            return  # recorded as the answer it is
+
+    def _take_events(self) -> None:
+        try:
+            events = self._driver.events(0.0)
+        except DriverError:
+            return
+        self._events += [[self.now(), event.uuid, event.xid, event.timestamp] for event in events]
+
+    def _entry(self, device: Device) -> dict[str, Any]:
+        mig = device.mig
+        return {
+            "index": device.index,
+            "uuid": device.uuid,
+            "pci_bus_id": device.pci_bus_id,
+            "minor": device.minor,
+            "parent_uuid": device.parent_uuid,
+            "mig": [mig.gpu_instance, mig.compute_instance, mig.profile, mig.share] if mig else None,
+            "present": self._presence[device.uuid].calls["present"] if not device.mig else [[0.0, True]],
+            "calls": self._logs[device.uuid].calls,
+            "instances": [self._entry(each) for each in device.instances],
+        }
+
+
+def _outcome(source: Device | Driver, function: str) -> Any:
+    try:
+        return source.call(function)
+    except DriverError as error:
+        return error
+
+
+def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, Any]]:
+    if function == BY_FIELD:
+        parts = [(key_of(function, list(asked)), value) for asked, value in zip(args[0], answer, strict=True)]
+        return [(key_of(function, ()), None), *parts]
+    if function == BY_METRIC:
+        parts = [(key_of(function, [metric]), value) for metric, value in answer.items()]
+        return [(key_of(function, ()), {}), *parts]
+    return [(key_of(function, args), answer)]
+
+
+def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
+    """What to write in place of what, for every name that tells which machine this was."""
+    found: dict[str, str] = {}
+    for device in capture["devices"]:
+        for target in (device, *device["instances"]):
+            found[target["uuid"]] = _masked_uuid(target["uuid"])
+        bus = device["pci_bus_id"]
+        masked = f"0000:{0x10 + device['index']:02x}:00.0"
+        found |= {f"0000{bus}".upper(): f"0000{masked}".upper(), bus.upper(): masked.upper(), bus: masked}
+        for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
+            if isinstance(serial, str):
+                found[serial] = f"{device['index']:013d}"
+    return found
+
+
+def _masked_uuid(uuid: str) -> str:
+    prefix, _, rest = uuid.partition("-")
+    digest = hashlib.sha256(rest.encode()).hexdigest()
+    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+
+
+def _masked(value: Any, masks: Mapping[str, str]) -> Any:
+    if not masks:
+        return value
+    pattern = re.compile("|".join(re.escape(name) for name in sorted(masks, key=len, reverse=True) if name))
+    text = pattern.sub(lambda match: masks[match[0]], json.dumps(value))
+    return json.loads(text)
+
+
+def _lines(value: Any, depth: int) -> str:
+    """JSON broken into lines down to the timelines."""
+    indent, end = "\n" + " " * (depth + 1), "\n" + " " * depth
+    if isinstance(value, dict):
+        entries = cast("Mapping[str, Any]", value)
+        lines = [f"{indent}{json.dumps(key)}: {_lines(item, depth + 1)}" for key, item in entries.items()]
+        return "{" + ",".join(lines) + end + "}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        items = cast("Sequence[Any]", value)
+        return "[" + ",".join(indent + _lines(item, depth + 1) for item in items) + end + "]"
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,159 @@
+"""Wiring: from the configuration to a driver, a node, a sampler and the threads around it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import cast
+
+from exporter.attribution.factory import AttributionOptions, attribution
+from exporter.attribution.families import workload_families
+from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector
+from exporter.config.load import Config
+from exporter.config.option import ConfigError
+from exporter.driver.interface import Driver
+from exporter.exposition.snapshot import Snapshot
+from exporter.ledger.thresholds import Thresholds
+from exporter.node.interface import Node
+from exporter.node.simulated_node import SimulatedNode, Simulation
+from exporter.node.this_node import Paths, ThisNode
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.loop import Loop
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.xids import follow_driver, follow_kernel_log
+
+
+class Exporter:
+    """All moving parts of one process, started and stopped together."""
+
+    def __init__(
+        self, sampler: Sampler, driver: Driver, loop: Loop, xids: Sequence[Callable[[threading.Event], None]]
+    ) -> None:
+        self._sampler = sampler
+        self._driver = driver
+        self._loop = loop
+        self._xids = xids
+        self._stopped = threading.Event()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._loop.snapshot
+
+    @property
+    def mismatch(self) -> bool:
+        """Whether the loaded driver library does not fit the kernel module."""
+        return self._sampler.connection.state.mismatch
+
+    def start(self) -> None:
+        self._sampler.start()
+        self._loop.start()
+        for follow in self._xids:
+            threading.Thread(target=follow, args=(self._stopped,), name="xid", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._stopped.set()
+        self._loop.stop()
+        self._sampler.stop()
+
+
+def assemble(config: Config, published: Callable[[Snapshot], None]) -> Exporter:
+    """Make everything the options ask for; nothing runs yet. Raises ConfigError."""
+    driver = driver_of(config)
+    accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
+    sampler = Sampler(driver, _node(config, driver), enabled(config), _pacing(config), accounts)
+    loop = Loop(sampler.run_pass, config["sample.interval"], published)
+    return Exporter(sampler, driver, loop, _xid_sources(config, driver, sampler))
+
+
+def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> Sequence[Callable[[threading.Event], None]]:
+    """What tells of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
+    if not config["collector.xid"]:
+        return ()
+
+    def events(stopped: threading.Event) -> None:
+        follow_driver(driver, sampler.xids, stopped, lambda: not sampler.connection.state.error)
+
+    def kernel_log(stopped: threading.Event) -> None:
+        follow_kernel_log(Path(config["path.kmsg"]), sampler.xids, sampler.uuids, stopped)
+
+    return (events,) if driver.simulated else (events, kernel_log)
+
+
+def driver_of(config: Config) -> Driver:
+    """The driver, or what was asked for by name in its place. Simulated data is never a fallback."""
+    spec, capture = config["simulate"], config["driver.capture"]
+    if spec and capture:
+        raise ConfigError("--simulate and --driver.capture: expected one of them, not both")
+    # Imported here so that a process loads only the one it uses.
+    if spec:
+        from exporter.simulator import simulate  # noqa: PLC0415
+
+        try:
+            return simulate(spec)
+        except ValueError as error:
+            raise ConfigError(f"--simulate: {error}") from None
+    if capture:
+        from exporter.capture.replay import load  # noqa: PLC0415
+
+        try:
+            return load(Path(capture))
+        except OSError as error:
+            raise ConfigError(f"--driver.capture {capture}: {error.strerror or error}") from None
+        except ValueError as error:
+            raise ConfigError(f"--driver.capture {capture}: {error}") from None
+    from exporter.driver.nvml import NvmlDriver  # noqa: PLC0415
+
+    return NvmlDriver()
+
+
+def enabled(config: Config) -> Sequence[AnyCollector]:
+    return tuple(collector for collector in COLLECTORS if config[f"collector.{collector.name}"])
+
+
+def _options(config: Config) -> AccountingOptions:
+    thresholds = config.under("ledger")
+    return AccountingOptions(
+        interval=config["sample.interval"],
+        retention=config["attribution.retention"],
+        process_limit=config["process.limit"],
+        thresholds=Thresholds(**{item.name: thresholds[item.name.replace("_", "-")] for item in fields(Thresholds)}),
+    )
+
+
+def _pacing(config: Config) -> Pacing:
+    interval, deadline, stale = (config[f"sample.{name}"] for name in ("interval", "deadline", "stale"))
+    if deadline > interval:
+        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
+    return Pacing(interval, deadline, stale)
+
+
+def _node(config: Config, driver: Driver) -> Node:
+    if config["simulate"]:
+        return SimulatedNode(cast("Simulation", driver).node)
+    return UnknownNode() if config["driver.capture"] else _this_node(config)
+
+
+def _this_node(config: Config) -> ThisNode:
+    paths = Paths(Path(config["path.procfs"]), Path(config["path.sysfs"]), Path(config["path.cgroupfs"]))
+    owners = attribution(
+        AttributionOptions(
+            procfs=paths.procfs,
+            cgroupfs=paths.cgroupfs,
+            kubernetes=config["attribution.kubernetes"],
+            pod_resources_socket=Path(config["attribution.kubernetes.pod-resources-socket"]),
+            kubernetes_api=config["attribution.kubernetes.api"],
+            pod_labels=config["attribution.kubernetes.pod-labels"],
+            node_name=config["attribution.kubernetes.node-name"],
+            slurm=config["attribution.slurm"],
+            slurm_mapping_dir=config["attribution.slurm.mapping-dir"],
+            scontrol=config["attribution.slurm.scontrol"],
+            gres_conf=Path(config["attribution.slurm.gres-conf"]),
+        )
+    )
+    folder = Path(config["progress.dir"]) if config["progress.dir"] else None
+    return ThisNode(paths, owners, command_lines=config["process.command-line"], progress=folder)

@@ -1,0 +1,69 @@
+"""`gpu-exporter capture`: record the driver's answers, for a bug report or a test."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from exporter.capture import record
+from exporter.cli import assembly, logs
+from exporter.config import load as config
+from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
+from exporter.driver.interface import Driver, DriverError
+
+_OPTIONS = (
+    Option("record.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
+    Option("record.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
+    Option("record.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
+)
+_DESCRIPTION = "Record the driver's answers to FILE, which --driver.capture FILE replays."
+_EXAMPLES = """\
+examples:
+  gpu-exporter capture bug.json
+  gpu-exporter capture bug.json --capture.duration 30s --no-capture.mask
+"""
+_TELL_AFTER = 2.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status 0, or 1 when the driver is not available or the file cannot be written."""
+    given = list(arguments)
+    file = given.pop(0) if given and not given[0].startswith("-") else ""
+    table = (*_OPTIONS, *config.options())
+    page = config.Page("gpu-exporter capture FILE", _DESCRIPTION, _EXAMPLES)
+    settings = config.load(given, os.environ, table, page)
+    file = file or settings["record.file"]
+    if not file:
+        raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
+    logs.configure(settings["log.level"], settings["log.format"])
+    return _record(assembly.driver_of(settings), Path(file), settings)
+
+
+def _record(driver: Driver, file: Path, settings: config.Config) -> int:
+    seconds = settings["record.duration"]
+    if seconds > _TELL_AFTER:
+        sys.stderr.write(f"recording for {seconds:g} s\n")
+    try:
+        driver.open()
+        recorded = record.record(
+            driver,
+            seconds,
+            settings["sample.interval"],
+            mask=settings["record.mask"],
+            collectors=assembly.enabled(settings),
+            clock=time.time,
+        )
+        record.write(recorded, file)
+    except DriverError as error:
+        sys.stderr.write(f"gpu-exporter: capture: driver not available ({error.code}): {error}\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"gpu-exporter: capture: {file}: {error.strerror or error}\n")
+        return 1
+    finally:
+        driver.close()
+    sys.stderr.write(f"wrote {file} ({file.stat().st_size} bytes)\n")
+    return 0

@@ -1,0 +1,155 @@
+"""`gpu-exporter check`: the verdict on this node's GPUs, for health checks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import requests
+
+from exporter.check import drain
+from exporter.check.facts import parse
+from exporter.check.options import OPTIONS
+from exporter.check.reading import PciNode, apart, read_node
+from exporter.check.render import FORMATS, summary
+from exporter.check.rule import Finding, Limits, Verdict
+from exporter.check.rules import NAMES, RULES
+from exporter.check.verdict import Report, judge, unknown
+from exporter.cli import assembly, logs
+from exporter.config import load as config
+from exporter.config.option import ConfigError, Option
+from exporter.node.interface import Node
+from exporter.node.simulated_node import SimulatedNode, Simulation
+from exporter.node.unknown_node import UnknownNode
+from exporter.report.terminal import paint, progress_message
+
+_PAGE = config.Page(
+    "gpu-exporter check",
+    "Verdict on this node's GPUs: ok, degraded or failed, with reasons and what NVIDIA advises.",
+    """\
+exit status:
+  0 ok   1 degraded   2 failed   3 unknown: no verdict could be made, or a wrong option
+  (as Nagios has them; a typing error must never look like a failed GPU)
+  --format npd: 0 no problem   1 problem   2 unknown
+
+examples:
+  gpu-exporter check
+  gpu-exporter check --check.gpus 8 --format json
+  gpu-exporter check --check.url http://127.0.0.1:9836/metrics --format nagios
+  gpu-exporter check --drain --check.fail-on degraded
+""",
+)
+_UNKNOWN = int(Verdict.UNKNOWN)
+_NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status as in the page above."""
+    try:
+        settings = config.load(arguments, os.environ, table(), _PAGE)
+        _refuse(settings)
+        logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
+        report = _report(settings)
+    except ConfigError as error:
+        sys.stderr.write(f"gpu-exporter: {error}\n")
+        return _UNKNOWN
+    failed = report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
+    if settings["drain"] and report.verdict is not Verdict.UNKNOWN:
+        _drain(settings, report, failed=failed)
+    sys.stdout.write(FORMATS[settings["format"]](report, paint(sys.stdout)))
+    return _npd_status(report, failed=failed) if settings["format"] == "npd" else int(report.verdict)
+
+
+def table() -> Sequence[Option]:
+    return (*OPTIONS, *config.options())
+
+
+def _refuse(settings: config.Config) -> None:
+    wrong = sorted(set(settings["check.ignore"]) - set(NAMES))
+    if wrong:
+        raise ConfigError(f"--check.ignore: unknown rule {wrong[0]!r}, expected some of {', '.join(NAMES)}")
+    made_up = settings["simulate"] or settings["driver.capture"]
+    if settings["drain"] and made_up:
+        raise ConfigError("--drain: a node is not drained for GPUs that are simulated or recorded")
+    if settings["check.url"] and made_up:
+        raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
+
+
+def _report(settings: config.Config) -> Report:
+    limits = Limits(
+        gpus=settings["check.gpus"],
+        margin=settings["check.margin"],
+        hot=settings["check.hot"],
+        xid_window=settings["check.xid-window"],
+    )
+    if settings["check.url"]:
+        return _from_exporter(settings["check.url"], settings["check.deadline"], limits, settings["check.ignore"])
+    driver = assembly.driver_of(settings)
+    node = _node(settings, driver)
+    collectors = assembly.enabled(settings)
+    kmsg = None if driver.simulated else Path(settings["path.kmsg"])
+    deadline = settings["check.deadline"]
+    found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline), deadline)
+    if found is None:
+        return _hangs(deadline)
+    return judge(parse(found, time.time()), limits, settings["check.ignore"])
+
+
+def _node(settings: config.Config, driver: object) -> Node:
+    if settings["simulate"]:
+        return SimulatedNode(cast("Simulation", driver).node)
+    return UnknownNode() if settings["driver.capture"] else PciNode(Path(settings["path.sysfs"]))
+
+
+def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Sequence[str]) -> Report:
+    try:
+        with progress_message(f"asking {url}"):
+            answer = requests.get(url, timeout=deadline)
+        answer.raise_for_status()
+        return judge(parse(answer.text, time.time()), limits, ignored)
+    except requests.HTTPError as error:
+        return unknown(f"{url} answers {error.response.status_code}")
+    except requests.RequestException as error:
+        return unknown(f"{url} does not answer: {_short(error)}")
+    except ValueError:
+        return unknown(f"{url} does not serve metrics")
+
+
+def _short(error: requests.RequestException) -> str:
+    for kind, words in ((requests.Timeout, "time-out"), (requests.ConnectionError, "no connection")):
+        if isinstance(error, kind):
+            return words
+    return str(error)
+
+
+def _hangs(deadline: float) -> Report:
+    rule = next(rule for rule in RULES if rule.name == "driver_hangs")
+    reason = f"{rule.says}: no answer within {deadline:g} s"
+    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action)
+    return Report(Verdict.FAILED, (finding,), 0, ())
+
+
+def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
+    node = settings["drain.node"] or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+    if report.simulated:
+        sys.stderr.write("gpu-exporter: --drain: the exporter's GPUs are simulated: nothing is drained\n")
+        return
+    try:
+        run = drain.scontrol(settings["attribution.slurm.scontrol"])
+        act = drain.follow(node, failed=failed, summary=summary(report), run=run)
+    except drain.SlurmError as error:
+        sys.stderr.write(f"gpu-exporter: --drain: {error}\n")
+        return
+    if act is not drain.Act.NOTHING:
+        sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
+
+
+def _npd_status(report: Report, *, failed: bool) -> int:
+    if report.verdict is Verdict.UNKNOWN:
+        return _NPD_UNKNOWN
+    return _NPD_PROBLEM if failed else 0

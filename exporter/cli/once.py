@@ -1,0 +1,38 @@
+"""`gpu-exporter once`: print the metrics once and exit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from exporter.cli import assembly, logs
+from exporter.config import load as config
+from exporter.exposition.snapshot import Snapshot
+from exporter.exposition.text import Renderer
+
+PAGE = config.Page("gpu-exporter once", "Print the metrics once and exit; takes the options of the daemon.")
+_PASSES = 2
+"""What is measured between two points in time (GPM, pressure) needs a second pass."""
+_PATIENCE = 10.0
+"""Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status 0, or 1 when the driver is not available (the exporter's own metrics are printed all the same)."""
+    settings = config.load(arguments, os.environ, config.options(), PAGE)
+    logs.configure(settings["log.level"], settings["log.format"])
+    done = threading.Event()
+
+    def published(snapshot: Snapshot) -> None:
+        if snapshot.status.passes >= _PASSES:
+            done.set()
+
+    exporter = assembly.assemble(settings, published)
+    exporter.start()
+    done.wait(_PATIENCE + _PASSES * settings["sample.interval"])
+    snapshot = exporter.snapshot
+    exporter.stop()
+    sys.stdout.write(Renderer().render(snapshot.blocks, "")[1].decode())
+    return 1 if snapshot.status.driver_error else 0

@@ -1,0 +1,78 @@
+"""`gpu-exporter`: sample the GPUs and serve the metrics until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from exporter import __version__
+from exporter.cli import assembly, logs
+from exporter.config import load as config
+from exporter.config.load import Config
+from exporter.exposition.text import Renderer
+from exporter.web.app import App, Pages
+from exporter.web.auth import BasicAuth
+from exporter.web.history import History
+from exporter.web.server import Server
+from exporter.web.status import page
+from exporter.web.webconfig import WebConfig, load
+
+log = logging.getLogger(__name__)
+
+_MISMATCH_PATIENCE = 300.0
+"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve until SIGTERM or SIGINT: status 0; 1 when only a restart can load the right driver library."""
+    settings = config.load(arguments, os.environ, config.options())
+    logs.configure(settings["log.level"], settings["log.format"])
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    web = load(Path(settings["web.config.file"])) if settings["web.config.file"] else WebConfig()
+    history = History()
+    exporter = assembly.assemble(settings, history.add)
+    server = _server(settings, web, exporter, history)
+    exporter.start()
+    server.start()
+    address = settings["web.listen-address"][0] or "*"
+    log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
+    status = _wait(exporter, stopping)
+    server.stop()
+    exporter.stop()
+    sys.stderr.flush()
+    return status
+
+
+def _server(settings: Config, web: WebConfig, exporter: assembly.Exporter, history: History) -> Server:
+    renderer = Renderer()
+    pages = Pages(
+        metrics=lambda accept: renderer.render(exporter.snapshot.blocks, accept),
+        status=lambda: page(exporter.snapshot, history, settings["web.telemetry-path"]),
+        ready=lambda: exporter.snapshot.not_ready,
+    )
+    app = App(pages, settings["web.telemetry-path"], BasicAuth(web.users), web.headers)
+    return Server(app, settings["web.listen-address"], settings["web.max-threads"], web.tls)
+
+
+def _wait(exporter: assembly.Exporter, stopping: threading.Event) -> int:
+    mismatch_since: float | None = None
+    while not stopping.wait(1.0):
+        now = time.monotonic()
+        mismatch_since = (mismatch_since or now) if exporter.mismatch else None
+        if mismatch_since is not None and now - mismatch_since > _MISMATCH_PATIENCE:
+            log.error("driver library and kernel module differ: leaving, so that a new process loads the new library")
+            return 1
+    return 0

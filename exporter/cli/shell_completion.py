@@ -1,0 +1,142 @@
+"""Shell completion, made from the option tables: `gpu-exporter completion bash|zsh|fish`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from exporter.check.options import OPTIONS as CHECK
+from exporter.check.render import FORMATS as CHECK_FORMATS
+from exporter.config import load as config
+from exporter.config.option import Option
+from exporter.report.options import FORMATS as REPORT_FORMATS
+from exporter.report.options import OPTIONS as REPORT
+
+_ABOUT: Mapping[str, str] = {
+    "serve": "serve the metrics (the default)",
+    "once": "print the metrics once and exit",
+    "capture": "record the driver's answers to a file",
+    "check": "verdict on this node's GPUs",
+    "report": "efficiency of a job, a pod or a period, from Prometheus",
+    "completion": "print the completion of a shell",
+}
+_FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
+
+
+def commands() -> Mapping[str, Sequence[Option]]:
+    """The options of each command."""
+    daemon = config.options()
+    return {
+        "serve": daemon,
+        "once": daemon,
+        "capture": daemon,
+        "check": (*CHECK, *daemon),
+        "report": REPORT,
+        "completion": (),
+    }
+
+
+def _flags(options: Sequence[Option]) -> Sequence[str]:
+    pairs = ((f"--{o.name}", f"--no-{o.name}") if o.switch else (f"--{o.name}",) for o in options)
+    return ["--help", "--config.file", *(flag for pair in pairs for flag in pair)]
+
+
+def _formats(command: str) -> Sequence[str]:
+    return {"check": tuple(CHECK_FORMATS), "report": REPORT_FORMATS}.get(command, ())
+
+
+def bash() -> str:
+    cases = "\n".join(
+        f'        {name}) flags="{" ".join(_flags(options))}"; formats="{" ".join(_formats(name))}" ;;'
+        for name, options in commands().items()
+    )
+    files = "|".join(sorted({f"--{o.name}" for options in commands().values() for o in options if o.metavar in _FILES}))
+    return f"""\
+# bash completion of gpu-exporter; made by `gpu-exporter completion bash`
+_gpu_exporter() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=serve flags formats
+    case ${{COMP_WORDS[1]}} in -* | '') ;; *) command=${{COMP_WORDS[1]}} ;; esac
+    case $command in
+{cases}
+        *) flags='' formats='' ;;
+    esac
+    case $before in
+        --format) mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$word"); return ;;
+        --config.file|{files}) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+        completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word"); return ;;
+    esac
+    if [[ $COMP_CWORD == 1 && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "{" ".join(_ABOUT)}" -- "$word")
+    else
+        mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word")
+    fi
+}}
+complete -F _gpu_exporter gpu-exporter
+"""
+
+
+def zsh() -> str:
+    names = "\n".join(f"        '{name}:{_plain(about)}'" for name, about in _ABOUT.items())
+    cases = "\n".join(
+        f"        {name}) _arguments {' '.join(_zsh_flag(o, name) for o in options)} '*: :_files' ;;"
+        for name, options in commands().items()
+        if options
+    )
+    return f"""\
+#compdef gpu-exporter
+# zsh completion of gpu-exporter; made by `gpu-exporter completion zsh`
+_gpu_exporter() {{
+    local -a commands
+    commands=(
+{names}
+    )
+    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+        _describe command commands
+        return
+    fi
+    local command=serve
+    [[ $words[2] == -* ]] || command=$words[2]
+    case $command in
+{cases}
+        completion) _values shell bash zsh fish ;;
+    esac
+}}
+_gpu_exporter "$@"
+"""
+
+
+def _plain(text: str) -> str:
+    """Without what a shell or _arguments would read as its own."""
+    return "".join(" " if char in "'\"`$\\[]:" else char for char in text)
+
+
+def _zsh_flag(option: Option, command: str) -> str:
+    about = _plain(option.help)
+    if option.switch:
+        return f"'--{option.name}[{about}]' '--no-{option.name}[not - {about}]'"
+    action = "_files" if option.metavar in _FILES else " "
+    if option.name == "format":
+        action = f"({' '.join(_formats(command))})"
+    return f"'--{option.name}=[{about}]:{option.metavar.lower()}:{action}'"
+
+
+def fish() -> str:
+    lines = ["# fish completion of gpu-exporter; made by `gpu-exporter completion fish`", "complete -c gpu-exporter -f"]
+    unset = f"not __fish_seen_subcommand_from {' '.join(_ABOUT)}"
+    lines += [f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(text)}'" for name, text in _ABOUT.items()]
+    for name, options in commands().items():
+        where = unset if name == "serve" else f"__fish_seen_subcommand_from {name}"
+        lines += [_fish_flag(option, name, where) for option in options]
+    lines.append("complete -c gpu-exporter -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_flag(option: Option, command: str, where: str) -> str:
+    start = f"complete -c gpu-exporter -n '{where}' -l '{option.name}' -d '{_plain(option.help)}'"
+    if option.switch:
+        return start
+    if option.name == "format":
+        return f"{start} -x -a '{' '.join(_formats(command))}'"
+    return f"{start} -r -F" if option.metavar in _FILES else f"{start} -x"
+
+
+SHELLS: Mapping[str, Callable[[], str]] = {"bash": bash, "zsh": zsh, "fish": fish}

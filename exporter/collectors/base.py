@@ -1,0 +1,58 @@
+"""What a collector is: one group of driver calls, how often to make them, and the families they feed."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from exporter.driver.interface import Device
+from exporter.metrics.family import Family
+
+R = TypeVar("R")
+
+
+class Pace(float, enum.Enum):
+    """How often a collector reads, in seconds; the driver's time is what sampling costs."""
+
+    PASS = 0.0
+    FAST = 5.0
+    SLOW = 30.0
+    ONCE = float("inf")
+
+
+class Scope(enum.Enum):
+    """What a collector reads: whole GPUs, or MIG instances."""
+
+    GPU = "gpu"
+    INSTANCE = "instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The moment of one read. `time` is Unix seconds; `seconds` since this collector's last good read, 0 at first."""
+
+    time: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector(Generic[R]):
+    """One group of driver calls and the families made from what they return.
+
+    `read(device, previous, tick)` gets its own last good reading of this device, or None: what needs two points
+    in time (an integral, a cursor into a sample buffer) carries it in the reading, so a collector has no state.
+    It raises UnsupportedError when the device has none of it, DriverError when the driver failed.
+    """
+
+    name: str
+    help: str
+    pace: Pace
+    read: Callable[[Device, R | None, Tick], R]
+    families: tuple[Family[R], ...]
+    scope: Scope = Scope.GPU
+    enabled: bool = True
+
+
+AnyCollector = Collector[Any]

@@ -1,1 +1,0 @@
-"""The subcommands of `gpu-exporter`, one module each: `run(arguments) -> exit status`."""

@@ -1,0 +1,53 @@
+"""How each function is called that is more than one plain getter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from exporter.driver.nvml import structs
+from exporter.driver.nvml.field_values import field_values
+from exporter.driver.nvml.lists import process_utilization, processes, samples
+from exporter.driver.nvml.session import Target
+
+
+def call(target: Target, function: str, *args: Any) -> Any:
+    """The device's answer as plain data: by the table below, else by the binding's own wrapper."""
+    special = _CALLS.get(function)
+    if special is not None:
+        return special(target, *args)
+    if function.startswith("nvmlSystem"):
+        return target.library.bound(function, *args)
+    return target.library.bound(function, target.handle, *args)
+
+
+def _activity(target: Target, metrics: Sequence[int]) -> Mapping[int, float]:
+    return target.meter.read(metrics)
+
+
+def _processes(function: str) -> Callable[[Target], Any]:
+    return lambda target: processes(target, function)
+
+
+def _numbers(function: str, count: int) -> Callable[[Target], Any]:
+    return lambda target: structs.numbers(target, function, count)
+
+
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "nvmlDeviceGetComputeRunningProcesses":    _processes("nvmlDeviceGetComputeRunningProcesses"),
+    "nvmlDeviceGetGraphicsRunningProcesses":   _processes("nvmlDeviceGetGraphicsRunningProcesses"),
+    "nvmlDeviceGetMPSComputeRunningProcesses": _processes("nvmlDeviceGetMPSComputeRunningProcesses"),
+    "nvmlDeviceGetProcessUtilization":         process_utilization,
+    "nvmlDeviceGetSamples":                    samples,
+    "nvmlDeviceGetFieldValues":                field_values,
+    "nvmlGpmMetricsGet":                       _activity,
+    "nvmlDeviceGetMemoryInfo":                 structs.memory,
+    "nvmlDeviceGetTemperatureV":               structs.temperature,
+    "nvmlDeviceGetMarginTemperature":          structs.margin,
+    "nvmlDeviceGetFanSpeedRPM":                structs.fan_rpm,
+    "nvmlDeviceGetGpuFabricInfoV":             structs.fabric,
+    "nvmlDeviceGetSramEccErrorStatus":         structs.sram_ecc,
+    "nvmlDeviceGetModuleId":                   _numbers("nvmlDeviceGetModuleId", 1),
+    "nvmlDeviceGetGspFirmwareMode":            _numbers("nvmlDeviceGetGspFirmwareMode", 2),
+    "nvmlDeviceGetMinMaxFanSpeed":             _numbers("nvmlDeviceGetMinMaxFanSpeed", 2),
+}  # fmt: skip

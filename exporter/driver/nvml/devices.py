@@ -1,0 +1,147 @@
+"""The GPUs and MIG instances the driver shows."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from exporter.driver.interface import Device, DriverError, DriverGoneError, Mig, UnsupportedError
+from exporter.driver.nvml import structs
+from exporter.driver.nvml.calls import call
+from exporter.driver.nvml.gpm import Meter
+from exporter.driver.nvml.session import Session, Target
+
+log = logging.getLogger(__name__)
+
+_PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")
+
+
+class NvmlDevice(Device):
+    """A GPU or MIG instance of one session."""
+
+    def __init__(self, session: Session, target: Target, index: int, uuid: str) -> None:
+        self._session = session
+        self.target = target
+        self.index = index
+        self.uuid = uuid
+        self.pci_bus_id = ""
+        self.minor = None
+
+    def call(self, function: str, *args: Any) -> Any:
+        return self._session.run(self.target, call, self.target, function, *args)
+
+
+def devices(session: Session) -> tuple[Device, ...]:
+    """All GPUs that give a handle, in index order, MIG instances inside.
+
+    A lost GPU gives none, nor does one that this process may not use: the others are shown all the same.
+    """
+    found: list[NvmlDevice] = []
+    failures: list[DriverError] = []
+    for index in range(session.library.bound("nvmlDeviceGetCount")):
+        try:
+            found.append(_gpu(session, index))
+        except DriverGoneError:
+            raise
+        except DriverError as error:
+            log.debug("GPU %d gives no handle: %s", index, error)
+            failures.append(error)
+    unknown = [error for error in failures if type(error) is DriverError]
+    if unknown and not found:  # as in a container that lost its devices
+        raise DriverGoneError(str(unknown[0]), unknown[0].code)
+    session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
+    session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
+    return tuple(found)
+
+
+def sysfs_address(bus_id: str) -> str:
+    """`00000000:1A:00.0`, as NVML writes a PCI address, in the form of sysfs: `0000:1a:00.0`."""
+    domain, _, rest = bus_id.lower().partition(":")
+    try:
+        return f"{int(domain, 16):04x}:{rest}"
+    except ValueError:
+        return bus_id.lower()
+
+
+def compute_slices(profile: str) -> int | None:
+    """Compute slices of an instance by its profile: 3 of `3g.40gb`, 1 of `1c.3g.40gb`."""
+    match = _PROFILE.fullmatch(profile)
+    return None if match is None else int(match["compute"] or match["gpu"])
+
+
+def _gpu(session: Session, index: int) -> NvmlDevice:
+    library = session.library
+    handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
+    uuid = library.bound("nvmlDeviceGetUUID", handle)
+    gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
+    gpu.pci_bus_id = sysfs_address(library.bound("nvmlDeviceGetPciInfo", handle).busId)
+    gpu.minor = _optional(session, "nvmlDeviceGetMinorNumber", handle)
+    mode = _optional(session, "nvmlDeviceGetMigMode", handle)
+    if mode and mode[0]:
+        gpu.instances = tuple(_instances(session, gpu))
+    return gpu
+
+
+def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
+    library = session.library
+    most = library.bound("nvmlDeviceGetMaxMigDeviceCount", gpu.target.handle)
+    for place in range(most):
+        try:
+            handle = _address(library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))
+            yield _instance(session, gpu, handle, most)
+        except UnsupportedError:  # a place where no instance is, or one destroyed just now
+            continue
+
+
+def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, most: int) -> NvmlDevice:
+    library = session.library
+    uuid = library.bound("nvmlDeviceGetUUID", handle)
+    gpu_instance = library.bound("nvmlDeviceGetGpuInstanceId", handle)
+    compute_instance = library.bound("nvmlDeviceGetComputeInstanceId", handle)
+    target = _target(session, uuid, handle, (gpu.target.handle, gpu_instance))
+    attributes = _attributes(target)
+    name = _optional(session, "nvmlDeviceGetName", handle) or ""
+    profile = name.rpartition("MIG ")[2] if "MIG " in name else ""
+    slices = attributes.computeInstanceSliceCount if attributes else compute_slices(profile)
+    if not profile and attributes:
+        profile = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
+    device = NvmlDevice(session, target, gpu.index, uuid)
+    device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
+    device.mig = Mig(gpu_instance, compute_instance, profile, min(1.0, (slices or 1) / most))
+    return device
+
+
+def _attributes(target: Target) -> Any:
+    try:
+        return structs.read(target, structs.ATTRIBUTES)
+    except UnsupportedError:
+        return None
+
+
+def _target(session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: tuple[Any, int] | None = None) -> Target:
+    """The device as it was met before in this session, with its buffers, or as a new one."""
+    known = session.targets.get(uuid)
+    if known is not None and known.handle.value == handle.value:
+        return known
+    if known is not None:
+        session.retire(session.targets.keys() - {uuid})
+    if instance_of is None:
+        meter = Meter(session.library, session.gate, handle)
+    else:
+        meter = Meter(session.library, session.gate, instance_of[0], (handle, instance_of[1]))
+    target = session.targets[uuid] = Target(session.library, handle, meter)
+    return target
+
+
+def _address(handle: Any) -> ctypes.c_void_p:
+    return ctypes.cast(handle, ctypes.c_void_p)
+
+
+def _optional(session: Session, function: str, handle: Any) -> Any:
+    try:
+        return session.library.bound(function, handle)
+    except UnsupportedError:
+        return None

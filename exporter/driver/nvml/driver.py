@@ -1,0 +1,55 @@
+"""The driver seam over NVML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from exporter.driver.interface import Device, Driver, DriverGoneError, XidEvent
+from exporter.driver.nvml.devices import devices
+from exporter.driver.nvml.library import Library
+from exporter.driver.nvml.session import Session
+from exporter.driver.timed_lock import TimedLock
+
+_PATIENCE = 1.0
+"""Seconds after which a GPM call counts as hung, and those of other GPUs go on."""
+
+
+class NvmlDriver(Driver):
+    """NVIDIA's driver on this node. Everything but `open` and `close` may be called from many threads."""
+
+    def __init__(self) -> None:
+        self._library = Library()
+        self._gate = TimedLock(_PATIENCE)
+        self._session: Session | None = None
+
+    @property
+    def calls(self) -> int:
+        """Driver calls since the process began."""
+        return self._library.calls
+
+    def open(self) -> None:
+        if self._session is None:
+            self._library.start()
+            self._session = Session(self._library, self._gate)
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    def devices(self) -> tuple[Device, ...]:
+        session = self._opened()
+        return session.run(None, devices, session)
+
+    def call(self, function: str, *args: Any) -> Any:
+        return self._opened().run(None, self._library.bound, function, *args)
+
+    def events(self, timeout: float) -> tuple[XidEvent, ...]:
+        session = self._opened()
+        return session.run(None, session.feed.wait, session.gpus, timeout, session.closed)
+
+    def _opened(self) -> Session:
+        session = self._session
+        if session is None:
+            raise DriverGoneError("the driver is not open", "UNINITIALIZED")
+        return session

@@ -1,0 +1,100 @@
+"""XIDs as NVML reports them."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from struct import Struct
+from typing import Any
+
+from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
+from exporter.driver.nvml.errors import SUCCESS, TIMEOUT, error_for
+from exporter.driver.nvml.library import Library
+
+_XID = 0x8
+_EVENT = Struct("=QQQII")
+"""nvmlEventData_t: device, event type, data (the XID), GPU and compute instance."""
+_SLICE = 0.5
+"""Seconds of one wait: closing the driver must not take longer than that."""
+_MOST = 256
+"""Events given out at once: an error storm must not hold the caller."""
+
+
+class Feed:
+    """One event set over all GPUs. Belongs to one thread, but for `free`."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._set: ctypes.c_void_p | None = None
+        self._watched: dict[int, bool] = {}
+        """By handle: whether the GPU reports XIDs."""
+        self._names: dict[int, str] = {}
+        """uuid by handle, of GPUs that have gone too: the XID that tells why comes as they go."""
+        self._buffer = ctypes.create_string_buffer(_EVENT.size)
+
+    def wait(self, gpus: Mapping[int, str], timeout: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
+        """Events of these GPUs (uuid by handle) now there, or the first to come within `timeout` seconds."""
+        self._names.update(gpus)
+        try:
+            self._watch(gpus)
+            return self._events(time.monotonic() + timeout, closed)
+        except UnsupportedError:
+            raise
+        except DriverError:
+            self.free()  # the set may be of no use any more: the next call makes another
+            raise
+
+    def free(self) -> None:
+        event_set, self._set = self._set, None
+        self._watched.clear()
+        self._names.clear()
+        if event_set is not None:
+            try:
+                self._library.ask("nvmlEventSetFree", event_set)
+            except DriverError:  # gone with the driver
+                return
+
+    def _watch(self, gpus: Mapping[int, str]) -> None:
+        if self._set is None:
+            event_set = ctypes.c_void_p()
+            self._library.ask("nvmlEventSetCreate", ctypes.byref(event_set))
+            self._set = event_set
+        for handle in self._watched.keys() - gpus.keys():  # a GPU that is lost is registered anew when it returns
+            del self._watched[handle]
+        for handle in gpus.keys() - self._watched.keys():
+            self._watched[handle] = self._register(ctypes.c_void_p(handle), self._set)
+        if not any(self._watched.values()):
+            raise UnsupportedError("nvmlDeviceRegisterEvents: no GPU reports XIDs", "NOT_SUPPORTED")
+
+    def _register(self, handle: Any, event_set: Any) -> bool:
+        supported = ctypes.c_ulonglong()
+        try:
+            self._library.ask("nvmlDeviceGetSupportedEventTypes", handle, ctypes.byref(supported))
+            wanted = supported.value & _XID
+            if wanted:
+                self._library.ask("nvmlDeviceRegisterEvents", handle, ctypes.c_ulonglong(wanted), event_set)
+        except (UnsupportedError, DeviceLostError):
+            return False
+        return bool(wanted)
+
+    def _events(self, deadline: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
+        found: list[XidEvent] = []
+        while len(found) < _MOST and not closed():
+            started = time.monotonic()
+            seconds = 0.0 if found else min(max(deadline - started, 0.0), _SLICE)
+            code = self._library.invoke(
+                "nvmlEventSetWait_v2", self._set, self._buffer, ctypes.c_uint(int(seconds * 1000))
+            )
+            if code == SUCCESS:
+                device, type_, data, _, _ = _EVENT.unpack(self._buffer)
+                if type_ == _XID:
+                    found.append(XidEvent(self._names.get(device, ""), data, time.time()))
+                continue
+            if code != TIMEOUT:
+                raise error_for(code, "nvmlEventSetWait_v2")
+            if found or time.monotonic() >= deadline:
+                break
+            early = started + seconds - time.monotonic()
+            time.sleep(min(max(early, 0.0), _SLICE))  # drivers may return before their time: do not spin
+        return tuple(found)

@@ -1,0 +1,113 @@
+"""GPM: what the units of a GPU did between two samples (Hopper and newer, R525 and newer)."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+from typing import Any
+
+from exporter.driver.interface import DriverError, UnsupportedError
+from exporter.driver.nvml.library import Library
+from exporter.driver.timed_lock import TimedLock
+
+_SUPPORT = Struct("=II")
+_QUERY = Struct("=IIQQ")
+"""nvmlGpmMetricsGet_t: version, number of metrics, the earlier sample, the later one; then the metrics."""
+_METRIC = Struct("=IIdQQQ")
+"""nvmlGpmMetric_t: metric, return code, value, three pointers to names and units."""
+_VERSION = 1
+_ROOM = 512
+"""Metrics a query has room for: the driver's own struct holds as many as it knows, never as many as this."""
+_SHORTEST = 0.09
+"""Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
+
+
+class Meter:
+    """One device's two sample buffers, swapped at each reading: the time between readings is the window.
+
+    `gate` keeps the GPM calls of all GPUs apart: in parallel they have crashed processes.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        gate: TimedLock,
+        gpu: Any,
+        instance: tuple[Any, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._library = library
+        self._gate = gate
+        self._gpu = gpu
+        self._instance = instance
+        """A MIG instance's own handle and its GPU instance id."""
+        self._clock = clock
+        self._supported: bool | None = None
+        self._samples: list[Any] = []
+        self._taken: float | None = None
+        """When the first of the samples was filled."""
+
+    def read(self, metrics: Sequence[int]) -> Mapping[int, float]:
+        """Values since the call before; nothing on the first call, and nothing for a metric the device lacks."""
+        self._require_support()
+        now = self._clock()
+        if self._taken is not None and now - self._taken < _SHORTEST:
+            return {}
+        self._allocate()
+        earlier, later = self._samples
+        before, self._taken = self._taken, None  # what fails from here on begins a new window
+        self._fill(later)
+        self._samples, self._taken = [later, earlier], now
+        return {} if before is None else self._between(earlier, later, metrics)
+
+    def free(self) -> None:
+        """Give the buffers back; only while no call of this device is under way."""
+        samples, self._samples, self._taken = self._samples, [], None
+        for sample in samples:
+            try:
+                self._ask("nvmlGpmSampleFree", sample)
+            except DriverError:  # the driver has gone, and its buffers with it
+                return
+
+    def _ask(self, symbol: str, *args: Any) -> None:
+        with self._gate.hold():
+            self._library.ask(symbol, *args)
+
+    def _require_support(self) -> None:
+        if self._supported is None:
+            answer = ctypes.create_string_buffer(_SUPPORT.pack(_VERSION, 0), _SUPPORT.size)
+            self._ask("nvmlGpmQueryDeviceSupport", self._gpu, answer)
+            self._supported = bool(_SUPPORT.unpack(answer)[1])
+        if not self._supported:
+            raise UnsupportedError("nvmlGpmQueryDeviceSupport: no GPM on this device", "NOT_SUPPORTED")
+
+    def _allocate(self) -> None:
+        while len(self._samples) < 2:  # noqa: PLR2004  an earlier and a later one
+            sample = ctypes.c_void_p()
+            self._ask("nvmlGpmSampleAlloc", ctypes.byref(sample))
+            self._samples.append(sample)
+
+    def _fill(self, sample: Any) -> None:
+        if self._instance is None:
+            self._ask("nvmlGpmSampleGet", self._gpu, sample)
+            return
+        handle, gpu_instance = self._instance
+        if self._library.has("nvmlGpmMigSampleGet"):
+            self._ask("nvmlGpmMigSampleGet", self._gpu, gpu_instance, sample)
+        else:  # R525
+            self._ask("nvmlGpmSampleGet", handle, sample)
+
+    def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
+        head = _QUERY.pack(_VERSION, len(metrics), earlier.value or 0, later.value or 0)
+        asked = b"".join(_METRIC.pack(metric, 0, 0.0, 0, 0, 0) for metric in metrics)
+        query = ctypes.create_string_buffer(head + asked, _QUERY.size + _ROOM * _METRIC.size)
+        self._ask("nvmlGpmMetricsGet", query)
+        answers = memoryview(query).cast("B")[_QUERY.size :][: len(asked)]
+        return {
+            metric: value
+            for metric, code, value, *_ in _METRIC.iter_unpack(answers)
+            if not code and not math.isnan(value)
+        }

@@ -1,0 +1,102 @@
+"""Calls into the driver library: counted, their errors mapped, what it lacks remembered."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import defaultdict
+from typing import Any
+
+from exporter.driver.interface import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
+from exporter.driver.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for, nvml
+from exporter.driver.nvml.plain import plain
+
+log = logging.getLogger(__name__)
+
+_MPS_VIEW = "NVML_MPS_DEVICE_ENUMERATION"
+"""Where this is set, NVML shows the devices as MPS clients see them, and most readings are not supported."""
+
+
+class Library:
+    """libnvidia-ml.so.1, which stays mapped for the life of the process once it was found."""
+
+    def __init__(self) -> None:
+        self._missing: set[str] = set()
+        self._counts: defaultdict[int, int] = defaultdict(int)
+
+    @property
+    def calls(self) -> int:
+        """Driver calls so far."""
+        return sum(tuple(self._counts.values()))
+
+    def start(self) -> None:
+        """Load and initialise. Raises DriverGoneError whatever the reason: without it there is nothing to read."""
+        os.environ.pop(_MPS_VIEW, None)
+        try:
+            self.bound("nvmlInit")
+        except (DriverGoneError, DriverMismatchError):
+            raise
+        except DriverError as error:
+            raise DriverGoneError(str(error), error.code) from error
+
+    def stop(self) -> None:
+        try:
+            self.bound("nvmlShutdown")
+        except DriverError as error:
+            log.debug("shutdown: %s", error)
+
+    def has(self, symbol: str) -> bool:
+        """Whether this driver exports the C function."""
+        return symbol not in self._missing and hasattr(nvml.nvmlLib, symbol)
+
+    def invoke(self, symbol: str, *args: Any) -> int:
+        """Call a C function and give its return code. Raises UnsupportedError where this driver has no such function.
+
+        A failed look-up costs more than a call, so its outcome is kept.
+        """
+        if symbol in self._missing:
+            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+        try:
+            function = getattr(nvml.nvmlLib, symbol)
+        except AttributeError:
+            self._missing.add(symbol)
+            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND") from None
+        self._counts[threading.get_ident()] += 1
+        code: int = function(*args)
+        return code
+
+    def ask(self, symbol: str, *args: Any) -> None:
+        """Call a C function. Raises the DriverError its return code stands for."""
+        code = self.invoke(symbol, *args)
+        if code != SUCCESS:
+            raise error_for(code, symbol)
+
+    def bound(self, function: str, *args: Any) -> Any:
+        """The binding's own wrapper of a function, its answer as plain data."""
+        return plain(self.handle(function, *args))
+
+    def handle(self, function: str, *args: Any) -> Any:
+        """As `bound`, the answer as the binding gives it: for handles."""
+        if function in self._missing:
+            raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+        self._counts[threading.get_ident()] += 1
+        try:
+            return getattr(nvml, function)(*args)
+        except nvml.NVMLError as error:
+            mapped = error_for(error.value, function)
+            if mapped.code == "FUNCTION_NOT_FOUND":
+                self._missing.add(function)
+            raise mapped from None
+        except LIBRARY_MISMATCH:
+            self._missing.add(function)
+            raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND") from None
+        except BINDING_ERRORS as error:
+            raise self._defect(function, error) from error
+
+    def _defect(self, function: str, error: Exception) -> UnsupportedError:
+        if not hasattr(nvml, function):
+            self._missing.add(function)
+            return UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+        log.debug("nvidia-ml-py fails in %s", function, exc_info=error)
+        return UnsupportedError(f"{function}: nvidia-ml-py fails: {error}", "BINDING")

@@ -1,0 +1,97 @@
+"""One opening of the driver, from init to shutdown."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from exporter.driver.interface import DeviceLostError, DriverGoneError
+from exporter.driver.nvml.events import Feed
+from exporter.driver.nvml.gpm import Meter
+from exporter.driver.nvml.library import Library
+from exporter.driver.timed_lock import TimedLock
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_DRAIN = 1.0
+"""Seconds that closing waits for the calls under way."""
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A device's handle, with what is kept for its calls from one to the next. One thread uses it at a time."""
+
+    library: Library
+    handle: Any
+    meter: Meter
+    buffers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    retired: bool = False
+    """The device is not there any more."""
+
+
+class Session:
+    """Knows which devices it has met and which threads are inside the driver.
+
+    Calling a driver that has been shut down, or freeing a buffer under a call, would crash the process. So a call
+    first says that it is inside and then looks whether the session is closed; closing does it the other way round.
+    """
+
+    def __init__(self, library: Library, gate: TimedLock) -> None:
+        self.library = library
+        self.gate = gate
+        self.feed = Feed(library)
+        self.targets: dict[str, Target] = {}
+        """By uuid."""
+        self.gpus: dict[int, str] = {}
+        """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
+        self._inside: dict[int, Target | None] = {}
+        self._closed = False
+
+    def closed(self) -> bool:
+        return self._closed
+
+    def run(self, target: Target | None, call: Callable[..., T], *args: Any) -> T:
+        """Make a driver call, unless the session has ended or the device has gone."""
+        thread = threading.get_ident()
+        self._inside[thread] = target
+        try:
+            if self._closed:
+                raise DriverGoneError("the driver was closed", "UNINITIALIZED")
+            if target is not None and target.retired:
+                raise DeviceLostError("the device is not there any more")
+            return call(*args)
+        finally:
+            del self._inside[thread]
+
+    def retire(self, present: set[str]) -> None:
+        """Forget the devices that are not among these; buffers under a hung call are left alone."""
+        for uuid in self.targets.keys() - present:
+            target = self.targets.pop(uuid)
+            target.retired = True
+            if target not in tuple(self._inside.values()):
+                target.meter.free()
+
+    def close(self) -> None:
+        self._closed = True
+        if not self._drained():
+            log.warning("a driver call hangs: the driver is left open under it")
+            return
+        for target in self.targets.values():
+            target.meter.free()
+        self.feed.free()
+        self.library.stop()
+
+    def _drained(self) -> bool:
+        own = threading.get_ident()
+        deadline = time.monotonic() + _DRAIN
+        while any(thread != own for thread in tuple(self._inside)):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True

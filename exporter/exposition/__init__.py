@@ -1,0 +1,1 @@
+"""What one pass publishes, and how it becomes the text Prometheus reads."""

@@ -1,0 +1,118 @@
+"""What one pass publishes: finished samples to render, and the view the status page draws. Never changed once made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.process_families import ProcessRow
+from exporter.metrics.family import AnyFamily, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Finished samples of one family; `prefix` are the values of the family's prefix labels."""
+
+    family: AnyFamily
+    prefix: tuple[str, ...]
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LazyBlock:
+    """Samples of one family that are made when somebody asks: passes are many, scrapes few.
+
+    `content` is what the family makes them from, and never changes.
+    """
+
+    family: AnyFamily
+    content: Any
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        return self.family.collect(self.content)
+
+
+AnyBlock = Block | LazyBlock
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStatus:
+    """One GPU as the node sees it. Numbers are None where the device has none or they are stale."""
+
+    index: int
+    uuid: str
+    model: str
+    up: bool
+    age: float
+    """Seconds since it last answered; infinite when it never did."""
+    hung_seconds: float = 0.0
+    busy_ratio: float | None = None
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_watts: float | None = None
+    temperature_celsius: float | None = None
+    unattributed_bytes: float | None = None
+    owners: tuple[tuple[Owner, float], ...] = ()
+    states: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Ledger seconds of the GPU by state, since start."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorStatus:
+    name: str
+    success: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """The node and the exporter in one pass."""
+
+    time: float = 0.0
+    interval: float = 1.0
+    pass_seconds: float = 0.0
+    passes: int = 0
+    driver_calls: int = 0
+    simulated: bool = False
+    driver: str = ""
+    nvml: str = ""
+    cuda: str = ""
+    driver_error: str = "NOT_OPENED"
+    driver_gpus: int | None = None
+    pci_gpus: int | None = None
+    gpus: tuple[GpuStatus, ...] = ()
+    collectors: tuple[CollectorStatus, ...] = ()
+    sources: tuple[SourceHealth, ...] = ()
+    unattributed_processes: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`series` makes the blocks, from what the pass found and nothing later."""
+
+    status: NodeStatus = field(default_factory=NodeStatus)
+    series: Callable[[], Iterable[AnyBlock]] = tuple
+    processes: tuple[ProcessRow, ...] = ()
+    monotonic: float = 0.0
+
+    @property
+    def blocks(self) -> Iterable[AnyBlock]:
+        return self.series()
+
+    @property
+    def not_ready(self) -> str:
+        """Why this node cannot be relied on; empty when it can."""
+        status = self.status
+        if status.passes == 0:
+            return "no pass has ended yet"
+        if status.driver_error:
+            return f"driver not available: {status.driver_error}"
+        if status.pci_gpus and not status.driver_gpus:
+            return f"PCI shows {status.pci_gpus} NVIDIA GPUs, the driver shows none"
+        return ""

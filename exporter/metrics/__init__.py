@@ -1,0 +1,1 @@
+"""What a metric family is, and how counters are carried over resets of their source."""

@@ -1,0 +1,1 @@
+"""The machine around the GPUs as one interface: this node, a simulated one, or none."""

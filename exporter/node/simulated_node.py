@@ -1,0 +1,90 @@
+"""A node that exists in a simulation alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.ledger.states import HOST_SIGNALS
+from exporter.progress.report import Progress
+
+
+class SimulatedReport(Protocol):
+    """What a simulated program reports of itself."""
+
+    @property
+    def samples(self) -> float: ...
+    @property
+    def steps(self) -> float: ...
+    @property
+    def ratio(self) -> float | None: ...
+
+
+class SimulatedHost(Protocol):
+    """What a simulated driver tells of the node around its GPUs."""
+
+    @property
+    def pci_count(self) -> int: ...
+    def processes(self, now: float) -> Mapping[int, HostProcess]: ...
+    def ownership(self, now: float) -> Ownership: ...
+    def usage(self, now: float) -> Mapping[Owner, HostUsage]: ...
+    def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]: ...
+    def progress(self, now: float) -> Mapping[Owner, SimulatedReport]: ...
+
+
+class Simulation(Protocol):
+    """A driver that comes with a node."""
+
+    @property
+    def node(self) -> SimulatedHost: ...
+
+
+class SimulatedNode:
+    """A node that exists in the simulation alone."""
+
+    def __init__(self, simulation: SimulatedHost) -> None:
+        self._simulation = simulation
+        self._last: float | None = None
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        known = self._simulation.processes(now)
+        return {pid: known[pid] for pid in pids if pid in known}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        del targets, pids, hosts
+        return self._simulation.ownership(now)
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del ownership, hosts, monotonic
+        seconds = now - self._last if self._last is not None else 0.0
+        self._last = now
+        return self._simulation.usage(now), self._simulation.signals(now, seconds)
+
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        del ownership, hosts
+        reported = self._simulation.progress(now).items()
+        return {owner: Progress(each.samples, each.steps, each.ratio) for owner, each in reported}
+
+    def host_tells(self) -> frozenset[str]:
+        return HOST_SIGNALS
+
+    def pci_gpus(self, now: float) -> int | None:
+        del now
+        return self._simulation.pci_count
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self) -> None:
+        """Nothing runs."""

@@ -1,0 +1,97 @@
+"""This machine, by its /proc, /sys and cgroups and the attribution sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from exporter.attribution.join import Attribution
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.host.command import command_line
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.namespace import own_cgroup
+from exporter.host.process import ProcessReader
+from exporter.node.interface import pci_gpus
+from exporter.node.usage import HostReader
+from exporter.progress.reader import ProgressReader
+from exporter.progress.report import Progress
+
+_PCI_EVERY = 30.0
+"""Seconds between two looks at the PCI bus."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Mounts of the host's file systems."""
+
+    procfs: Path = Path("/proc")
+    sysfs: Path = Path("/sys")
+    cgroupfs: Path = Path("/sys/fs/cgroup")
+
+
+class ThisNode:
+    """This machine, by its /proc, /sys and cgroups and the attribution sources."""
+
+    def __init__(
+        self, paths: Paths, attribution: Attribution, *, command_lines: bool = False, progress: Path | None = None
+    ) -> None:
+        self._paths = paths
+        self._processes = ProcessReader(paths.procfs, own_cgroup=own_cgroup(paths.cgroupfs))
+        self._host = HostReader(paths.procfs, paths.cgroupfs)
+        self._attribution = attribution
+        self._command_lines = command_lines
+        self._progress = ProgressReader(progress, paths.procfs) if progress else None
+        self._arguments: dict[tuple[int, float], str] = {}
+        self._pci: tuple[float, int | None] | None = None
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        del now
+        self._processes.forget(pids)
+        found = {pid: process for pid in pids if (process := self._processes.read(pid)) is not None}
+        return self._with_arguments(found) if self._command_lines else found
+
+    def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
+        """Arguments are read once for each process: programs seldom change them."""
+        keys = {(process.pid, process.start_time) for process in found.values()}
+        self._arguments = {key: text for key, text in self._arguments.items() if key in keys}
+        for pid, start_time in keys - self._arguments.keys():
+            self._arguments[pid, start_time] = command_line(pid, self._paths.procfs)
+        return {
+            pid: replace(process, arguments=self._arguments[pid, process.start_time]) for pid, process in found.items()
+        }
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        return self._attribution.join(targets, pids, hosts, now)
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del now
+        return self._host.read(ownership, hosts, monotonic)
+
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        if self._progress is None:
+            return {}
+        return self._progress.read(ownership.processes, hosts, now)
+
+    def host_tells(self) -> frozenset[str]:
+        return self._host.tells()
+
+    def pci_gpus(self, now: float) -> int | None:
+        if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
+            self._pci = (now, pci_gpus(self._paths.sysfs))
+        return self._pci[1]
+
+    def start(self) -> None:
+        self._attribution.start()
+
+    def stop(self) -> None:
+        self._attribution.stop()

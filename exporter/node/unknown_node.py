@@ -1,0 +1,51 @@
+"""The node of a capture: nothing is known of it but what the driver answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.progress.report import Progress
+
+
+class UnknownNode:
+    """The node of a capture: pids in it are those of another machine, so nothing is looked up on this one."""
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        del pids, now
+        return {}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        now: float,
+    ) -> Ownership:
+        del targets, pids, hosts, now
+        return Ownership()
+
+    def usage(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        del ownership, hosts, now, monotonic
+        return {}, {}
+
+    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+        del ownership, hosts, now
+        return {}
+
+    def host_tells(self) -> frozenset[str]:
+        return frozenset()
+
+    def pci_gpus(self, now: float) -> int | None:
+        del now
+        return None
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def stop(self) -> None:
+        """Nothing runs."""

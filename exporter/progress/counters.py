@@ -1,0 +1,26 @@
+"""Progress carried from pass to pass: counters that survive a restarted program, until their workload is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from exporter.attribution.owner import Owner
+from exporter.exposition.snapshot import Block
+from exporter.metrics.counters import Counts, count
+from exporter.metrics.family import Type
+from exporter.progress.families import PROGRESS_FAMILIES, Reported
+
+
+class ProgressCounters:
+    def __init__(self) -> None:
+        self._counts: dict[str, Counts] = {}
+
+    def blocks(self, reported: Reported, owners: Iterable[Owner]) -> Iterator[Block]:
+        """The series of what is reported now, and the counters of what was; only of these `owners`."""
+        known = {owner.labels for owner in owners}
+        for family in PROGRESS_FAMILIES:
+            samples = family.collect(reported)
+            if family.type is Type.COUNTER:
+                kept = {labels: entry for labels, entry in self._counts.get(family.name, {}).items() if labels in known}
+                self._counts[family.name], samples = count(kept, samples)
+            yield Block(family, (), samples)

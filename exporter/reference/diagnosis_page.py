@@ -1,0 +1,66 @@
+"""The tables in docs/diagnosis.md, made from the rules of the ledger."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from exporter.ledger.states import RULES, SPLITS, Rule
+from exporter.ledger.thresholds import Thresholds
+
+BEGIN = "<!-- Made from exporter/ledger/states.py by `make diagnosis`. Do not edit up to the end mark. -->"
+END = "<!-- End of what is made. -->"
+
+
+def tables() -> str:
+    """The states, what tells them apart, and the numbers that decide."""
+    return "\n".join(
+        (
+            *_table(("State", "Who acts", "What it means", "What to do"), map(_state, RULES)),
+            "",
+            *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, RULES)),
+            "",
+            *_table(("Option", "Default", "Decides"), _options()),
+        )
+    )
+
+
+def renewed(text: str) -> str:
+    """The page with its made part made anew. Raises ValueError without the two marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("the page lacks the marks between which the tables stand")
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+
+
+def _state(rule: Rule) -> Sequence[str]:
+    return (f"`{rule.state}`", rule.audience, rule.meaning, rule.advice)
+
+
+def _signature(rule: Rule) -> Sequence[str]:
+    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in rule.needs) if rule in SPLITS else ""
+    return (f"`{rule.state}`", rule.signature, ", ".join(f"`{_flag(name)}`" for name in rule.thresholds), needs)
+
+
+def _options() -> Iterable[Sequence[str]]:
+    for item in fields(Thresholds):
+        yield (f"`--ledger.{_flag(item.name)}`", f"{item.default:g}", item.metadata["help"])
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(renewed(page.read_text()))

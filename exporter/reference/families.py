@@ -1,0 +1,43 @@
+"""Every metric family there is, by the part that fills it: what reference, dashboards and rules are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from exporter.attribution.families import SHARE_FAMILIES, workload_families
+from exporter.attribution.process_families import PROCESS_FAMILIES
+from exporter.collectors import COLLECTORS
+from exporter.collectors.xid import XID_FAMILIES
+from exporter.exposition.exporter_families import NODE_FAMILIES
+from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
+from exporter.metrics.family import AnyFamily
+from exporter.progress.families import PROGRESS_FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The families of one part, with a sentence on how often they are read and what that costs."""
+
+    name: str
+    help: str
+    families: tuple[AnyFamily, ...]
+
+
+def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
+    """All groups, in the order of exposition. `pod_labels` are those gpu_workload_info carries by option."""
+    devices = (Group(c.name, c.help, tuple(c.families)) for c in COLLECTORS if c.families)
+    return (
+        *devices,
+        Group("xid", "XIDs as the driver and the kernel log report them.", tuple(XID_FAMILIES)),
+        Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES)),
+        Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES)),
+        Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),
+        Group("progress", "What programs report of themselves, every 5 s.", tuple(PROGRESS_FAMILIES)),
+        Group("processes", "Processes on the GPUs, joined with their owners every pass.", tuple(PROCESS_FAMILIES)),
+        Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES)),
+    )
+
+
+def families(pod_labels: Sequence[str] = ()) -> tuple[AnyFamily, ...]:
+    return tuple(family for group in groups(pod_labels) for family in group.families)

@@ -1,0 +1,99 @@
+"""docs/metrics.md and docs/options.md, made from the declarations in exporter/."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from exporter.config.load import options, show
+from exporter.config.option import Option
+from exporter.metrics.family import AnyFamily
+from exporter.reference.families import groups
+
+_NOTE = "<!-- Made by `make reference` from the declarations in exporter/. Do not edit. -->\n"
+
+
+def metrics() -> str:
+    parts = [
+        "# Metrics\n\n",
+        _NOTE,
+        (
+            "\nUnits are base units. A series a device cannot tell is absent: never NaN, never a made-up 0. Counters "
+            "start with the first pass and never go back while the exporter runs, over driver reloads too. "
+            "Owner labels (`workload`, `kind`, `namespace`, `pod`, `container`, `slurm_job`, `user`, `account`, "
+            "`partition`) are always all there, empty where they do not apply.\n"
+        ),
+    ]
+    for group in groups():
+        parts.append(f"\n## {group.name}\n\n{group.help}\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
+        parts += [_metric(family) for family in group.families]
+    return "".join(parts)
+
+
+def _metric(family: AnyFamily) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.all_labels) or "none"
+    return f"| `{family.name}` | {family.type.value} | {labels} | {_cell(family.help)} |\n"
+
+
+def option_table() -> str:
+    parts = [
+        "# Options\n\n",
+        _NOTE,
+        (
+            "\nA flag wins over its environment variable, that over the YAML file (`--config.file`, "
+            "`GPU_EXPORTER_CONFIG_FILE`), that over the default. A YAML key is the flag's name, written whole "
+            "(`web.listen-address: …`) or nested (`web: {listen-address: …}`); an option that has others below it is "
+            "set by the key `value` (`attribution: {kubernetes: {value: on, api: true}}`).\n"
+        ),
+    ]
+    by_group: dict[str, list[Option]] = {}
+    for option in options():
+        by_group.setdefault(option.group, []).append(option)
+    for name, members in by_group.items():
+        parts.append(f"\n## {name}\n\n| Flag | Environment | Default | Meaning |\n|---|---|---|---|\n")
+        parts += [_option(option) for option in members]
+    return "".join(parts)
+
+
+def _option(option: Option) -> str:
+    flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
+    default = show(option.default)
+    shown = f"`{default}`" if default else ""
+    return f"| `{flag}` | `{option.environment}` | {shown} | {_cell(option.help)} |\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+PAGES = {"metrics.md": metrics, "options.md": option_table}
+
+
+def outdated(docs: Path) -> Iterable[str]:
+    """Names of the pages that differ from the declarations."""
+    for name, made in PAGES.items():
+        path = docs / name
+        if not path.exists() or path.read_text() != made():
+            yield name
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("docs", type=Path)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.check:
+        found = list(outdated(arguments.docs))
+        sys.stderr.write(
+            "".join(f"{arguments.docs / name} is not up to date: run `make reference`\n" for name in found)
+        )
+        return 1 if found else 0
+    for name, made in PAGES.items():
+        (arguments.docs / name).write_text(made())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

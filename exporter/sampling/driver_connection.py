@@ -1,0 +1,111 @@
+"""The driver's life: opened when it is there, enumerated now and then, dropped and opened again when it goes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from exporter.driver.interface import Device, Driver, DriverError, DriverGoneError, DriverMismatchError
+
+log = logging.getLogger(__name__)
+
+_BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
+_REFRESH = 30.0
+"""Seconds between enumerations while all is well: MIG instances come and go, a reset GPU returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """What the driver shows. `error` is its code while it is not open, empty while it is."""
+
+    devices: tuple[Device, ...] = ()
+    versions: tuple[str, str, str] = ("", "", "")
+    """Driver, NVML and CUDA."""
+    error: str = "NOT_OPENED"
+    mismatch: bool = False
+
+
+class DriverConnection:
+    """Opens and enumerates on a thread of its own, since both can hang; the sampler reads the last `state`."""
+
+    def __init__(self, driver: Driver, clock: Callable[[], float] = time.monotonic) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._failures = 0
+        self._reopen = True
+        self._asked = False
+        self._stopped = False
+        self.state = DriverState()
+        self.first = threading.Event()
+        """Set once the first attempt has ended, well or not."""
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="driver", daemon=True).start()
+
+    def refresh(self, failure: DriverError) -> None:
+        """Enumerate again soon; open again first where `failure` says that the driver itself has gone."""
+        with self._wake:
+            self._reopen = self._reopen or isinstance(failure, DriverGoneError)
+            if isinstance(failure, DriverGoneError):
+                self.state = DriverState(
+                    (), self.state.versions, failure.code, isinstance(failure, DriverMismatchError)
+                )
+            self._asked = True
+            self._wake.notify_all()
+
+    def stop(self) -> None:
+        with self._wake:
+            self._stopped = True
+            self._wake.notify_all()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._attempt()
+            self.first.set()
+            pause = _BACKOFF[min(self._failures, len(_BACKOFF)) - 1] if self._failures else _REFRESH
+            with self._wake:
+                if not self._stopped and not (self._asked and not self._failures):
+                    self._wake.wait(pause)
+                asked, self._asked = self._asked, False
+            if asked and not self._stopped:
+                self._settle()
+
+    def _settle(self) -> None:
+        """Wait a moment after a failure, so that a GPU that is lost for good is not enumerated at every pass."""
+        with self._wake:
+            self._wake.wait(1.0)
+
+    def _attempt(self) -> None:
+        reopen, self._reopen = self._reopen, False
+        try:
+            if reopen:
+                self._driver.close()
+                self._driver.open()
+            state = DriverState(self._driver.devices(), _versions(self._driver), "")
+        except DriverError as error:
+            self._failures += 1
+            self._reopen = True
+            state = DriverState((), self.state.versions, error.code, isinstance(error, DriverMismatchError))
+            if self.state.error != error.code:
+                log.warning("driver not available (%s): %s", error.code, error)
+        else:
+            if self.state.error or len(state.devices) != len(self.state.devices):
+                log.info("driver %s shows %d GPUs", state.versions[0] or "?", len(state.devices))
+            self._failures = 0
+        self.state = state
+
+
+def _versions(driver: Driver) -> tuple[str, str, str]:
+    def ask(function: str) -> str:
+        try:
+            return str(driver.call(function))
+        except DriverError:
+            return ""
+
+    cuda = ask("nvmlSystemGetCudaDriverVersion")
+    readable = f"{int(cuda) // 1000}.{int(cuda) % 1000 // 10}" if cuda.isdigit() else cuda
+    return ask("nvmlSystemGetDriverVersion"), ask("nvmlSystemGetNVMLVersion"), readable

@@ -1,0 +1,38 @@
+"""Processes that have ended since the driver was last asked who is there, which is only every few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from exporter.collectors.processes import GpuProcess, Processes
+
+
+class ExitedProcesses:
+    """Takes out of the driver's lists whoever /proc showed and shows no more.
+
+    A list that was read after a process left has the last word: the driver may hold on to a dead one. What /proc
+    never showed (another PID namespace) stays.
+    """
+
+    def __init__(self) -> None:
+        self._shown: frozenset[int] = frozenset()
+        self._left: dict[tuple[str, int], float] = {}
+        """By GPU uuid and pid: when the list was read that still has it."""
+
+    def remaining(
+        self, listed: Mapping[str, Processes], shown: Collection[int]
+    ) -> Mapping[str, tuple[GpuProcess, ...]]:
+        """Processes by GPU uuid; `shown` are the pids of them in /proc."""
+        gone = self._shown.difference(shown)
+        times = {
+            (uuid, process.pid): each.lists.time
+            for uuid, each in listed.items()
+            for process in each.running
+            if process.pid not in shown and (process.pid in gone or (uuid, process.pid) in self._left)
+        }
+        self._left = {key: self._left.get(key, time) for key, time in times.items()}
+        self._shown = frozenset(shown)
+        return {
+            uuid: tuple(process for process in each.running if self._left.get((uuid, process.pid)) != each.lists.time)
+            for uuid, each in listed.items()
+        }

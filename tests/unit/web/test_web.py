@@ -1,0 +1,217 @@
+"""Web: routes, negotiation of compression, authentication, configuration file, TLS."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+import requests
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.config.option import ConfigError
+from exporter.web.app import App, Pages
+from exporter.web.auth import BasicAuth
+from exporter.web.server import Server
+from exporter.web.webconfig import WebConfig, load
+
+BODY = b"gpu_up 1\n" * 500
+
+
+def app(users: dict[str, str] | None = None, ready: str = "") -> App:
+    pages = Pages(
+        metrics=lambda accept: (f"text/plain; got={accept}", BODY), status=lambda: "<p>ok", ready=lambda: ready
+    )
+    return App(pages, "/metrics", BasicAuth(users or {}), (("X-Test", "1"),))
+
+
+def ask(application: App, path: str, **headers: str) -> tuple[str, dict[str, str], bytes]:
+    seen: list[Any] = []
+    environ = {"REQUEST_METHOD": headers.pop("method", "GET"), "PATH_INFO": path, **headers}
+    body = b"".join(
+        application(environ, lambda status, given, _=None: seen.append((status, dict(given))) or (lambda _: None))
+    )
+    return seen[0][0], seen[0][1], body
+
+
+def basic(name: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
+
+
+def test_routes() -> None:
+    assert ask(app(), "/metrics", HTTP_ACCEPT="x")[1]["Content-Type"] == "text/plain; got=x"
+    assert ask(app(), "/-/healthy")[0] == "200 OK"
+    assert ask(app(), "/-/ready")[0] == "200 OK"
+    assert ask(app(), "/")[1]["Content-Type"].startswith("text/html")
+    assert ask(app(), "/nothing")[0] == "404 Not Found"
+    assert ask(app(), "/metrics", method="POST")[0] == "405 Method Not Allowed"
+
+
+def test_not_ready_says_why() -> None:
+    status, _, body = ask(app(ready="no GPU"), "/-/ready")
+
+    assert (status, body) == ("503 Service Unavailable", b"not ready: no GPU\n")
+
+
+def test_head_has_the_length_and_no_body() -> None:
+    _, headers, body = ask(app(), "/metrics", method="HEAD")
+
+    assert (headers["Content-Length"], body) == (str(len(BODY)), b"")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("gzip;q=0", False), ("identity", False), ("", False)],
+)
+def test_gzip_is_negotiated(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a parameter of the table above
+    _, headers, body = ask(app(), "/metrics", HTTP_ACCEPT_ENCODING=accepted)
+
+    assert ("Content-Encoding" in headers) is packed
+    assert (gzip.decompress(body) if packed else body) == BODY
+
+
+def test_password_is_checked() -> None:
+    users = {"prom": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+    guarded = app(users)
+
+    assert ask(guarded, "/metrics")[0] == "401 Unauthorized"
+    assert ask(guarded, "/-/healthy", HTTP_AUTHORIZATION=basic("prom", "wrong"))[0] == "401 Unauthorized"
+    assert ask(guarded, "/metrics", HTTP_AUTHORIZATION=basic("nobody", "secret"))[0] == "401 Unauthorized"
+    for _ in range(2):  # the second from the cache
+        assert ask(guarded, "/metrics", HTTP_AUTHORIZATION=basic("prom", "secret"))[0] == "200 OK"
+
+
+@given(st.text(max_size=60))
+def test_no_authorization_header_is_an_error(header: str) -> None:
+    assert BasicAuth({"a": "$2b$04$" + "x" * 53}).allows(header) is False
+
+
+def test_empty_web_configuration_is_plain(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text("")
+
+    assert load(file) == WebConfig()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("tls_server_config: {cert_file: a}", "tls_server_config needs key_file"),
+        (
+            "tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}",
+            "min_version: expected one of TLS12, TLS13",
+        ),
+        (
+            "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert}",
+            "client_auth_type needs client_ca_file",
+        ),
+        ("basic_auth_users: {prom: secret}", "basic_auth_users.prom: expected a bcrypt hash"),
+        ("tls_config: {}", "unknown key tls_config"),
+        ("[]", "expected a mapping"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_bad_web_configuration_is_one_line(tmp_path: Path, content: str, expected: str) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(content)
+
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+
+    assert expected in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def certificate(directory: Path, name: str) -> None:
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "1",
+    ]
+    subject = ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+    out = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "cert.pem")]
+    subprocess.run([*command, *subject, *out], check=True, capture_output=True)
+
+
+@contextlib.contextmanager
+def serving(web: WebConfig, users: dict[str, str] | None = None) -> Iterator[int]:
+    server = Server(app(users), ("127.0.0.1", 0), 2, web.tls)
+    server.start()
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+def common_name(port: int) -> str:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), 5) as raw, context.wrap_socket(raw) as wrapped:
+        der = wrapped.getpeercert(binary_form=True)
+    assert der is not None
+    text = subprocess.run(
+        ["openssl", "x509", "-inform", "der", "-noout", "-subject"], input=der, capture_output=True, check=True
+    )
+    return text.stdout.decode().strip().rpartition("= ")[2].rpartition("=")[2].strip()
+
+
+def test_tls_serves_and_takes_a_renewed_certificate_without_restart(tmp_path: Path) -> None:
+    certificate(tmp_path, "first")
+    file = tmp_path / "web.yaml"
+    file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+
+    with serving(load(file)) as port:
+        answer = requests.get(f"https://127.0.0.1:{port}/metrics", verify=str(tmp_path / "cert.pem"), timeout=5)
+        assert (answer.status_code, answer.content) == (200, BODY)
+        assert common_name(port) == "first"
+        certificate(tmp_path, "second")
+        assert common_name(port) == "second"
+
+
+def test_a_client_that_never_shakes_hands_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    certificate(tmp_path, "x")
+    file = tmp_path / "web.yaml"
+    file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+
+    with serving(load(file)) as port, socket.create_connection(("127.0.0.1", port), 5):
+        answer = requests.get(f"https://127.0.0.1:{port}/-/healthy", verify=str(tmp_path / "cert.pem"), timeout=3)
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("missing", ["cert.pem", "key.pem"])
+def test_unreadable_tls_file_is_one_line(tmp_path: Path, missing: str) -> None:
+    certificate(tmp_path, "x")
+    (tmp_path / missing).unlink()
+    file = tmp_path / "web.yaml"
+    file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+
+    with pytest.raises(ConfigError, match=f"{missing}: No such file or directory"):
+        Server(app(), ("127.0.0.1", 0), 1, load(file).tls)
+
+
+# cheroot leaves the socket it could not bind to the garbage collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_taken_port_is_one_line_that_names_the_option() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"--web.listen-address 127.0.0.1:{port}: "):
+            Server(app(), ("127.0.0.1", port), 1)
