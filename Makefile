@@ -40,8 +40,8 @@ run: venv ## Serve this machine's GPUs
 	$(BIN)/gpu-exporter
 
 .PHONY: demo
-demo: venv setup-rules ## A simulated node, real Prometheus and Alertmanager, and the pages to open
-	$(BIN)/python -m deploy.demo.demo
+demo: ## Simulated nodes, real Prometheus and Alertmanager, and one page to open (as any user)
+	@PYTHON='$(PYTHON)' .ci/make/demo.sh
 
 .PHONY: reference
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations

@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
 # fetch-prometheus.sh [DIR]: put prometheus, promtool, alertmanager and amtool into DIR/bin (default .cache/prometheus/bin).
 #
-# What is on the PATH and new enough is linked; the rest is unpacked, not installed, from Debian's packages, so no
-# service starts. The one thing written outside DIR: Debian's Alertmanager opens its built-in message templates at
-# /usr/share/prometheus/alertmanager and refuses to start without them, so they are copied there where they are
-# missing (as root). Does nothing when all is there.
+# What is on the PATH and new enough is linked; the rest is unpacked, not installed, from Debian's packages: no service
+# starts, nothing is written outside DIR and .cache/apt, and no rights are needed. Debian's builds look for their pages
+# and message templates under /usr/share/prometheus; in the copies here that path is made relative (one byte), and the
+# programs are started in the folder it leads from. Does nothing when all is there.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/prometheus}
-templates=/usr/share/prometheus/alertmanager
 programs=(prometheus promtool alertmanager amtool)
 oldest=2.42 # keep_firing_for
+layout=2    # of what is unpacked: one of an older script is made anew
+
+# shellcheck source=.ci/make/apt.sh
+. "$root/.ci/make/apt.sh"
 
 complete() {
   local program
   for program in "${programs[@]}"; do [ -x "$dir/bin/$program" ] || return 1; done
-  [ ! -e "$dir/unpacked" ] || [ -e "$templates/default.tmpl" ]
+  [ ! -e "$dir/unpacked" ] || [ "$(cat "$dir/layout" 2>/dev/null)" = "$layout" ]
 }
 
 new_enough() { # Prometheus on the PATH is at least $oldest
@@ -27,7 +30,9 @@ new_enough() { # Prometheus on the PATH is at least $oldest
 
 on_path() {
   local program
-  for program in "${programs[@]}"; do command -v "$program" >/dev/null || return 1; done
+  for program in "${programs[@]}"; do
+    case $(command -v "$program") in '' | "$dir"/*) return 1 ;; esac
+  done
   new_enough
 }
 
@@ -36,22 +41,37 @@ link_from_path() {
   for program in "${programs[@]}"; do ln -sf "$(command -v "$program")" "$dir/bin/$program"; done
 }
 
-unpack() {
-  local work
-  work=$(mktemp -d "$dir/unpack.XXXXXX")
-  trap 'rm -rf "$work"' RETURN
-  apt-cache show prometheus >/dev/null 2>&1 || apt-get update -q
-  chmod 755 "$work" # apt drops its privileges to download
-  (cd "$work" && apt-get download -q prometheus prometheus-alertmanager)
-  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
-  wrap prometheus prometheus
-  wrap promtool promtool
-  wrap alertmanager prometheus-alertmanager
-  wrap amtool amtool
-  [ -e "$templates/default.tmpl" ] || { mkdir -p "$templates" && cp "$dir/unpacked$templates"/*.tmpl "$templates/"; }
+pages() { # the scripts and fonts that Prometheus' pages need
+  apt_depends prometheus | grep -E '^(libjs-|fonts-)' || true
+  apt_depends libjs-rickshaw | grep -E '^libjs-' || true
 }
 
-wrap() { ln -sf "$dir/unpacked/usr/bin/$2" "$dir/bin/$1"; }
+unpack() {
+  local work package names
+  work=$(mktemp -d "$dir/unpack.XXXXXX")
+  trap 'rm -rf "$work"' RETURN
+  chmod 755 "$work"
+  rm -rf "$dir/unpacked" "$dir/bin" && mkdir -p "$dir/bin"
+  mapfile -t names < <(pages | sort -u)
+  apt_download "$work" prometheus prometheus-alertmanager "${names[@]}"
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
+  relocate prometheus prometheus
+  relocate alertmanager prometheus-alertmanager
+  ln -s ../unpacked/usr/bin/promtool ../unpacked/usr/bin/amtool "$dir/bin/"
+  echo "$layout" >"$dir/layout"
+}
+
+relocate() { # a program whose data path is relative to the folder it is started in
+  local file=$dir/unpacked/usr/bin/$2
+  ln -sfn usr "$dir/unpacked/.usr"
+  LC_ALL=C sed -i 's#/usr/share/prometheus/#.usr/share/prometheus/#g' "$file"
+  cat >"$dir/bin/$1" <<END
+#!/bin/sh
+# $1 as Debian built it, started where it finds its pages and templates: give it absolute paths.
+cd "\$(dirname "\$(readlink -f "\$0")")/../unpacked" && exec usr/bin/$2 "\$@"
+END
+  chmod 755 "$dir/bin/$1"
+}
 
 mkdir -p "$dir/bin"
 exec 9>"$dir/.lock"

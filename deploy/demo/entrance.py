@@ -1,0 +1,193 @@
+"""The demo's first page: what four nodes do now, where their GPU time goes, and who was told."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from urllib.parse import quote
+
+from deploy.demo.cluster import NODES, Node
+from deploy.demo.inbox import Message
+from deploy.demo.prometheus import Prometheus, QueryError, Sample
+from deploy.prometheus.states import BUSY, LOST, regex
+from exporter.ledger.states import BY_STATE
+from exporter.web.style import COLOURS
+
+_WINDOW = "1m"
+_BY_WORKLOAD = f"sum by (node, workload, user, state) (rate(gpu_workload_gpu_seconds_total[{_WINDOW}])) > 0.01"
+_FIGURES: Sequence[tuple[str, str, str]] = (
+    ("GPUs that answer", "sum(gpu_up)", "{:.0f}"),
+    ("of them busy", f'sum(rate(gpu_time_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
+    ("held, but lost", f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))', "{:.1f}"),
+    ("alerts firing", 'count(ALERTS{alertstate="firing"}) or vector(0)', "{:.0f}"),
+    ("kW drawn", "sum(gpu_power_watts) / 1000", "{:.1f}"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where the other parts of the demo are. `nodes` are the status pages by node."""
+
+    nodes: Mapping[str, str]
+    prometheus: str
+    dashboards: Sequence[tuple[str, str]]
+    """Title and uid."""
+    grafana: str
+    """The command that shows the dashboards in a real Grafana."""
+
+
+def body(prometheus: Prometheus, messages: Sequence[Message], links: Links) -> str:
+    return (
+        '<p class="note">Four simulated nodes; everything else is real: the exporter, Prometheus, Alertmanager, the '
+        "rules with their thresholds as delivered. Only what the alerts wait for is shorter here: minutes, not half "
+        "an hour.</p>"
+        + _figures(prometheus)
+        + _where(prometheus)
+        + _nodes(prometheus, links)
+        + _alerts(prometheus)
+        + f"<h2>Who was told</h2>{inbox(messages[:6]) or _nobody()}"
+        + _more(links)
+    )
+
+
+def inbox(messages: Sequence[Message]) -> str:
+    """Each message as its reader sees it."""
+    return "".join(
+        f'<article class="message {escape(message.kind)}"><span class="dim">{escape(message.kind)} to '
+        f"{escape(message.to)}, {time.strftime('%H:%M:%S', time.localtime(message.time))}</span><br>"
+        f"<strong>{escape(message.subject)}</strong><pre>{_linked(message.text)}</pre></article>"
+        for message in messages
+    )
+
+
+def _linked(text: str) -> str:
+    words = escape(text).split(" ")
+    return " ".join(_lines(word) for word in words)
+
+
+def _lines(word: str) -> str:
+    return "\n".join(
+        f'<a href="{part}">{part}</a>' if part.startswith("http://127.0.0.1") else part for part in word.split("\n")
+    )
+
+
+def _nobody() -> str:
+    return '<p class="dim">Nobody yet. The first message comes after about two minutes.</p>'
+
+
+def _ask(prometheus: Prometheus, expression: str) -> Sequence[Sample]:
+    try:
+        return prometheus.instant(expression)
+    except QueryError:
+        return ()
+
+
+def _figures(prometheus: Prometheus) -> str:
+    parts: list[str] = []
+    for name, expression, shape in _FIGURES:
+        found = _ask(prometheus, expression)
+        parts.append(f"<div><b>{shape.format(found[0].value) if found else '&ndash;'}</b>{escape(name)}</div>")
+    return f'<div class="figures">{"".join(parts)}</div>'
+
+
+def words(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _where(prometheus: Prometheus) -> str:
+    found = _ask(prometheus, f"sum by (state) (rate(gpu_time_seconds_total[{_WINDOW}])) > 0")
+    by_state = {sample.labels["state"]: sample.value for sample in found}
+    total = sum(by_state.values())
+    if not total:
+        return "<p>The first numbers come in a few seconds.</p>"
+    order = [state for state in COLOURS if state in by_state]
+    bar = "".join(
+        f'<i style="width:{by_state[s] / total:.2%};background:{COLOURS[s]}" title="{escape(BY_STATE[s].meaning)}"></i>'
+        for s in order
+    )
+    keys = "".join(
+        f'<span><i style="background:{COLOURS[s]}"></i>{escape(words(s))} {by_state[s]:.1f}</span>' for s in order
+    )
+    query = quote("sum by (state) (rate(gpu_time_seconds_total[1m]))")
+    return (
+        f"<h2>Where {total:.0f} GPUs' time goes, last minute</h2>"
+        f'<div class="bar">{bar}</div><p class="keys">{keys}</p>'
+        f'<p class="dim"><a href="{prometheus.url}/graph?g0.tab=1&amp;g0.expr={query}">the query in Prometheus</a></p>'
+    )
+
+
+def _nodes(prometheus: Prometheus, links: Links) -> str:
+    states: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    users: dict[str, str] = {}
+    for sample in _ask(prometheus, _BY_WORKLOAD):
+        node, workload = sample.labels.get("node", ""), sample.labels.get("workload", "")
+        states[node, workload][sample.labels["state"]] = sample.value
+        users[workload] = sample.labels.get("user", "")
+    cards: list[str] = []
+    for one in NODES:
+        rows = [_workload(name, users[name], held) for (on, name), held in sorted(states.items()) if on == one.name]
+        cards.append(_card(one, rows, links))
+    return f'<h2>The nodes</h2><div class="cards">{"".join(cards)}</div>'
+
+
+def _card(node: Node, rows: Sequence[str], links: Links) -> str:
+    return (
+        f'<section class="card"><h3>{escape(node.name)}</h3><p>{escape(node.story)}</p><table>{"".join(rows)}</table>'
+        f'<p><a href="{links.nodes[node.name]}/">status page</a> · '
+        f'<a href="{links.nodes[node.name]}/metrics">metrics</a> · '
+        f'<a href="/d/gpu-node?var-instance={quote(node.name)}">dashboard</a></p></section>'
+    )
+
+
+def _workload(name: str, user: str, held: Mapping[str, float]) -> str:
+    gpus = sum(held.values())
+    busy = sum(seconds for state, seconds in held.items() if state in BUSY) / gpus
+    lost = {state: seconds for state, seconds in held.items() if state in LOST}
+    told = ""
+    if lost and max(lost.values()) > 0.1 * gpus:
+        top = max(lost, key=lambda state: lost[state])
+        rule = BY_STATE[top]
+        told = (
+            f'<tr class="why"><td colspan="3"><span style="color:{COLOURS[top]}">■</span> {escape(words(top))} '
+            f'{lost[top] / gpus:.0%}: <span class="dim">{escape(rule.advice)}</span></td></tr>'
+        )
+    whose = f' <span class="dim">{escape(user)}</span>' if user else ""
+    return (
+        f'<tr><td><a href="/report/{quote(name, safe=":")}">{escape(name)}</a>{whose}</td>'
+        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{busy:.0%}&nbsp;busy</td></tr>{told}"
+    )
+
+
+def _alerts(prometheus: Prometheus) -> str:
+    found = _ask(prometheus, "ALERTS")
+    rows = "".join(
+        f"<tr><td>{escape(sample.labels.get('alertstate', ''))}</td>"
+        f'<td><a href="/runbooks/{escape(sample.labels["alertname"].lower())}">{escape(sample.labels["alertname"])}</a>'
+        f"</td><td>{escape(_about(sample.labels))}</td><td>{escape(sample.labels.get('severity', ''))}</td></tr>"
+        for sample in sorted(found, key=lambda one: (one.labels.get("alertstate", ""), one.labels["alertname"]))
+    )
+    none = "<p class='dim'>None yet: conditions must last, so the first ones come after a minute.</p>"
+    return f'<h2>Alerts</h2><div class="card"><table>{rows}</table></div>' if rows else f"<h2>Alerts</h2>{none}"
+
+
+def _about(labels: Mapping[str, str]) -> str:
+    gpu = f"GPU {labels['gpu']}" if labels.get("gpu") else ""
+    return " ".join(part for part in (labels.get("workload", ""), labels.get("node", ""), gpu) if part)
+
+
+def _more(links: Links) -> str:
+    dashboards = " · ".join(f'<a href="/d/{escape(uid)}">{escape(title)}</a>' for title, uid in links.dashboards)
+    return (
+        f"<h2>Look further</h2><p>Dashboards: {dashboards}</p>"
+        '<p class="dim">Drawn by this demo from the same JSON files and live data, for a first look. In a real '
+        f"Grafana, where Docker is: <code>{escape(links.grafana)}</code></p>"
+        '<p>Reports: <a href="/report">everybody, the last hour</a>, or click a workload above. '
+        '<a href="/inbox">All messages</a>.</p>'
+        f'<p>Prometheus: <a href="{links.prometheus}/graph">queries</a>, '
+        f'<a href="{links.prometheus}/classic/rules">rules</a>, '
+        f'<a href="{links.prometheus}/classic/targets">targets</a>. '
+        '<a href="/alertmanager/">What Alertmanager holds</a>.</p>'
+    )
