@@ -13,8 +13,8 @@ from deploy.demo.cluster import NODES, Node
 from deploy.demo.inbox import Message
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
 from deploy.prometheus.states import BUSY, LOST, regex
+from exporter.ledger.palette import LOOKS, look, stacked
 from exporter.ledger.states import BY_STATE
-from exporter.web.style import COLOURS
 
 _WINDOW = "1m"
 _BY_WORKLOAD = f"sum by (node, workload, user, state) (rate(gpu_workload_gpu_seconds_total[{_WINDOW}])) > 0.01"
@@ -93,23 +93,20 @@ def _figures(prometheus: Prometheus) -> str:
     return f'<div class="figures">{"".join(parts)}</div>'
 
 
-def words(state: str) -> str:
-    return state.replace("_", " ")
-
-
 def _where(prometheus: Prometheus) -> str:
     found = _ask(prometheus, f"sum by (state) (rate(gpu_time_seconds_total[{_WINDOW}])) > 0")
     by_state = {sample.labels["state"]: sample.value for sample in found}
     total = sum(by_state.values())
     if not total:
         return "<p>The first numbers come in a few seconds.</p>"
-    order = [state for state in COLOURS if state in by_state]
+    order = [(look(state), BY_STATE[state], by_state[state]) for state in stacked(LOOKS) if state in by_state]
     bar = "".join(
-        f'<i style="width:{by_state[s] / total:.2%};background:{COLOURS[s]}" title="{escape(BY_STATE[s].meaning)}"></i>'
-        for s in order
+        f'<i style="width:{gpus / total:.2%};background:{shown.colour}" title="{escape(rule.meaning)}"></i>'
+        for shown, rule, gpus in order
     )
     keys = "".join(
-        f'<span><i style="background:{COLOURS[s]}"></i>{escape(words(s))} {by_state[s]:.1f}</span>' for s in order
+        f'<span><i style="background:{shown.colour}"></i>{escape(shown.title)} {gpus:.1f}</span>'
+        for shown, _, gpus in order
     )
     query = quote("sum by (state) (rate(gpu_time_seconds_total[1m]))")
     return (
@@ -149,9 +146,9 @@ def _workload(name: str, user: str, held: Mapping[str, float]) -> str:
     told = ""
     if lost and max(lost.values()) > 0.1 * gpus:
         top = max(lost, key=lambda state: lost[state])
-        rule = BY_STATE[top]
+        rule, shown = BY_STATE[top], look(top)
         told = (
-            f'<tr class="why"><td colspan="3"><span style="color:{COLOURS[top]}">■</span> {escape(words(top))} '
+            f'<tr class="why"><td colspan="3"><span style="color:{shown.colour}">■</span> {escape(shown.title)} '
             f'{lost[top] / gpus:.0%}: <span class="dim">{escape(rule.advice)}</span></td></tr>'
         )
     whose = f' <span class="dim">{escape(user)}</span>' if user else ""

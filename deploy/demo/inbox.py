@@ -144,4 +144,5 @@ def _mail(content: bytes, recipients: Sequence[str]) -> Message:
     parsed = email.message_from_bytes(content, policy=email.policy.default)
     body = parsed.get_body(("plain", "html"))
     text = str(body.get_content()) if body else ""
-    return Message(time.time(), "mail", ", ".join(recipients), str(parsed["Subject"] or ""), text.strip())
+    text = "\n".join(text.strip().splitlines())
+    return Message(time.time(), "mail", ", ".join(recipients), str(parsed["Subject"] or ""), text)

@@ -9,7 +9,6 @@ from deploy.demo.drawing.data import Series, Source
 from deploy.demo.drawing.document import Panel
 from deploy.demo.drawing.fields import Field
 
-
 _SHORT = 12
 """Characters that fit in large letters."""
 
