@@ -1,4 +1,4 @@
-"""`python -m dashboards` writes json/ anew."""
+"""`python -m dashboards` writes json/ anew, and the chart's copies of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 from dashboards.catalogue import DASHBOARDS
 from dashboards.parts.frame import to_json
 
-FOLDER = Path(__file__).parent / "json"
+FOLDERS = (Path(__file__).parent / "json", Path(__file__).parents[1] / "helm/gpu-exporter/files/dashboards")
 
 
 def main() -> None:
     for name, make in DASHBOARDS.items():
-        (FOLDER / f"{name}.json").write_text(to_json(make()), encoding="utf-8")
+        text = to_json(make())
+        for folder in FOLDERS:
+            (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Write what follows from other files: the chart's schema and README, and deploy/kubernetes.
 
 `python -m helm.generate` (`make chart`); a test compares. The chart's rules are written by
-`python -m deploy.prometheus.generate`, and its dashboards are a link, which Helm follows.
+`python -m deploy.prometheus.generate`. Its dashboards are copies: tools that fetch a chart by itself drop a link.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from helm import manifests, reference, schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("helm/gpu-exporter")
+DASHBOARDS = Path("dashboards/json")
 
 
 def files(root: Path = ROOT) -> dict[Path, str]:
@@ -25,7 +26,11 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     values = (chart / "values.yaml").read_text()
     alerts = yaml.safe_load((chart / "files/rules/alert-values.yaml").read_text())
     shape = schema.schema(yaml.safe_load(values), options(), alerts)
+    dashboards = {
+        CHART / "files/dashboards" / path.name: path.read_text() for path in (root / DASHBOARDS).glob("*.json")
+    }
     return {
+        **dashboards,
         CHART / "values.schema.json": json.dumps(shape, indent=2) + "\n",
         CHART / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values, alerts),
     }

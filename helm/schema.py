@@ -13,46 +13,118 @@ DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
 MAYBE_DURATION = "^(([0-9]+(ms|s|m|h|d|w|y))+)?$"
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
+LABEL = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
+NAME = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"
+LABEL_VALUE = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+CONFIG_KEY = "^[-._A-Za-z0-9]*$"
+REGISTRY = "^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$"
+QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]i?)?$"
+NUMBER = r"^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
+SECONDS = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$"
+NO_TIME = r"^0+(\.0+)?(ms|s|m|h|d)?$"
+
+_NAMED: Schema = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string", "minLength": 1}}}
+_PART: Schema = {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+%$"}
+_AMOUNTS: Schema = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number"], "pattern": QUANTITY, "minimum": 0},
+}
 
 # What a default cannot tell of a value: by its path.
 RULES: dict[str, Schema] = {
+    "nameOverride": {"pattern": LABEL},
+    "fullnameOverride": {"pattern": LABEL},
+    "namespaceOverride": {"pattern": LABEL},
+    "image.registry": {"pattern": REGISTRY},
+    "image.repository": {"pattern": "^[a-z0-9._-]+(:[0-9]+)?(/[a-z0-9._-]+)*$"},
+    "image.tag": {"pattern": "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$"},
     "image.digest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
     "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    "attribution.pods.kubeletDir": {"pattern": ABSOLUTE},
+    "imagePullSecrets": {"items": _NAMED},
+    "attribution.pods.kubeletDir": {"pattern": ABSOLUTE, "not": {"pattern": "/pod-resources/*$"}},
+    "attribution.pods.logsDir": {"pattern": MAYBE_ABSOLUTE},
     "attribution.pods.labels": {"items": {"type": "string"}},
     "attribution.slurm.mode": {"enum": ["auto", "on", "off"]},
     "attribution.slurm.mappingHostPath": {"pattern": MAYBE_ABSOLUTE},
     "progress.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
+    "extraEnv": {"items": _NAMED},
+    "extraVolumes": {"items": _NAMED},
+    "extraVolumeMounts": {"items": {**_NAMED, "required": ["name", "mountPath"]}},
+    "extraContainers": {"items": _NAMED},
+    "initContainers": {"items": _NAMED},
     "extraObjects": {"items": {"type": ["object", "string"]}},
     "port": {"minimum": 1, "maximum": 65535},
-    "web.telemetryPath": {"pattern": "^/[A-Za-z0-9_./-]+$"},
+    "web.telemetryPath": {"pattern": "^/[A-Za-z0-9_./-]+$", "not": {"pattern": "^/-/"}},
+    "web.existingSecret": {"pattern": NAME},
+    "web.tls.existingSecret": {"pattern": NAME},
+    "web.tls.caKey": {"pattern": CONFIG_KEY},
     "web.basicAuth.username": {"minLength": 1, "pattern": "^[^:]+$"},
     "web.basicAuth.passwordHash": {"pattern": r"^(\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53})?$"},
+    "runtimeClass.name": {"pattern": NAME},
+    "runtimeClass.handler": {"pattern": LABEL},
     "driver.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "driver.mountPath": {"pattern": ABSOLUTE},
+    "driver.libraryPath": {"pattern": ABSOLUTE},
     "security.runAsUser": {"type": ["string", "integer"], "pattern": "^(auto|cluster)$", "minimum": 0},
     "security.addCapabilities": {"items": {"type": "string", "pattern": "^[A-Z_]+$"}},
     "security.seccomp": {"enum": ["RuntimeDefault", "Unconfined", ""]},
+    "serviceAccount.name": {"pattern": NAME},
+    "gpuOperator.validationsDir": {"pattern": ABSOLUTE},
+    "priorityClass.value": {"minimum": -2147483648, "maximum": 1000000000},
+    "priorityClass.name": {"pattern": NAME},
+    "priorityClassName": {"pattern": NAME},
+    "resources": {
+        "additionalProperties": False,
+        "properties": {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": {"type": "array", "items": _NAMED}},
+    },
     "updateStrategy.type": {"enum": ["RollingUpdate", "OnDelete"]},
+    "updateStrategy.rollingUpdate": {
+        "additionalProperties": False,
+        "properties": {"maxUnavailable": _PART, "maxSurge": _PART},
+    },
     "revisionHistoryLimit": {"minimum": 0},
     "terminationGracePeriodSeconds": {"minimum": 0},
     "service.type": {"enum": ["ClusterIP", "NodePort"]},
     "service.internalTrafficPolicy": {"enum": ["", "Cluster", "Local"]},
+    "serviceMonitor.namespace": {"pattern": LABEL},
     "serviceMonitor.interval": {"pattern": MAYBE_DURATION},
     "serviceMonitor.scrapeTimeout": {"pattern": MAYBE_DURATION},
+    "podMonitor.namespace": {"pattern": LABEL},
     "podMonitor.interval": {"pattern": MAYBE_DURATION},
     "podMonitor.scrapeTimeout": {"pattern": MAYBE_DURATION},
+    "prometheusRule.namespace": {"pattern": LABEL},
     "prometheusRule.alerts.interval": {"pattern": DURATION},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},
+    "dashboards.namespace": {"pattern": LABEL},
+    "dashboards.labelValue": {"pattern": LABEL_VALUE},
     "verticalPodAutoscaler.updateMode": {"enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "Auto"]},
+    "global.imageRegistry": {"pattern": REGISTRY},
+    "global.imagePullSecrets": {"items": {"type": ["object", "string"]}},
 }
 
 # Maps of strings: labels, annotations, selectors.
-STRINGS = ("labels", "annotations", "commonLabels", "commonAnnotations", "podLabels", "podAnnotations", "nodeSelector")
+STRINGS = (
+    "labels",
+    "annotations",
+    "commonLabels",
+    "commonAnnotations",
+    "podLabels",
+    "podAnnotations",
+    "nodeSelector",
+    "instanceSelector",
+)
 
 # Values handed on as they are, whose default holds keys that do not close them.
 OPEN = ("resources", "updateStrategy.rollingUpdate")
+
+# Maps that a value of null drops.
+MAY_BE_NULL = ("livenessProbe", "readinessProbe", "updateStrategy.rollingUpdate", "global")
+
+# Of a string, what it must fit: labels are refused by the API server only once everything else is there.
+_STRING: dict[str, Schema] = {
+    kind: {"type": "string", "pattern": LABEL_VALUE} for kind in STRINGS if not kind.lower().endswith("annotations")
+}
 
 
 def schema(values: Mapping[str, Any], options: Iterable[Option], alerts: Mapping[str, Mapping[str, Any]]) -> Schema:
@@ -64,7 +136,8 @@ def schema(values: Mapping[str, Any], options: Iterable[Option], alerts: Mapping
         "additionalProperties": False,
         "properties": {name: _alert(settings) for name, settings in alerts.items()},
     }
-    made["properties"]["global"] = {"type": "object"}  # Helm hands it to every chart
+    made["properties"]["global"]["additionalProperties"] = True  # an umbrella chart's own are there too
+    made["properties"]["enabled"] = {"type": "boolean"}  # the `condition` of an umbrella chart
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "gpu-exporter", **made}
 
 
@@ -86,12 +159,16 @@ def _kind(value: Any, path: str) -> Schema:
 
 
 def _map(value: Mapping[str, Any], path: str) -> Schema:
-    if path.rpartition(".")[2] in STRINGS:
-        return {"type": "object", "additionalProperties": {"type": "string"}}
+    kind = path.rpartition(".")[2]
+    if kind in STRINGS:
+        return {"type": "object", "additionalProperties": _STRING.get(kind, {"type": "string"})}
     if path in OPEN or (path and not value):
         return {"type": "object"}
     properties = {key: _of(child, f"{path}.{key}".lstrip(".")) for key, child in value.items()}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+    # Helm takes a value of null away before the schema sees it, and a template would stumble over what is not there.
+    own = f"{path}." if path else ""
+    needed = [key for key, child in value.items() if not isinstance(child, list) and own + key not in MAY_BE_NULL]
+    return {"type": "object", "additionalProperties": False, "required": needed, "properties": properties}
 
 
 def _alert(settings: Mapping[str, Any]) -> Schema:
@@ -155,9 +232,20 @@ def _option(option: Option) -> Schema:
         return {"enum": words, **described}
     if isinstance(option.default, tuple) and _refuses(option, "no address") is None:
         return {"type": ["array", "string"], **described}
-    if _refuses(option, "no number") is None:
-        return {"type": "string", **described}
-    return {"type": ["number", "string"], **described}
+    return {**_text(option), **described}
+
+
+def _text(option: Option) -> Schema:
+    """What an option that takes no list of words accepts, told by what its parser says of a text that is none."""
+    complaint = _refuses(option, "2 parsecs") or ""
+    if complaint.startswith("a duration"):
+        zero: Schema = {} if _refuses(option, "0") is None else {"exclusiveMinimum": 0, "not": {"pattern": NO_TIME}}
+        return {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
+    if complaint == "a whole number":
+        return {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+$"}
+    if complaint == "a number":
+        return {"type": ["number", "string"], "pattern": NUMBER}
+    return {"type": "string"}
 
 
 def _choices(option: Option) -> list[str]:

@@ -68,6 +68,17 @@ annotations:
 
 {{- define "gpu-exporter.image" -}}
 {{- $image := .Values.image -}}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}
+{{- with default $image.registry (dig "imageRegistry" "" (default (dict) .Values.global)) }}{{ . }}/{{ end }}{{ $image.repository }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end }}
+{{- end -}}
+
+{{/* Of the chart and of an umbrella chart, which may give plain names. */}}
+{{- define "gpu-exporter.imagePullSecrets" -}}
+{{- $all := list -}}
+{{- range concat (default (list) .Values.imagePullSecrets) (default (list) (dig "imagePullSecrets" (list) (default (dict) .Values.global))) -}}
+{{- $all = append $all (ternary (dict "name" .) . (kindIs "string" .)) -}}
+{{- end -}}
+{{- if $all -}}
+{{- toYaml ($all | uniq) -}}
+{{- end -}}
 {{- end -}}

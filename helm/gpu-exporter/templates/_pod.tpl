@@ -1,4 +1,4 @@
-{{/* The pod: arguments, environment, mounts, probes, affinity. */}}
+{{/* The pod: arguments, environment, mounts, probes. */}}
 
 {{- define "gpu-exporter.args" -}}
 {{- $v := .Values -}}
@@ -67,7 +67,11 @@
 {{- $v := .Values -}}
 rows:
 {{- if $v.attribution.pods.enabled }}
-- [pod-resources, {{ $v.attribution.pods.kubeletDir }}/pod-resources, /var/lib/kubelet/pod-resources, Directory]
+{{- /* Made where it is missing: a kubelet that lives elsewhere costs attribution, not the pod. */}}
+- [pod-resources, {{ $v.attribution.pods.kubeletDir }}/pod-resources, /var/lib/kubelet/pod-resources, DirectoryOrCreate]
+{{- with $v.attribution.pods.logsDir }}
+- [pod-logs, {{ . }}, /var/log/pods, DirectoryOrCreate]
+{{- end }}
 {{- end }}
 {{- if $v.attribution.processes.enabled }}
 - [cgroups, /sys/fs/cgroup, /host/sys/fs/cgroup, Directory]
@@ -90,6 +94,10 @@ rows:
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
 - name: {{ index . 0 }}
   hostPath: {path: {{ index . 1 }}, type: {{ index . 3 }}}
+{{- end }}
+{{- if .Values.gpuOperator.waitForToolkit }}
+- name: validations
+  hostPath: {path: {{ .Values.gpuOperator.validationsDir }}, type: DirectoryOrCreate}
 {{- end }}
 {{- if .Values.config }}
 - name: config
@@ -140,26 +148,6 @@ rows:
 {{- toYaml (mergeOverwrite $default .override) -}}
 {{- end -}}
 
-{{/* Terms of a node affinity are alternatives: any label that some tool or cloud gives to GPU nodes will do. */}}
-{{- define "gpu-exporter.affinity" -}}
-{{- if .Values.affinity -}}
-{{- toYaml .Values.affinity -}}
-{{- else if .Values.gpuNodesOnly -}}
-nodeAffinity:
-  requiredDuringSchedulingIgnoredDuringExecution:
-    nodeSelectorTerms:
-    - matchExpressions: [{key: nvidia.com/gpu.present, operator: In, values: ["true"]}]
-    - matchExpressions: [{key: feature.node.kubernetes.io/pci-10de.present, operator: In, values: ["true"]}]
-    - matchExpressions: [{key: feature.node.kubernetes.io/pci-0300_10de.present, operator: In, values: ["true"]}]
-    - matchExpressions: [{key: feature.node.kubernetes.io/pci-0302_10de.present, operator: In, values: ["true"]}]
-    - matchExpressions: [{key: feature.node.kubernetes.io/cpu-model.vendor_id, operator: In, values: [NVIDIA]}]
-    - matchExpressions: [{key: cloud.google.com/gke-accelerator, operator: Exists}]
-    - matchExpressions: [{key: k8s.amazonaws.com/accelerator, operator: Exists}]
-    - matchExpressions: [{key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}]
-    - matchExpressions: [{key: kubernetes.azure.com/accelerator, operator: In, values: [nvidia]}]
-{{- end -}}
-{{- end -}}
-
 {{- define "gpu-exporter.container" -}}
 {{- $v := .Values -}}
 name: gpu-exporter
@@ -193,6 +181,24 @@ volumeMounts:
 {{- end }}
 {{- end -}}
 
+{{/* Ends once the GPU Operator's validator has left its mark; without it, whoever starts first gets no driver. */}}
+{{- define "gpu-exporter.waitForToolkit" -}}
+name: wait-for-toolkit
+image: {{ include "gpu-exporter.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+command: [python3, -c]
+args:
+- |
+  {{- .Files.Get "files/wait_for_toolkit.py" | nindent 2 }}
+env:
+- {name: NVIDIA_VISIBLE_DEVICES, value: void}
+resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
+securityContext:
+  {{- include "gpu-exporter.containerSecurityContext" . | nindent 2 }}
+volumeMounts:
+- {name: validations, mountPath: /run/nvidia/validations, readOnly: true, mountPropagation: HostToContainer}
+{{- end -}}
+
 {{- define "gpu-exporter.podSpec" -}}
 {{- $v := .Values -}}
 serviceAccountName: {{ include "gpu-exporter.serviceAccountName" . }}
@@ -201,16 +207,20 @@ enableServiceLinks: false
 {{- if $v.attribution.processes.enabled }}
 hostPID: true
 {{- end }}
+{{- if $v.hostNetwork }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
 {{- with $v.runtimeClass.name }}
 runtimeClassName: {{ . }}
 {{- end }}
-{{- with $v.priorityClassName }}
+{{- with include "gpu-exporter.priorityClassName" . }}
 priorityClassName: {{ . }}
 {{- end }}
 terminationGracePeriodSeconds: {{ int64 $v.terminationGracePeriodSeconds }}
-{{- with $v.imagePullSecrets }}
+{{- with include "gpu-exporter.imagePullSecrets" . }}
 imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 securityContext:
   {{- include "gpu-exporter.podSecurityContext" . | nindent 2 }}
@@ -222,13 +232,16 @@ nodeSelector:
 affinity:
   {{- . | nindent 2 }}
 {{- end }}
-{{- with $v.tolerations }}
 tolerations:
-  {{- toYaml . | nindent 2 }}
+  {{- include "gpu-exporter.tolerations" . | nindent 2 }}
+{{- if or $v.initContainers $v.gpuOperator.waitForToolkit }}
+initContainers:
+{{- if $v.gpuOperator.waitForToolkit }}
+- {{ include "gpu-exporter.waitForToolkit" . | nindent 2 | trim }}
 {{- end }}
 {{- with $v.initContainers }}
-initContainers:
-  {{- toYaml . | nindent 2 }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 containers:
 - {{ include "gpu-exporter.container" . | nindent 2 | trim }}

@@ -59,7 +59,13 @@
 process attribution (hostPID, host cgroups)
 {{- end }}
 {{- if $v.attribution.pods.enabled }}
-pod attribution (host path {{ $v.attribution.pods.kubeletDir }}/pod-resources)
+pod attribution (host paths {{ $v.attribution.pods.kubeletDir }}/pod-resources{{ with $v.attribution.pods.logsDir }}, {{ . }}{{ end }})
+{{- end }}
+{{- if $v.hostNetwork }}
+host network
+{{- end }}
+{{- if $v.gpuOperator.waitForToolkit }}
+waiting for the toolkit (host path {{ $v.gpuOperator.validationsDir }})
 {{- end }}
 {{- if $v.attribution.slurm.mappingHostPath }}
 Slurm mapping (host path {{ $v.attribution.slurm.mappingHostPath }})

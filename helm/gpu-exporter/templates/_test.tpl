@@ -4,9 +4,9 @@ restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext: {runAsNonRoot: true, runAsUser: 65534, runAsGroup: 65534, seccompProfile: {type: RuntimeDefault}}
-{{- with .root.Values.imagePullSecrets }}
+{{- with include "gpu-exporter.imagePullSecrets" .root }}
 imagePullSecrets:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 containers:
 - name: scrape

@@ -19,6 +19,9 @@
 {{- if and (include "gpu-exporter.isAdmin" .) (eq (toString (dig "allowPrivilegeEscalation" "" $v.containerSecurityContext)) "false") -}}
 {{- fail "containerSecurityContext.allowPrivilegeEscalation=false cannot be had with SYS_ADMIN or security.privileged: the API server refuses it" -}}
 {{- end -}}
+{{- if and $v.gpuOperator.waitForToolkit $v.driver.hostPath -}}
+{{- fail "gpuOperator.waitForToolkit waits for the container toolkit, and driver.hostPath does without it: set one of them" -}}
+{{- end -}}
 {{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
 {{- fail "runtimeClass.create needs runtimeClass.name" -}}
 {{- end -}}
@@ -31,6 +34,7 @@
 {{- end -}}
 {{- include "gpu-exporter.validateWeb" . -}}
 {{- include "gpu-exporter.validateMonitors" . -}}
+{{- include "gpu-exporter.validateCluster" . -}}
 {{- end -}}
 
 {{- define "gpu-exporter.validateWeb" -}}

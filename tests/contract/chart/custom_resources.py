@@ -17,7 +17,7 @@ FETCHED = Path(__file__).resolve().parents[3] / ".cache/monitoring-schemas"
 _BOOLEAN, _STRING = {"type": "boolean"}, {"type": "string"}
 _STRINGS, _TYPED = {"type": "array", "items": _STRING}, {"type": "object", "properties": {"type": _STRING}}
 
-# No registry package has these two: the fields the chart uses, by their projects' API references.
+# No registry package has these: the fields the chart uses, by their projects' API references.
 _AUTOSCALER: Schema = {
     "required": ["spec"],
     "properties": {
@@ -32,6 +32,20 @@ _AUTOSCALER: Schema = {
                     "properties": {"updateMode": {"enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "Auto"]}}
                 },
                 "resourcePolicy": {"properties": {"containerPolicies": {"type": "array"}}},
+            },
+        }
+    },
+}
+_GRAFANA_DASHBOARD: Schema = {
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "required": ["instanceSelector", "configMapRef"],
+            "properties": {
+                "instanceSelector": {"properties": {"matchLabels": {"type": "object"}}},
+                "allowCrossNamespaceImport": _BOOLEAN,
+                "folder": _STRING,
+                "configMapRef": {"required": ["name", "key"], "properties": {"name": _STRING, "key": _STRING}},
             },
         }
     },
@@ -80,6 +94,7 @@ VALIDATORS = {
     ("monitoring.coreos.com/v1", "PodMonitor"): _fetched("PodMonitor"),
     ("monitoring.coreos.com/v1", "PrometheusRule"): _fetched("PrometheusRule"),
     ("autoscaling.k8s.io/v1", "VerticalPodAutoscaler"): _resource(_AUTOSCALER),
+    ("grafana.integreatly.org/v1beta1", "GrafanaDashboard"): _resource(_GRAFANA_DASHBOARD),
     ("security.openshift.io/v1", "SecurityContextConstraints"): _resource(_CONSTRAINTS),
 }
 

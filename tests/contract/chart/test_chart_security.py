@@ -36,6 +36,7 @@ def test_default_is_root_without_any_privilege(render: Render, one: One) -> None
     assert sorted(podsecurity.above_baseline(spec)) == [
         "hostPID",
         "volume cgroups: hostPath",
+        "volume pod-logs: hostPath",
         "volume pod-resources: hostPath",
     ]
 

@@ -1,9 +1,17 @@
 """What the chart refuses: values the schema does not know, and combinations that cannot work."""
 
-import helm_python
-import pytest
+import json
+from collections.abc import Iterator
+from typing import Any
 
-from tests.contract.chart.conftest import Files, One, Render, Values
+import helm_python
+import jsonschema
+import pytest
+import yaml
+
+from exporter.config import options
+from tests.contract.chart import strict_yaml
+from tests.contract.chart.conftest import CHART, Files, One, Render, Values
 
 POD_NEEDS_ROOT = "attribution.pods.enabled needs uid 0"
 
@@ -35,6 +43,26 @@ UNKNOWN = [
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": "70"}}}}}, "rules/GpuFanFailed/hot'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"severity": "high"}}}}}, "GpuFanFailed/severity'"),
     ({"podLabels": {"a": 1}}, "at '/podLabels/a'"),
+    ({"podLabels": {"a": "not a label"}}, "at '/podLabels/a'"),
+    ({"resources": {"limit": {"memory": "1Gi"}}}, "at '/resources'"),
+    ({"resources": {"limits": {"memory": "1 GB"}}}, "at '/resources/limits/memory'"),
+    ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "some"}}}, "at '/updateStrategy/rollingUpdate/max"),
+    ({"config": {"sample": {"interval": "2 parsecs"}}}, "at '/config/sample/interval'"),
+    ({"config": {"sample": {"interval": "0s"}}}, "at '/config/sample/interval'"),
+    ({"config": {"process": {"limit": "many"}}}, "at '/config/process/limit'"),
+    ({"config": {"ledger": {"idle": "little"}}}, "at '/config/ledger"),
+    ({"namespaceOverride": "Not Valid"}, "at '/namespaceOverride'"),
+    ({"fullnameOverride": "gpu_exporter"}, "at '/fullnameOverride'"),
+    ({"web": {"telemetryPath": "/-/healthy"}}, "at '/web/telemetryPath'"),
+    ({"image": {"registry": "https://registry.example.com"}}, "at '/image/registry'"),
+    ({"image": {"registry": "registry.example.com/"}}, "at '/image/registry'"),
+    ({"image": {"tag": "a:b"}}, "at '/image/tag'"),
+    ({"imagePullSecrets": [{"nam": "x"}]}, "at '/imagePullSecrets/0'"),
+    ({"attribution": {"pods": {"kubeletDir": "/var/lib/kubelet/pod-resources"}}}, "at '/attribution/pods/kubeletDir'"),
+    ({"priorityClass": {"value": 2000000000}}, "at '/priorityClass/value'"),
+    ({"runtimeClass": {"name": "NVIDIA"}}, "at '/runtimeClass/name'"),
+    ({"resources": None}, "missing property 'resources'"),
+    ({"web": None}, "missing property 'web'"),
 ]
 
 IMPOSSIBLE = [
@@ -88,6 +116,85 @@ def test_impossible_combination_is_refused_with_one_line(given: Values, said: st
 
     assert said in str(refused.value)
     assert len(str(refused.value).strip().splitlines()) == 1
+
+
+def paths(at: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if path:
+        yield path
+    if isinstance(at, dict):
+        for key, child in at.items():
+            yield from paths(child, (*path, key))
+
+
+def at_path(path: tuple[str, ...], value: Any) -> Any:
+    return value if not path else {path[0]: at_path(path[1:], value)}
+
+
+def complaint(files: Files, path: tuple[str, ...], value: Any) -> str:
+    """What is wrong with how the chart takes this value; empty where it refuses it well, or renders good YAML."""
+    try:
+        made = files(at_path(path, value))
+    except helm_python.HelmValuesError as error:
+        return "" if path[-1].replace("/", "~1") in str(error) else str(error)
+    except helm_python.HelmRenderError as error:
+        said = str(error).strip()
+        own_words = "execution error at (gpu-exporter/templates/daemonset.yaml:1:4): " in said
+        return "" if own_words and len(said.splitlines()) == 1 else said
+    texts = [text for file, text in made.items() if not file.endswith(".txt")]
+    return "" if all(each["kind"] for text in texts for each in strict_yaml.load_all(text)) else "no kind"
+
+
+@pytest.mark.parametrize("value", [None, "x y", -1, [{}], {"no": "such"}], ids=repr)
+def test_nonsense_anywhere_is_refused_by_its_path_or_renders_whole(value: Any, files: Files) -> None:
+    # No template may stumble: what gets past the schema is refused by the chart's own words, or gives good YAML.
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    found = {".".join(path): complaint(files, path, value) for path in paths(values)}
+
+    assert {path: said for path, said in found.items() if said} == {}
+
+
+def options_below(schema: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    for key, child in schema["properties"].items():
+        if "properties" in child:
+            yield from options_below(child, f"{name}{key}.")
+        else:
+            yield (name + key).removesuffix(".value"), child
+
+
+TEXTS = (
+    "1",
+    "0",
+    "0s",
+    "2s",
+    "1.5h",
+    "2 parsecs",
+    "-1",
+    "many",
+    "true",
+    "warn",
+    "debug",
+    "on",
+    "",
+    "0.5",
+    "1e3",
+    "12abc",
+)
+
+
+def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
+    accepts = {option.name: option for option in options()}
+    shape = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
+    for name, schema in options_below(shape):
+        for text in TEXTS:
+            given = yaml.safe_load(text) if schema.get("type") == "boolean" else text
+            try:
+                accepts[name].parse(text)
+            except ValueError:
+                accepted = False
+            else:
+                accepted = True
+            fits = jsonschema.Draft7Validator(schema).is_valid(given)
+            assert fits == accepted or (schema.get("type") == "boolean" and not isinstance(given, bool)), (name, text)
 
 
 def test_open_hatches_take_anything_of_kubernetes(render: Render, one: One) -> None:

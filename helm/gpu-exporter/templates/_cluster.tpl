@@ -1,0 +1,87 @@
+{{/*
+What would fail after minutes with its reason in events alone is refused here with one line. `lookup` answers nothing
+where there is no cluster to ask (helm template, GitOps that renders), and then nothing is said.
+*/}}
+
+{{- define "gpu-exporter.connected" -}}
+{{- if .Values.checkCluster -}}
+{{- if or (lookup "v1" "Namespace" "" (include "gpu-exporter.namespace" .)) (lookup "v1" "Namespace" "" "kube-system") -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateCluster" -}}
+{{- if include "gpu-exporter.connected" . -}}
+{{- include "gpu-exporter.validateNamespace" . -}}
+{{- include "gpu-exporter.validateClasses" . -}}
+{{- include "gpu-exporter.validateKinds" . -}}
+{{- include "gpu-exporter.validateNodes" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateNamespace" -}}
+{{- $name := include "gpu-exporter.namespace" . -}}
+{{- $namespace := lookup "v1" "Namespace" "" $name -}}
+{{- $enforced := dig "metadata" "labels" "pod-security.kubernetes.io/enforce" "privileged" (default (dict) $namespace) -}}
+{{- $level := include "gpu-exporter.podSecurityLevel" . -}}
+{{- $rank := dict "restricted" 0 "baseline" 1 "privileged" 2 -}}
+{{- if gt (int (get $rank $level)) (int (get $rank $enforced)) -}}
+{{- $reasons := include "gpu-exporter.privilegedReasons" . | trim | splitList "\n" | join ", " | replace "  " " " -}}
+{{- fail (printf "namespace %s enforces Pod Security level %s and would refuse every pod, which needs %s (%s): kubectl label namespace %s pod-security.kubernetes.io/enforce=%s --overwrite, or switch those values off" $name $enforced $level $reasons $name $level) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateClasses" -}}
+{{- $v := .Values -}}
+{{- if and $v.runtimeClass.name (not $v.runtimeClass.create) (not (lookup "node.k8s.io/v1" "RuntimeClass" "" $v.runtimeClass.name)) -}}
+{{- $there := list -}}
+{{- range (lookup "node.k8s.io/v1" "RuntimeClass" "" "").items -}}
+{{- $there = append $there .metadata.name -}}
+{{- end -}}
+{{- fail (printf "runtimeClass.name=%s: the cluster has no such RuntimeClass (it has: %s), and no pod would be made: set one of those, runtimeClass.create=true, or \"\" where the driver is injected by default" $v.runtimeClass.name (default "none" (join ", " $there))) -}}
+{{- end -}}
+{{- if and $v.priorityClassName (not (lookup "scheduling.k8s.io/v1" "PriorityClass" "" $v.priorityClassName)) -}}
+{{- fail (printf "priorityClassName=%s: the cluster has no such PriorityClass, and no pod would be made" $v.priorityClassName) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateKinds" -}}
+{{- $v := .Values -}}
+{{- $api := .Capabilities.APIVersions -}}
+{{- $asked := list (list "serviceMonitor.enabled" $v.serviceMonitor.enabled "monitoring.coreos.com/v1/ServiceMonitor" "the Prometheus operator") (list "podMonitor.enabled" $v.podMonitor.enabled "monitoring.coreos.com/v1/PodMonitor" "the Prometheus operator") (list "prometheusRule.enabled" $v.prometheusRule.enabled "monitoring.coreos.com/v1/PrometheusRule" "the Prometheus operator") (list "dashboards.grafanaOperator.enabled" (and $v.dashboards.enabled $v.dashboards.grafanaOperator.enabled) "grafana.integreatly.org/v1beta1/GrafanaDashboard" "the Grafana operator") (list "verticalPodAutoscaler.enabled" $v.verticalPodAutoscaler.enabled "autoscaling.k8s.io/v1/VerticalPodAutoscaler" "the vertical pod autoscaler") (list "openshift.scc" $v.openshift.scc "security.openshift.io/v1/SecurityContextConstraints" "OpenShift") -}}
+{{- range $asked -}}
+{{- if and (index . 1) (not ($api.Has (index . 2))) -}}
+{{- fail (printf "%s: the cluster does not know %s: install %s first, or set it to false" (index . 0) (index . 2) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.validateNodes" -}}
+{{- $v := .Values -}}
+{{- $items := default (list) (lookup "v1" "Node" "" "").items -}}
+{{- $image := include "gpu-exporter.image" . -}}
+{{- if and (not (contains "/" $image)) (ne $v.image.pullPolicy "Never") -}}
+{{- $there := false -}}
+{{- range $items -}}
+{{- range (dig "status" "images" (list) .) -}}
+{{- if has $image (default (list) .names) -}}{{- $there = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not $there -}}
+{{- fail (printf "image.registry is empty and no node has %s: build the image (deploy/container), push it to a registry your nodes can pull from, and set image.registry" $image) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.gpuNodesOnly (not $v.affinity) -}}
+{{- $nodes := include "gpu-exporter.nodes" (dict "root" . "items" $items) | fromYaml -}}
+{{- if and .Release.IsInstall $nodes.missed -}}
+{{- $some := $nodes.missed | join " " -}}
+{{- fail (printf "these nodes offer NVIDIA GPUs and have none of the labels that gpuNodesOnly looks for, so they would get no pod: kubectl label node %s nvidia.com/gpu.present=true, or set affinity" $some) -}}
+{{- end -}}
+{{- if $v.attribution.pods.enabled -}}
+{{- range $dir, $node := $nodes.kubelets -}}
+{{- if ne $dir $v.attribution.pods.kubeletDir -}}
+{{- fail (printf "attribution.pods.kubeletDir=%s: the kubelet of node %s keeps its files in %s" $v.attribution.pods.kubeletDir $node $dir) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

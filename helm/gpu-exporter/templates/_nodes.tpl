@@ -1,0 +1,113 @@
+{{/* Where the pods run: labels of GPU nodes, pauses of the GPU Operator, taints, priority. */}}
+
+{{/* Labels that some tool or cloud gives to GPU nodes, one row each: key, operator, value. Any of them will do. */}}
+{{- define "gpu-exporter.gpuLabels" -}}
+rows:
+- [nvidia.com/gpu.present, In, "true"]
+- [feature.node.kubernetes.io/pci-10de.present, In, "true"]
+- [feature.node.kubernetes.io/pci-0300_10de.present, In, "true"]
+- [feature.node.kubernetes.io/pci-0302_10de.present, In, "true"]
+- [feature.node.kubernetes.io/cpu-model.vendor_id, In, NVIDIA]
+- [cloud.google.com/gke-accelerator, Exists, ""]
+- [k8s.amazonaws.com/accelerator, Exists, ""]
+- [karpenter.k8s.aws/instance-gpu-manufacturer, In, nvidia]
+- [kubernetes.azure.com/accelerator, In, nvidia]
+{{- end -}}
+
+{{/*
+Expressions that no longer hold while the GPU Operator wants the driver for itself: the DaemonSet's controller then takes
+the pod away. Nodes without these labels fit. `client` is the label for programs that are not the operator's (26.7 and
+newer); older ones only pause their own, of which dcgm-exporter is the one most like this.
+*/}}
+{{- define "gpu-exporter.pauses" -}}
+{{- $paused := list "paused-for-driver-upgrade" "paused-for-mig-change" "paused-for-vgpu-change" "paused-for-mig-change_paused-for-driver-upgrade" "paused-for-vgpu-change_paused-for-driver-upgrade" -}}
+rows:
+- {key: nvidia.com/gpu.deploy.client, operator: NotIn, values: {{ append $paused "false" | toJson }}}
+- {key: nvidia.com/gpu.deploy.dcgm-exporter, operator: NotIn, values: {{ $paused | toJson }}}
+{{- end -}}
+
+{{/* Terms of a node affinity are alternatives, so the pauses go into each of them. */}}
+{{- define "gpu-exporter.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity -}}
+{{- $terms := dig "nodeAffinity" "requiredDuringSchedulingIgnoredDuringExecution" "nodeSelectorTerms" (list) $affinity -}}
+{{- if and .Values.gpuNodesOnly (not .Values.affinity) -}}
+{{- range (include "gpu-exporter.gpuLabels" . | fromYaml).rows -}}
+{{- $expression := dict "key" (index . 0) "operator" (index . 1) -}}
+{{- if eq (index . 1) "In" -}}
+{{- $_ := set $expression "values" (list (index . 2)) -}}
+{{- end -}}
+{{- $terms = append $terms (dict "matchExpressions" (list $expression)) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.gpuOperator.followPauses -}}
+{{- $pauses := (include "gpu-exporter.pauses" . | fromYaml).rows -}}
+{{- $all := list -}}
+{{- range (default (list (dict)) $terms) -}}
+{{- $all = append $all (merge (dict "matchExpressions" (concat (default (list) .matchExpressions) $pauses)) .) -}}
+{{- end -}}
+{{- $terms = $all -}}
+{{- end -}}
+{{- if $terms -}}
+{{- $node := default (dict) $affinity.nodeAffinity -}}
+{{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) -}}
+{{- $_ := set $affinity "nodeAffinity" $node -}}
+{{- end -}}
+{{- if $affinity -}}
+{{- toYaml $affinity -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.tolerations" -}}
+{{- if .Values.tolerations -}}
+{{- toYaml .Values.tolerations -}}
+{{- else if and .Values.gpuNodesOnly (not .Values.affinity) -}}
+- {operator: Exists}
+{{- else -}}
+- {key: nvidia.com/gpu, operator: Exists}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpu-exporter.priorityClassName" -}}
+{{- if .Values.priorityClassName -}}
+{{- .Values.priorityClassName -}}
+{{- else if .Values.priorityClass.create -}}
+{{- default (include "gpu-exporter.nameIn" (dict "root" . "namespace" "")) .Values.priorityClass.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+What the cluster says of its nodes, from a list of them: `fit` have one of the labels above, `missed` offer an NVIDIA
+device and have none, `kubelets` keep the kubelet's directory elsewhere (by directory). `nodeSelector` counts too.
+*/}}
+{{- define "gpu-exporter.nodes" -}}
+{{- $root := .root -}}
+{{- $labels := (include "gpu-exporter.gpuLabels" $root | fromYaml).rows -}}
+{{- $fit := list -}}
+{{- $missed := list -}}
+{{- $kubelets := dict -}}
+{{- range .items -}}
+{{- $node := . -}}
+{{- $own := default (dict) $node.metadata.labels -}}
+{{- $selected := true -}}
+{{- range $key, $value := $root.Values.nodeSelector -}}
+{{- if ne (toString (get $own $key)) $value -}}{{- $selected = false -}}{{- end -}}
+{{- end -}}
+{{- $labelled := false -}}
+{{- range $labels -}}
+{{- if and (hasKey $own (index . 0)) (or (eq (index . 1) "Exists") (eq (get $own (index . 0)) (index . 2))) -}}{{- $labelled = true -}}{{- end -}}
+{{- end -}}
+{{- $offers := false -}}
+{{- range $resource, $amount := dig "status" "capacity" (dict) $node -}}
+{{- if and (or (hasPrefix "nvidia.com/gpu" $resource) (hasPrefix "nvidia.com/mig-" $resource)) (ne (toString $amount) "0") -}}{{- $offers = true -}}{{- end -}}
+{{- end -}}
+{{- if and $labelled $selected -}}
+{{- $fit = append $fit $node.metadata.name -}}
+{{- $version := dig "status" "nodeInfo" "kubeletVersion" "" $node -}}
+{{- if hasKey $own "microk8s.io/cluster" -}}{{- $_ := set $kubelets "/var/snap/microk8s/common/var/lib/kubelet" $node.metadata.name -}}{{- end -}}
+{{- if contains "+k0s" $version -}}{{- $_ := set $kubelets "/var/lib/k0s/kubelet" $node.metadata.name -}}{{- end -}}
+{{- else if and $offers $selected -}}
+{{- $missed = append $missed $node.metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (dict "fit" $fit "missed" $missed "kubelets" $kubelets) -}}
+{{- end -}}

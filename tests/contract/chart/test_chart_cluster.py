@@ -1,0 +1,115 @@
+"""What a cluster would refuse after minutes is refused by the chart at once; without a cluster nothing is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import helm_python
+import pytest
+
+from tests.contract.chart import api_server
+from tests.contract.chart.conftest import CHART, Files, Values
+
+HERE = {"image": {"registry": "registry.example.com"}}
+OWN = {"kind": "Namespace", "metadata": {"name": "mon"}}
+LABELLED = {"nvidia.com/gpu.present": "true", "kubernetes.io/os": "linux"}
+
+RENDERED = "unable to build kubernetes objects from release manifest"
+"""The server here has no schemas of the objects."""
+
+Object = dict[str, Any]
+
+
+def node(name: str, labels: dict[str, str], version: str = "v1.36.2", **status: Any) -> Object:
+    info = {"nodeInfo": {"kubeletVersion": version}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {**info, **status}}
+
+
+def named(kind: str, name: str) -> Object:
+    return {"kind": kind, "metadata": {"name": name}}
+
+
+def enforcing(level: str) -> Object:
+    return {"kind": "Namespace", "metadata": {"name": "mon", "labels": {"pod-security.kubernetes.io/enforce": level}}}
+
+
+def refusal(given: Values, objects: Sequence[Object], kinds: Any = api_server.KNOWN) -> str:
+    """What `helm install --dry-run=server` says; empty where the chart was rendered, which comes first."""
+    with (
+        api_server.serving(api_server.answers([OWN, *objects], kinds)) as kubeconfig,
+        helm_python.Config(kubeconfig_content=kubeconfig, namespace="mon", storage_driver="memory") as config,
+        pytest.raises(helm_python.HelmReleaseError) as refused,
+    ):
+        config.install(str(CHART), "rel", {**HERE, **given}, namespace="mon", dry_run="server")
+    said = str(refused.value).strip()
+    return "" if said.startswith(RENDERED) else said
+
+
+ALONE = {"processes": {"enabled": False}, "pods": {"enabled": False}}
+MONITORED = {"serviceMonitor": {"enabled": True}}
+WRONG: list[tuple[Values, list[Object], str]] = [
+    ({}, [enforcing("baseline")], "namespace mon enforces Pod Security level baseline"),
+    ({}, [enforcing("restricted")], "namespace mon enforces Pod Security level restricted"),
+    (
+        {"attribution": ALONE, "security": {"runAsUser": 0}},
+        [enforcing("restricted")],
+        "needs baseline",
+    ),
+    (
+        {"runtimeClass": {"name": "nvidia"}},
+        [named("RuntimeClass", "nvidia-cdi"), named("RuntimeClass", "kata")],
+        "no such RuntimeClass (it has: nvidia-cdi, kata)",
+    ),
+    ({"runtimeClass": {"name": "nvidia"}}, [], "no such RuntimeClass (it has: none)"),
+    ({"priorityClassName": "high"}, [], "priorityClassName=high: the cluster has no such PriorityClass"),
+    (MONITORED, [], "serviceMonitor.enabled: the cluster does not know monitoring.coreos.com/v1/ServiceMonitor"),
+    ({"podMonitor": {"enabled": True}}, [], "podMonitor.enabled: the cluster does not know"),
+    ({"openshift": {"scc": True}}, [], "openshift.scc: the cluster does not know"),
+    ({"image": {"registry": ""}}, [node("a", LABELLED)], "image.registry is empty and no node has gpu-exporter:"),
+    ({}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": "8"})], "label node a nvidia.com"),
+    ({}, [node("a", LABELLED | {"microk8s.io/cluster": "true"})], "/var/snap/microk8s/common/var/lib/kubelet"),
+    ({}, [node("a", LABELLED, "v1.34.1+k0s")], "the kubelet of node a keeps its files in /var/lib/k0s/kubelet"),
+]
+RIGHT: list[tuple[Values, list[Object]]] = [
+    ({}, []),
+    ({}, [enforcing("privileged"), node("a", LABELLED, capacity={"nvidia.com/gpu": "8"})]),
+    ({"attribution": ALONE}, [enforcing("restricted")]),
+    ({"checkCluster": False}, [enforcing("baseline")]),
+    ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),
+    ({"runtimeClass": {"name": "nvidia", "create": True}}, []),
+    ({"priorityClassName": "high"}, [named("PriorityClass", "high")]),
+    ({"image": {"registry": "", "tag": "1"}}, [node("a", LABELLED, images=[{"names": ["gpu-exporter:1"]}])]),
+    ({"image": {"registry": "", "pullPolicy": "Never"}}, []),
+    ({"affinity": {"podAffinity": {}}}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": 1})]),
+    ({}, [node("w", {"kubernetes.io/os": "windows"}, capacity={"nvidia.com/gpu": "1"})]),
+    ({}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": "0"})]),
+    (
+        {"attribution": {"pods": {"kubeletDir": "/var/lib/k0s/kubelet"}}},
+        [node("a", LABELLED, "v1.34.1+k0s")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "objects", "said"), WRONG, ids=[said for _, _, said in WRONG])
+def test_wrong_cluster_is_one_line_at_install(given: Values, objects: list[Object], said: str) -> None:
+    refused = refusal(given, objects)
+
+    assert said in refused
+    assert len(refused.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("given", "objects"), RIGHT, ids=range(len(RIGHT)))
+def test_right_cluster_is_let_through(given: Values, objects: list[Object]) -> None:
+    assert refusal(given, objects) == ""
+
+
+def test_kind_that_the_cluster_knows_is_let_through() -> None:
+    assert refusal(MONITORED, [], (*api_server.KNOWN, *api_server.OPERATORS)) == ""
+
+
+@pytest.mark.parametrize(("given", "_objects", "_said"), WRONG, ids=[said for _, _, said in WRONG])
+def test_without_a_cluster_to_ask_everything_is_rendered(
+    given: Values, _objects: list[Object], _said: str, files: Files
+) -> None:
+    assert files({**HERE, **given})
