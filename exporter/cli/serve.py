@@ -20,6 +20,7 @@ from exporter.exposition.text import Renderer
 from exporter.web.app import App, Pages
 from exporter.web.auth import BasicAuth
 from exporter.web.history import History
+from exporter.web.rate import Bucket
 from exporter.web.server import Server
 from exporter.web.status import page
 from exporter.web.webconfig import WebConfig, load
@@ -63,7 +64,9 @@ def _server(settings: Config, web: WebConfig, exporter: assembly.Exporter, histo
         status=lambda: page(exporter.snapshot, history, settings["web.telemetry-path"]),
         ready=lambda: exporter.snapshot.not_ready,
     )
-    app = App(pages, settings["web.telemetry-path"], BasicAuth(web.users), web.headers)
+    limit = web.rate_limit
+    allows = Bucket(limit.interval, limit.burst, time.monotonic).take if limit else lambda: True
+    app = App(pages, settings["web.telemetry-path"], BasicAuth(web.users), web.headers, allows)
     return Server(app, settings["web.listen-address"], settings["web.max-threads"], web.tls)
 
 

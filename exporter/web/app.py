@@ -13,6 +13,7 @@ Headers = list[tuple[str, str]]
 _HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _GZIP_FROM = 1024
+_PROBES = frozenset({"/-/healthy", "/-/ready"})
 
 
 class StartResponse(Protocol):
@@ -41,10 +42,17 @@ class App:
     """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
 
     def __init__(
-        self, pages: Pages, telemetry_path: str, auth: BasicAuth, headers: tuple[tuple[str, str], ...] = ()
+        self,
+        pages: Pages,
+        telemetry_path: str,
+        auth: BasicAuth,
+        headers: tuple[tuple[str, str], ...] = (),
+        allows: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`allows` is asked before each request but the probes; when it says no, the answer is 429."""
         self._auth = auth
         self._headers = headers
+        self._allows = allows
         self._routes: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
             telemetry_path: lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", "")))),
             "/-/healthy": lambda _: _Answer("200 OK", _TEXT, b"healthy\n"),
@@ -68,6 +76,8 @@ class App:
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
     def _answer(self, environ: Mapping[str, Any]) -> _Answer:
+        if str(environ.get("PATH_INFO", "")) not in _PROBES and not self._allows():
+            return _Answer("429 Too Many Requests", _TEXT, b"too many requests\n")
         if not self._auth.allows(str(environ.get("HTTP_AUTHORIZATION", ""))):
             realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
             return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm)

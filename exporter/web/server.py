@@ -11,7 +11,7 @@ from cheroot import wsgi
 from exporter.config.option import ConfigError
 from exporter.web.app import App
 from exporter.web.tls import ReloadingAdapter
-from exporter.web.webconfig import Tls
+from exporter.web.tls_settings import Tls
 
 log = logging.getLogger(__name__)
 

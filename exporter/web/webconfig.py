@@ -1,39 +1,41 @@
-"""The web configuration file of Prometheus exporters: TLS, client certificates, basic auth, response headers."""
+"""The web configuration file of Prometheus exporters: TLS, client certificates, basic auth, headers, rate limit.
+
+docs/web-configuration.md has it key by key; what is refused there is refused here with the reason.
+"""
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
 from exporter.config.option import ConfigError
+from exporter.web.fields import OPTION, Section
+from exporter.web.tls_settings import Tls, parse_tls
 
-_OPTION = "--web.config.file"
-_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
-_TLS_KEYS = frozenset({"cert_file", "key_file", "client_auth_type", "client_ca_file", "min_version", "max_version"})
-_CLIENT_AUTH = {
-    "NoClientCert": ssl.CERT_NONE,
-    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
-    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PIECE = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(f"(?:{_PIECE.pattern})+")
+_HEADERS: Mapping[str, tuple[str, ...]] = {
+    "Content-Security-Policy": (),
+    "Strict-Transport-Security": (),
+    "X-Content-Type-Options": ("nosniff",),
+    "X-Frame-Options": ("deny", "sameorigin"),
+    "X-XSS-Protection": (),
 }
+"""Headers that may be set, and their values where not every one has a meaning."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    cert_file: Path
-    key_file: Path
-    client_auth: ssl.VerifyMode = ssl.CERT_NONE
-    client_ca_file: Path | None = None
-    min_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
-    max_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+class RateLimit:
+    """One request per `interval` seconds, and `burst` at once."""
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return tuple(path for path in (self.cert_file, self.key_file, self.client_ca_file) if path)
+    interval: float
+    burst: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class WebConfig:
     tls: Tls | None = None
     users: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: tuple[tuple[str, str], ...] = ()
+    rate_limit: RateLimit | None = None
 
 
 def load(path: Path) -> WebConfig:
@@ -50,62 +53,56 @@ def load(path: Path) -> WebConfig:
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:
-        raise ConfigError(f"{_OPTION} {path}: {error.strerror or error}") from None
+        raise ConfigError(f"{OPTION} {path}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{_OPTION} {path}: not YAML: {' '.join(str(error).split())}") from None
-    top = _mapping(path, "the file", content if content is not None else {})
-    _refuse_unknown(path, "", top, {"tls_server_config", "http_server_config", "basic_auth_users"})
-    http = _mapping(path, "http_server_config", top.get("http_server_config") or {})
-    _refuse_unknown(path, "http_server_config.", http, {"http2", "headers"})
-    headers = _mapping(path, "http_server_config.headers", http.get("headers") or {})
+        raise ConfigError(f"{OPTION} {path}: not YAML: {' '.join(str(error).split())}") from None
+    top = Section.of(path, "", content if content is not None else {})
+    top.only("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
+    http = top.section("http_server_config")
+    http.only("http2", "headers")
+    http.boolean("http2", default=True)  # checked, and without effect: this server speaks HTTP/1.1
     return WebConfig(
-        tls=_tls(path, _mapping(path, "tls_server_config", top.get("tls_server_config") or {})),
-        users=_users(path, _mapping(path, "basic_auth_users", top.get("basic_auth_users") or {})),
-        headers=tuple((str(name), str(value)) for name, value in headers.items()),
+        tls=parse_tls(top.section("tls_server_config")),
+        users=_users(top.section("basic_auth_users")),
+        headers=tuple(_headers(http.section("headers"))),
+        rate_limit=_rate_limit(top.section("rate_limit")),
     )
 
 
-def _tls(path: Path, content: Mapping[str, Any]) -> Tls | None:
-    if not content:
-        return None
-    _refuse_unknown(path, "tls_server_config.", content, _TLS_KEYS)
-    for key in ("cert_file", "key_file"):
-        if not content.get(key):
-            raise ConfigError(f"{_OPTION} {path}: tls_server_config needs {key}")
-    ca = content.get("client_ca_file")
-    client_auth = _one_of(path, content, "client_auth_type", _CLIENT_AUTH, "NoClientCert")
-    if client_auth is not ssl.CERT_NONE and not ca:
-        raise ConfigError(f"{_OPTION} {path}: client_auth_type needs client_ca_file")
-    return Tls(
-        cert_file=path.parent / str(content["cert_file"]),
-        key_file=path.parent / str(content["key_file"]),
-        client_auth=client_auth,
-        client_ca_file=path.parent / str(ca) if ca else None,
-        min_version=_one_of(path, content, "min_version", _VERSIONS, "TLS12"),
-        max_version=_one_of(path, content, "max_version", _VERSIONS, "TLS13"),
-    )
-
-
-def _users(path: Path, content: Mapping[str, Any]) -> dict[str, str]:
-    for name, hashed in content.items():
+def _users(users: Section) -> dict[str, str]:
+    for name, hashed in users.values.items():
         if not str(hashed).startswith(("$2a$", "$2b$", "$2y$")):
-            raise ConfigError(f"{_OPTION} {path}: basic_auth_users.{name}: expected a bcrypt hash")
-    return {str(name): str(hashed) for name, hashed in content.items()}
+            raise users.wrong(str(name), "expected a bcrypt hash")
+    return {str(name): str(hashed) for name, hashed in users.values.items()}
 
 
-def _one_of(path: Path, content: Mapping[str, Any], key: str, known: Mapping[str, Any], default: str) -> Any:
-    value = str(content.get(key) or default)
-    if value not in known:
-        raise ConfigError(f"{_OPTION} {path}: {key}: expected one of {', '.join(known)}, got {value!r}")
-    return known[value]
+def _headers(headers: Section) -> list[tuple[str, str]]:
+    headers.only(*_HEADERS)
+    made: list[tuple[str, str]] = []
+    for name, value in headers.values.items():
+        text, known = str(value if value is not None else ""), _HEADERS[name]
+        if "\n" in text or "\r" in text:
+            raise headers.wrong(name, "expected one line")
+        if text and known and text.lower() not in known:
+            raise headers.wrong(name, f"expected {' or '.join(known)}, got {text!r}")
+        made += [(name, text)] if text else []
+    return made
 
 
-def _mapping(path: Path, what: str, content: object) -> Mapping[str, Any]:
-    if not isinstance(content, dict):
-        raise ConfigError(f"{_OPTION} {path}: {what}: expected a mapping, got {content!r}")
-    return cast("Mapping[str, Any]", content)
+def _rate_limit(limit: Section) -> RateLimit | None:
+    limit.only("interval", "burst")
+    interval, burst = _seconds(limit, limit.values.get("interval", 0)), limit.values.get("burst", 0)
+    if not interval:
+        return None
+    if isinstance(burst, bool) or not isinstance(burst, int) or burst < 1:
+        raise limit.wrong("burst", f"expected a number from 1 on, got {burst!r}: with 0 no request would be answered")
+    return RateLimit(interval, burst)
 
 
-def _refuse_unknown(path: Path, prefix: str, content: Iterable[str], known: Iterable[str]) -> None:
-    for key in sorted(set(content) - set(known)):
-        raise ConfigError(f"{_OPTION} {path}: unknown key {prefix}{key}")
+def _seconds(limit: Section, value: Any) -> float:
+    text = str(value)
+    if text == "0":
+        return 0.0
+    if not _DURATION.fullmatch(text):
+        raise limit.wrong("interval", f"expected a duration such as 500ms, 1s or 1m30s, got {value!r}")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PIECE.findall(text))

@@ -1,0 +1,26 @@
+"""The rate limit of the web configuration file: a token bucket over all requests."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Bucket:
+    """Holds up to `burst` tokens; one comes back every `interval` seconds, and each request takes one."""
+
+    def __init__(self, interval: float, burst: int, clock: Callable[[], float]) -> None:
+        self._interval, self._burst, self._clock = interval, burst, clock
+        self._tokens, self._filled = float(burst), clock()
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Whether there was a token to take."""
+        with self._lock:
+            now = self._clock()
+            self._tokens = min(float(self._burst), self._tokens + (now - self._filled) / self._interval)
+            self._filled = now
+            if self._tokens < 1:
+                return False
+            self._tokens -= 1
+            return True

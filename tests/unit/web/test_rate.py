@@ -1,0 +1,38 @@
+"""The rate limit: a token bucket, and what it means to a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.web.app import App, Pages
+from exporter.web.auth import BasicAuth
+from exporter.web.rate import Bucket
+
+
+def test_a_bucket_gives_its_burst_and_then_one_per_interval() -> None:
+    now = [0.0]
+    bucket = Bucket(interval=2.0, burst=3, clock=lambda: now[0])
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+    now[0] = 1.9
+    assert not bucket.take()
+    now[0] = 4.0
+    assert [bucket.take() for _ in range(3)] == [True, True, False]
+    now[0] = 1000.0
+    assert [bucket.take() for _ in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/metrics", "429"), ("/", "429"), ("/-/healthy", "200"), ("/-/ready", "200")]
+)
+def test_beyond_the_limit_only_the_probes_are_answered(path: str, status: str) -> None:
+    pages = Pages(metrics=lambda _: ("text/plain", b""), status=lambda: "", ready=lambda: "")
+    application = App(pages, "/metrics", BasicAuth({}), allows=lambda: False)
+    seen: list[str] = []
+
+    def start(given: str, _headers: Any, _info: Any = None, /) -> Any:
+        seen.append(given)
+
+    list(application({"REQUEST_METHOD": "GET", "PATH_INFO": path}, start))
+    assert seen[0].startswith(status)
