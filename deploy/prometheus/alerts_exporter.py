@@ -10,26 +10,6 @@ _MISMATCH = "LIB_RM_VERSION_MISMATCH"
 
 EXPORTER = (
     Alert(
-        name="GpuExporterDown",
-        audience=Audience.ONCALL,
-        severity=Severity.WARNING,
-        expr=f"up{{{_JOBS}}} == 0",
-        wait="5m",
-        summary=f"The GPU exporter of {NODE} is down",
-        description="Prometheus cannot scrape {{ $labels.instance }} (job {{ $labels.job }}): the node or its "
-        "exporter is down, and nothing is known of its GPUs.",
-    ),
-    Alert(
-        name="GpuExporterAbsent",
-        audience=Audience.ONCALL,
-        severity=Severity.CRITICAL,
-        expr=f"absent(up{{{_JOBS}}})",
-        wait="10m",
-        summary="Prometheus has no GPU exporter to scrape",
-        description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
-        "Look at service discovery and at the scrape configuration.",
-    ),
-    Alert(
         name="GpuSampleStale",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
@@ -38,6 +18,7 @@ EXPORTER = (
 or on (cluster, instance)
 rate(gpu_exporter_passes_total[5m]) == 0""",
         wait="2m",
+        keep="10m",
         params=(Param("age", 60, Unit.SECONDS, "Age of a GPU's last good reading."),),
         summary="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of {{ end }}" + NODE + " has stale readings",
         description="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of " + NODE + " was last read "
@@ -81,6 +62,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         severity=Severity.WARNING,
         expr="gpu_exporter_attribution_success == 0",
         wait="10m",
+        keep="15m",
         summary=f"{NODE} does not know who holds its GPUs",
         description=f"Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time is booked on nobody, and "
         "alerts to owners of this node may be missing.",
@@ -91,6 +73,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         severity=Severity.INFO,
         expr="gpu_scrape_collector_success == 0",
         wait="15m",
+        keep="15m",
         summary=f"Collector {{{{ $labels.collector }}}} of {NODE} fails",
         description=f"Collector {{{{ $labels.collector }}}} of {NODE} keeps failing: its series are missing. "
         "See the exporter's log.",
@@ -108,13 +91,19 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         name="GpuNodeMaintenance",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
+        # A node that said so of itself and was then switched off is still in maintenance: the recording remembers.
         expr="""\
-max by (cluster, node, instance) (up{job=~"<jobs>"})
-and on (cluster, node) max by (cluster, node) (<maintenance>)""",
+instance:gpu_node_maintenance:last
+or on (cluster, instance)
+(
+  max by (cluster, node, instance) (up{job=~"<jobs>"}) * 0 + 1
+  and on (cluster, node) max by (cluster, node) (<maintenance>)
+)""",
         params=(
             Param(
                 "maintenance",
-                "kube_node_spec_unschedulable == 1",
+                "kube_node_spec_unschedulable == 1"
+                ' or kube_node_spec_taint{key=~".*maintenance.*|node.kubernetes.io/out-of-service"} == 1',
                 Unit.SELECTOR,
                 "Series with the label `node` that exist while a node is in maintenance.",
             ),

@@ -51,7 +51,7 @@ TEMPERATURE = Alert(
   gpu_temperature_margin_celsius
   or on {_GPU}
   sum without (threshold) (gpu_temperature_threshold_celsius{{threshold="slowdown"}})
-    - on {_GPU} group_left () sum without (sensor) (gpu_temperature_celsius{{sensor="gpu"}})
+    - on {_GPU} group_left () max by {_GPU} (gpu_temperature_celsius{{sensor="gpu"}})
 ) < <margin>""",
     wait="10m",
     keep="10m",
@@ -69,6 +69,7 @@ FAN = Alert(
 (gpu_fan_speed_rpm == 0 or on (cluster, instance, uuid, fan) gpu_fan_speed_ratio == 0)
 and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
     wait="5m",
+    keep="10m",
     params=(Param("hot", 70, Unit.CELSIUS, "Temperature at which a fan must turn."),),
     summary=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still",
     description=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still while the GPU is over <hot> degrees. {HIT}",
@@ -116,7 +117,7 @@ XID_WORKFLOW = _xid(
 )
 
 
-def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait: str = "0s") -> Alert:
+def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait: str = "0s", keep: str = "0s") -> Alert:
     """An alert on a state the driver itself reports; `text` is what is so, and what to do."""
     what, advice = text
     return Alert(
@@ -127,6 +128,7 @@ def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait:
         summary=f"{GPU} {what}",
         description=f"{GPU} {what}. {advice} {HIT}",
         wait=wait,
+        keep=keep,
     )
 
 
@@ -149,9 +151,16 @@ ECC_SRAM = _flag(
 REMAP_PENDING = _flag(
     "GpuRowRemapPending",
     Severity.WARNING,
-    "gpu_row_remap_pending == 1 or gpu_retired_pages_pending == 1",
-    ("waits for a reset to replace bad memory", "Drain the GPU and reset it when its work has ended."),
+    """\
+gpu_row_remap_pending == 1
+or gpu_retired_pages_pending == 1
+or on (cluster, instance, uuid) gpu_recovery_action{action=~"drain_and_reset|drain_p2p"} == 1""",
+    (
+        "waits for a reset, with bad memory to replace or on the driver's advice",
+        "Put no new work on it, and reset it when what runs has ended.",
+    ),
     wait="10m",
+    keep="10m",
 )
 REMAP_FAILED = _flag(
     "GpuRowRemapFailed",
@@ -163,9 +172,11 @@ REMAP_FAILED = _flag(
 RECOVERY = _flag(
     "GpuRecoveryActionNeeded",
     Severity.CRITICAL,
-    'gpu_recovery_action{action!="none"} == 1',
-    ("needs {{ $labels.action }}", "The driver itself asks for it: drain the GPU first."),
+    # What can wait for the work on the GPU is GpuRowRemapPending.
+    'gpu_recovery_action{action!~"none|drain_and_reset|drain_p2p"} == 1',
+    ("needs {{ $labels.action }}", "The driver itself asks for it now: drain the GPU first."),
     wait="1m",
+    keep="5m",
 )
 FABRIC = Alert(
     name="GpuFabricUnhealthy",
@@ -173,6 +184,7 @@ FABRIC = Alert(
     severity=Severity.WARNING,
     expr="gpu_fabric_unhealthy == 1",
     wait="5m",
+    keep="10m",
     summary=f"The NVLink fabric of {GPU} is unhealthy",
     description=f"{GPU} reports {{{{ $labels.check }}}} of its NVLink fabric. Look at the fabric manager's log. {HIT}",
 )
@@ -187,6 +199,7 @@ gpu_nvlink_links_up < max_over_time(gpu_nvlink_links_up[<before>:10m])
 or
 ((gpu_nvlink_links_up > 0) < on {_NODE} group_left () max by {_NODE} (gpu_nvlink_links_up))""",
     wait="10m",
+    keep="10m",
     params=(Param("before", "6h", Unit.DURATION, "Time in which the links were seen up."),),
     summary=f"{GPU} has lost NVLink links",
     description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than its neighbours. "
@@ -198,6 +211,7 @@ NVLINK_ERRORS = Alert(
     severity=Severity.WARNING,
     expr='sum without (type) (rate(gpu_nvlink_errors_total{type=~"replay|recovery|link_recovery"}[<window>])) > <rate>',
     wait="15m",
+    keep="30m",
     params=(
         Param("rate", 0.1, Unit.PER_SECOND, "Replays and recoveries a second."),
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
@@ -219,6 +233,7 @@ or
   and on {_GPU} rate(gpu_busy_seconds_total[5m]) > <load>
 )""",
     wait="15m",
+    keep="30m",
     params=(Param("load", 0.5, Unit.RATIO, "Utilization above which the generation must be the highest."),),
     summary=f"{GPU} has a degraded PCIe link",
     description=f"The PCIe link of {GPU} runs at {{{{ $value }}}} (width or generation), below what card and slot can. "
@@ -230,6 +245,7 @@ PCIE_REPLAYS = Alert(
     severity=Severity.WARNING,
     expr="rate(gpu_pcie_replays_total[<window>]) > <rate>",
     wait="15m",
+    keep="30m",
     params=(
         Param("rate", 0.2, Unit.PER_SECOND, "Replays a second."),
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
@@ -243,6 +259,7 @@ MEMORY_LEAKED = Alert(
     severity=Severity.WARNING,
     expr="gpu_memory_unattributed_bytes > <bytes>",
     wait="15m",
+    keep="15m",
     params=(Param("bytes", "1073741824", Unit.BYTES, "Used memory that belongs to no process."),),
     summary=f"{GPU} has memory in use that no process owns",
     description=f"{{{{ $value | humanize1024 }}}}B of {GPU} is in use and belongs to no process: the next job lacks "
@@ -261,7 +278,7 @@ LOST = Alert(
   or on {_NODE}
   (
     sum without (source) (gpu_devices{{source="driver"}})
-      < on {_NODE} group_left () sum by {_NODE} (gpu_devices{{source="pci"}})
+      < on {_NODE} group_left () max by {_NODE} (gpu_devices{{source="pci"}})
   )
   or on {_NODE}
   (
@@ -271,11 +288,69 @@ LOST = Alert(
 )
 unless on {_NODE} gpu_exporter_driver_error""",
     wait="5m",
+    keep="10m",
     params=(Param("before", "6h", Unit.DURATION, "Time in which more GPUs were seen."),),
     summary=f"{{{{ if $labels.uuid }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
     description=f"{{{{ if $labels.uuid }}}}{GPU} does not answer: it is off the bus, or calls about it hang. {HIT}"
     f"{{{{ else }}}}The driver of {NODE} sees {{{{ $value }}}} GPU(s), fewer than are on the bus or were before. "
     f"{NODE_HIT}{{{{ end }}}}",
+)
+
+MEMORY_WEARING = Alert(
+    name="GpuMemoryWearing",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="""\
+(gpu_row_remap_banks{availability="none"} >= <banks>)
+or on (cluster, instance, uuid)
+60 * sum without (type) (rate(gpu_ecc_errors_total{type="corrected"}[<window>])) > <rate>""",
+    wait="15m",
+    keep="1h",
+    params=(
+        Param("banks", 1, Unit.COUNT, "Memory banks without a spare row."),
+        Param("rate", 100, Unit.COUNT, "Corrected errors a minute."),
+        Param("window", "15m", Unit.DURATION, "Time they are counted over."),
+    ),
+    summary=f"The memory of {GPU} wears out",
+    description=f"{GPU} has {{{{ $value | humanize }}}}"
+    "{{ if $labels.availability }} memory bank(s) without a spare row: the next bad row there cannot be replaced"
+    "{{ else }} corrected memory errors a minute: it works, and uncorrectable ones are likely{{ end }}. "
+    f"Plan its replacement. {HIT}",
+)
+ECC_DISABLED = _flag(
+    "GpuEccDisabled",
+    Severity.WARNING,
+    # Cards without ECC, and sites that switch it off everywhere, are no fault: most others must have it on.
+    "gpu_ecc_mode_enabled == 0 and on (cluster) avg by (cluster) (gpu_ecc_mode_enabled) > 0.5",
+    (
+        "has ECC switched off, unlike most GPUs here",
+        "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",
+    ),
+    wait="30m",
+)
+LIMITED = Alert(
+    name="GpuPerformanceLimited",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="""\
+label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
+or on (cluster, instance, uuid)
+label_replace(
+  gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"} < <clock>
+  and on (cluster, instance, uuid) gpu_utilization_ratio > <load>,
+  "limit", "clock", "", ""
+)""",
+    wait="15m",
+    keep="30m",
+    params=(
+        Param("power", 0.5, Unit.RATIO, "Power limit, as a part of the one the GPU starts with."),
+        Param("clock", 0.5, Unit.RATIO, "SM clock under load, as a part of the highest."),
+        Param("load", 0.5, Unit.RATIO, "Utilization above which the clock is looked at."),
+    ),
+    summary=f"The {{{{ $labels.limit }}}} of {GPU} is low",
+    description=f"The {{{{ $labels.limit }}}} of {GPU} is at {{{{ $value | humanizePercentage }}}} of what it should "
+    f"be, and its work is as slow. Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), "
+    f"and for a power cable. {HIT}",
 )
 
 HARDWARE = (
@@ -297,4 +372,7 @@ HARDWARE = (
     PCIE,
     PCIE_REPLAYS,
     MEMORY_LEAKED,
+    MEMORY_WEARING,
+    ECC_DISABLED,
+    LIMITED,
 )

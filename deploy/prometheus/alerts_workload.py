@@ -8,22 +8,42 @@ from deploy.prometheus.wording import OWNER, TOP_STATE
 from exporter.attribution.owner import OWNER_LABELS
 
 _OWNER = f"(cluster, {', '.join(OWNER_LABELS)})"
+_WORKLOAD = "(cluster, workload)"
+_OTHERS = ", ".join(label for label in OWNER_LABELS if label != "workload")
+
+
+def _named(expr: str, held: str = f"sum by {_OWNER} (gpu_workload_gpus)") -> str:
+    """One series per workload of `expr`, with the labels of one of its owners.
+
+    Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still.
+    """
+    return f"""\
+(
+{expr}
+)
++ on {_WORKLOAD} group_left ({_OTHERS}) 0 * topk by {_WORKLOAD} (1, {held})"""
+
+
 _SECONDS = "gpu_workload_gpu_seconds_total"
-_XID = 'gpu_xid_errors_total{class="restart_app"}'
+_XID = 'gpu_xid_last_timestamp_seconds{class="restart_app"}'
 
 UNDERUTILIZED = Alert(
     name="GpuUnderutilized",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # A new workload is left alone for `window` (it held GPUs that long ago) and `for`, an ended one holds none now.
-    expr=f"""\
-(
-    sum by {_OWNER} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
-  /
-    (sum by {_OWNER} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
-) < <utilization>
-and on {_OWNER} sum by {_OWNER} (gpu_workload_gpus) > <gpus>
-and on (cluster, workload) sum by (cluster, workload) (gpu_workload_gpus offset <window>) > 0""",
+    expr=_named(
+        f"""\
+  (
+      sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
+    /
+      (sum by {_WORKLOAD} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
+  ) < <utilization>
+  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus) > <gpus>
+  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus offset <window>) > 0"""
+    ),
+    # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
+    keep="1h",
     wait="10m",
     params=(
         Param("utilization", 0.3, Unit.RATIO, "Share of the held GPU time in which a kernel must run."),
@@ -35,32 +55,32 @@ and on (cluster, workload) sum by (cluster, workload) (gpu_workload_gpus offset 
     f"{{{{ `<utilization>` | humanizePercentage }}}}.{TOP_STATE}",
 )
 
-_IDLE_DEVICE = (
-    '(rate(gpu_time_seconds_total{state="held_idle"}[<window>]) > <idle>)'
-    " * on (cluster, instance, uuid) group_right () (gpu_owner_share > 0)"
-)
-_IDLE_INSTANCE = (
-    '(rate(gpu_mig_time_seconds_total{state="held_idle"}[<window>]) > <idle>)'
-    " * on (cluster, instance, uuid) group_right () (gpu_mig_owner_share > 0)"
-)
+_DEVICE = "(cluster, instance, uuid)"
+
+
+def _idle(seconds: str, share: str) -> str:
+    """Devices an owner holds and leaves idle, each once however often it is scraped."""
+    return f"""\
+    max by (cluster, uuid, workload) (
+      (max by {_DEVICE} (rate({seconds}{{state="held_idle"}}[<window>])) > <idle>)
+      * on {_DEVICE} group_right () ({share} > 0)
+      and on (cluster, instance, uuid, workload) {share} offset <window> > 0
+    )"""
+
 
 HELD_IDLE = Alert(
     name="GpuHeldIdle",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per owner.
-    expr=f"""\
-count by {_OWNER} (
-  (
-    {_IDLE_DEVICE}
-    and on (cluster, instance, uuid, workload) gpu_owner_share offset <window> > 0
-  )
-  or
-  (
-    {_IDLE_INSTANCE}
-    and on (cluster, instance, uuid, workload) gpu_mig_owner_share offset <window> > 0
-  )
-) > 0""",
+    # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload.
+    expr=_named(
+        f"""\
+  count by {_WORKLOAD} (
+{_idle("gpu_time_seconds_total", "gpu_owner_share")}
+    or
+{_idle("gpu_mig_time_seconds_total", "gpu_mig_owner_share")}
+  )"""
+    ),
     wait="5m",
     params=(
         Param("window", "1h", Unit.DURATION, "Time without a process on the GPU; a younger owner is left alone."),
@@ -76,11 +96,13 @@ STALLED = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # Only what has made steps before: compiling and loading come before the first one.
-    expr=f"""\
-sum by {_OWNER} (increase(gpu_workload_steps_total[<window>])) == 0
-and on {_OWNER} sum by {_OWNER} (gpu_workload_steps_total offset <window>) > 0
-and on {_OWNER} sum by {_OWNER} (gpu_workload_gpus) > 0
-unless on {_OWNER} max by {_OWNER} (gpu_workload_progress_ratio) >= 1""",
+    expr=_named(
+        f"""\
+  sum by {_WORKLOAD} (increase(gpu_workload_steps_total[<window>])) == 0
+  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_steps_total offset <window>) > 0
+  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus) > 0
+  unless on {_WORKLOAD} max by {_WORKLOAD} (gpu_workload_progress_ratio) >= 1"""
+    ),
     wait="5m",
     params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),
     summary=f"{OWNER} has stopped making steps",
@@ -91,27 +113,24 @@ unless on {_OWNER} max by {_OWNER} (gpu_workload_progress_ratio) >= 1""",
 XID_APPLICATION = Alert(
     name="GpuXidApplication",
     audience=Audience.OWNER,
-    severity=Severity.INFO,
-    # The counter of such an XID is born with the first error, so `increase` misses it. On a shared GPU nobody is named.
+    severity=Severity.WARNING,
+    # Only who held the GPU alone before the error is named: the next job on it did nothing.
     expr=f"""\
-(
-  increase({_XID}[<recent>s]) >= <errors>
+(max by (cluster, instance, gpu, uuid, xid) (
+  changes({_XID}[<recent>]) > 0
   or
-  (
-    {_XID} >= <errors>
-    and on (cluster, instance, uuid, xid) time() - gpu_xid_last_timestamp_seconds < <recent>
-    unless on (cluster, instance, uuid, xid) {_XID} offset <recent>s
-  )
-)
-* on (cluster, instance, uuid) group_left ({", ".join(OWNER_LABELS)}) (gpu_owner_share == 1)""",
+  ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
+) * 0 + 1)
+* on {_DEVICE} group_left (node, {", ".join(OWNER_LABELS)})
+  topk by {_DEVICE} (1, gpu_owner_share offset <recent> == 1)""",
+    keep="1h",
     params=(
-        Param("errors", 3, Unit.COUNT, "Errors of one kind on one GPU."),
-        Param("recent", 3600, Unit.SECONDS, "Time they are counted over, and the alert stands after the last."),
+        Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have held the GPU before."),
     ),
-    summary=f"{OWNER} keeps raising XID {{{{ $labels.xid }}}}",
+    summary=f"{OWNER} raised XID {{{{ $labels.xid }}}}",
     description="GPU {{ $labels.gpu }} of {{ or $labels.node $labels.instance }} reported XID {{ $labels.xid }} "
-    f"{{{{ printf `%.0f` $value }}}} times while {OWNER} held it. Errors of this class come from the program: "
-    "an illegal access, a wrong index, a kernel that does not end.",
+    f"while {OWNER} held it. Errors of this class come from the program (an illegal access, a wrong index, a kernel "
+    "that does not end; 94: it was on memory that failed, and is to be started again).",
 )
 
 WORKLOAD = (UNDERUTILIZED, HELD_IDLE, STALLED, XID_APPLICATION)

@@ -117,7 +117,13 @@ def _reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
     )
 
 
-_INFO_JOIN = " * on (cluster, instance, uuid) group_left (model) gpu_info"
+_INFO = _record(
+    "gpu:gpu_info:first",
+    ("instance", "uuid", "model"),
+    f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
+    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
+)
+_INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {_INFO.record}"
 _MODEL_SHARE = _record(
     "model:gpu_owner_share:sum",
     MODEL,
@@ -200,7 +206,21 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
     )
 
 
+_EXPORTERS = _record(
+    "cluster:gpu_exporters:count",
+    (),
+    "count by (cluster) (gpu_exporter_build_info)",
+    "Exporters that answer. What was there before tells which targets or clusters have gone.",
+)
+_MAINTENANCE = _record(
+    "instance:gpu_node_maintenance:last",
+    NODE,
+    f"max {by(NODE)} (gpu_node_maintenance) or (instance:gpu_node_maintenance:last and on (cluster, instance) up == 0)",
+    "1 while a node says that it is in maintenance, and on while it is switched off after that.",
+)
+
 GROUPS = (
+    Group("gpu-device", INTERVAL, (_INFO, _EXPORTERS, _MAINTENANCE)),
     Group(
         "gpu-node", INTERVAL, (*_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE), *_HEAT)
     ),

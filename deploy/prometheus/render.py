@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from deploy.prometheus.alerts_exporter import EXPORTER
+from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_workload import WORKLOAD
 from deploy.prometheus.declaration import Alert, fill
@@ -19,8 +20,10 @@ JOBS = ".*gpu-exporter.*"
 
 ALERT_GROUPS = {
     "gpu-workload.alerts": WORKLOAD,
-    "gpu-hardware.alerts": HARDWARE,
+    # In one group and in this order: what correlates alerts looks at those that were just evaluated.
+    "gpu-hardware.alerts": (*HARDWARE, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
+    "gpu-fleet.alerts": FLEET,
 }
 ALERTS = tuple(alert for alerts in ALERT_GROUPS.values() for alert in alerts)
 
@@ -138,11 +141,13 @@ def _number(value: float | str) -> str:
 
 
 def _rule(alert: Alert, values: dict[str, str], runbook: str) -> dict[str, Any]:
+    keep = values["keepFiringFor"]
     return {
         "alert": alert.name,
         "expr": fill(alert.expr, values),
         "for": values["for"],
-        "keep_firing_for": values["keepFiringFor"],
+        # Rulers older than this key refuse a file that has it.
+        **({} if keep == "0s" else {"keep_firing_for": keep}),
         "labels": {"severity": values["severity"], "audience": alert.audience.value},
         "annotations": {
             "summary": fill(alert.summary, values),

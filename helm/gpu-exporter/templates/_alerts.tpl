@@ -14,6 +14,7 @@
 {{- $kept := list -}}
 {{- range $rule := .rules -}}
 {{- if (get $values $rule.alert).enabled -}}
+{{- if eq (default "" $rule.keep_firing_for) "0s" }}{{ $_ := unset $rule "keep_firing_for" }}{{ end -}}
 {{- $_ := set $rule "labels" (mergeOverwrite (dict) $alerts.labels $rule.labels) -}}
 {{- $kept = append $kept $rule -}}
 {{- end -}}

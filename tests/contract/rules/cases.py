@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract.rules import cases_exporter, cases_hardware, cases_heat, cases_links, cases_workload
+from tests.contract.rules import cases_exporter, cases_fleet, cases_hardware, cases_heat, cases_links, cases_workload
 
 CASES = (
     *cases_workload.CASES,
@@ -10,4 +10,5 @@ CASES = (
     *cases_hardware.CASES,
     *cases_links.CASES,
     *cases_exporter.CASES,
+    *cases_fleet.CASES,
 )

@@ -13,20 +13,6 @@ def node(name: str, values: str, more: str = "", where: str = NODE) -> dict[str,
 
 _SLURM = ',source="slurm"'
 CASES: tuple[Case, ...] = (
-    fires("GpuExporterDown", "no answer", "20m", node("up", "1x10 0x20") | node("up", "1x30", where=SECOND_NODE)),
-    silent("GpuExporterDown", "a missed scrape or two", "11m 13m 20m", node("up", "1x10 0x2 1x20")),
-    silent(
-        "GpuExporterDown", "another exporter's target", "20m", {'up{job="node-exporter",instance="n1:9100"}': "0x30"}
-    ),
-    silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
-    fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
-    silent(
-        "GpuExporterAbsent",
-        "one target is left",
-        "30m",
-        node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
-    ),
-    silent("GpuExporterAbsent", "targets that are down", "30m", node("up", "0x40")),
     fires(
         "GpuSampleStale",
         "one GPU hangs",
@@ -144,6 +130,12 @@ CASES: tuple[Case, ...] = (
         "cordoned",
         "20m",
         node("up", "1x30") | {'kube_node_spec_unschedulable{cluster="c1",node="n1"}': "0x10 1x20"},
+    ),
+    fires(
+        "GpuNodeMaintenance",
+        "a drained Slurm node that was switched off",
+        "20m",
+        node("up", "0x30") | {'instance:gpu_node_maintenance:last{cluster="c1",node="n1",instance="n1:9836"}': "1x30"},
     ),
     silent(
         "GpuNodeMaintenance",

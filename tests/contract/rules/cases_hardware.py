@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import NODE, OTHER, OWNER, Case, fires, silent
-from tests.contract.rules.series import HELD, gauge, xid
+from tests.contract.rules.series import HELD, gauge, twice, xid
 
 XID = (
     fires(
@@ -62,6 +62,7 @@ XID = (
     silent("GpuXidWorkflow", "hours ago", "95m", xid(74, "workflow", "_x20 1x90", "_x20 1200x90")),
 )
 _UNCORRECTED, _CORRECTED = ',type="uncorrected"', ',type="corrected"'
+BANKS = gauge("gpu_row_remap_banks", "3x50", more=',availability="none"')
 MEMORY = (
     fires("GpuEccUncorrectable", "one", "22m", gauge("gpu_ecc_errors_total", "0x20 1x30", more=_UNCORRECTED) | HELD),
     fires(
@@ -99,6 +100,35 @@ MEMORY = (
         "20m",
         gauge("gpu_row_remap_failed", "0x30") | gauge("gpu_row_remap_pending", "1x30"),
     ),
+    fires(
+        "GpuRowRemapPending",
+        "the driver advises to drain and reset: no page",
+        "40m",
+        gauge("gpu_recovery_action", "1x50", more=',action="drain_and_reset"'),
+    ),
+    fires("GpuMemoryWearing", "three banks without spare rows", "40m", BANKS | HELD),
+    fires(
+        "GpuMemoryWearing",
+        "5,000 corrected errors a minute",
+        "40m",
+        gauge("gpu_ecc_errors_total", "0+5000x50", more=_CORRECTED),
+    ),
+    silent(
+        "GpuMemoryWearing",
+        "one corrected error now and then",
+        "40m",
+        gauge("gpu_ecc_errors_total", "0x10 1x10 2x30", more=_CORRECTED)
+        | gauge("gpu_row_remap_banks", "0x50", more=',availability="none"'),
+    ),
+    fires(
+        "GpuEccDisabled",
+        "on one of three GPUs",
+        "50m",
+        gauge("gpu_ecc_mode_enabled", "0x60")
+        | gauge("gpu_ecc_mode_enabled", "1x60", OTHER)
+        | gauge("gpu_ecc_mode_enabled", "1x60", OTHER.replace("4", "5")),
+    ),
+    silent("GpuEccDisabled", "on all of them", "50m", gauge("gpu_ecc_mode_enabled", "0x60")),
     fires("GpuMemoryLeaked", "twenty GiB", "40m", gauge("gpu_memory_unattributed_bytes", "0x10 21474836480x50")),
     silent("GpuMemoryLeaked", "the driver's own", "40m", gauge("gpu_memory_unattributed_bytes", "600000000x50")),
     silent(
@@ -116,6 +146,12 @@ RECOVERY = (
         gauge("gpu_recovery_action", "1x10 _x20", more=',action="none"')
         | gauge("gpu_recovery_action", "_x10 1x20", more=',action="gpu_reset"')
         | HELD,
+    ),
+    silent(
+        "GpuRecoveryActionNeeded",
+        "to drain and reset when it can be done",
+        "20m 60m",
+        gauge("gpu_recovery_action", "1x70", more=',action="drain_and_reset"'),
     ),
     silent("GpuRecoveryActionNeeded", "none", "20m", gauge("gpu_recovery_action", "1x30", more=',action="none"')),
 )
@@ -148,6 +184,7 @@ LOST = (
         | devices("8x10 _x20", "8x30")
         | {f'gpu_exporter_driver_error{{{NODE},error="DRIVER_NOT_LOADED"}}': "_x10 1x20"},
     ),
+    silent("GpuLost", "all there, scraped by two jobs", "20m", twice(devices("8x30", "8x30"))),
     silent("GpuLost", "all there", "20m", gauge("gpu_up", "1x30") | devices("8x30", "8x30")),
     silent("GpuLost", "a reset of two minutes", "11m 14m 25m", gauge("gpu_up", "1x10 0x2 1x20")),
     silent(

@@ -136,4 +136,22 @@ FAN = (
 )
 
 
-CASES: tuple[Case, ...] = (*THERMAL, *POWER_BRAKE, *TEMPERATURE, *FAN)
+def slow(limit: str = "700x60", clock: str = "1980000000x60", load: str = "0.98x60") -> dict[str, str]:
+    return (
+        gauge("gpu_power_limit_watts", limit)
+        | gauge("gpu_power_default_limit_watts", "700x60")
+        | gauge("gpu_clock_hertz", clock, more=',domain="sm"')
+        | gauge("gpu_clock_max_hertz", "1980000000x60", more=',domain="sm"')
+        | gauge("gpu_utilization_ratio", load)
+    )
+
+
+LIMITED = (
+    fires("GpuPerformanceLimited", "300 of 700 W", "40m", slow(limit="300x60") | HELD),
+    fires("GpuPerformanceLimited", "345 MHz under load", "40m", slow(clock="345000000x60")),
+    silent("GpuPerformanceLimited", "345 MHz at rest", "40m", slow(clock="345000000x60", load="0x60")),
+    silent("GpuPerformanceLimited", "a cap of 500 W", "40m", slow(limit="500x60")),
+    silent("GpuPerformanceLimited", "as it should be", "40m", slow()),
+)
+
+CASES: tuple[Case, ...] = (*LIMITED, *THERMAL, *POWER_BRAKE, *TEMPERATURE, *FAN)

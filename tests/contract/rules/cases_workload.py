@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
-from tests.contract.rules.series import share, xid
+from tests.contract.rules.series import gauge, share, twice, xid
 
 SECONDS = "gpu_workload_gpu_seconds_total"
 INSTANCE = f'{NODE},gpu="3",uuid="MIG-1",parent_uuid="GPU-3",profile="1g.10gb",gi="7",ci="0"'
@@ -18,6 +18,17 @@ def held(owner: str, values: str, node: str = NODE) -> dict[str, str]:
 
 
 SECOND_NODE = NODE.replace("n1", "n2")
+
+UP = gauge("gpu_up", "1x200")
+
+
+JOB_BEFORE = JOB.replace(',partition="gpu"', "")
+"""The same job as an exporter of another version names it: with a label less."""
+ALTERNATING = (
+    " ".join(f"{40 * 6 * turn + 40 * 33 * turn}+6x39 {240 + 1560 * turn}+33x39" for turn in range(3)),
+    " ".join(f"{2160 * turn + 1080 * turn}+54x39 {2160 + 3240 * turn}+27x39" for turn in range(3)),
+)
+"""Busy and waiting seconds of one GPU: 10 % for 40 minutes, 55 % for 40 minutes."""
 
 UNDERUTILIZED = (
     fires(
@@ -40,6 +51,21 @@ UNDERUTILIZED = (
         "counter resets when the exporter restarts",
         "80m",
         held(OWNER, "1x90") | ledger(OWNER, busy="0+6x39 0+6x50", wait_cpu="0+54x39 0+54x50"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "alternates between 10 % and 55 % every 40 minutes: one message, still standing in the next turn",
+        "150m",
+        held(OWNER, "1x250") | ledger(OWNER, busy=ALTERNATING[0], wait_cpu=ALTERNATING[1]),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "one job on nodes with two versions of the exporter is one job",
+        "50m",
+        held(JOB, "8x60")
+        | held(JOB_BEFORE, "8x60", SECOND_NODE)
+        | ledger(JOB, busy="0+48x60", wait_peer="0+432x60")
+        | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+480x60"),
     ),
     silent(
         "GpuUnderutilized",
@@ -65,7 +91,7 @@ UNDERUTILIZED = (
         "GpuUnderutilized",
         "a job that has ended",
         "46m 60m",
-        held(OWNER, "1x40 0x20") | ledger(OWNER, busy="0x60", wait_cpu="0+60x40 2400x20"),
+        held(OWNER, "1x37 0x23") | ledger(OWNER, busy="0x60", wait_cpu="0+60x37 2220x23"),
     ),
     silent(
         "GpuUnderutilized",
@@ -97,7 +123,14 @@ HELD_IDLE = (
         | device("busy", "0+60x100", OTHER)
         | device("held_idle", "0x100", OTHER)
         | share(JOB, "1x100")
-        | share(JOB, "1x100", OTHER),
+        | share(JOB, "1x100", OTHER)
+        | held(JOB, "2x100"),
+    ),
+    fires(
+        "GpuHeldIdle",
+        "one GPU, of a node that two jobs scrape, counts once",
+        "90m",
+        twice(device("held_idle", "0+60x100") | share(JOB, "1x100") | held(JOB, "1x100")),
     ),
     fires(
         "GpuHeldIdle",
@@ -106,7 +139,8 @@ HELD_IDLE = (
         {
             f'gpu_mig_time_seconds_total{{{INSTANCE},state="held_idle"}}': "0+60x100",
             f"gpu_mig_owner_share{{{INSTANCE},{OWNER}}}": "1x100",
-        },
+        }
+        | held(OWNER, "0.5x100"),
     ),
     silent(
         "GpuHeldIdle",
@@ -179,21 +213,33 @@ STALLED = (
 XID_APPLICATION = (
     fires(
         "GpuXidApplication",
-        "born at four",
+        "a page fault, and the job has ended when it is seen",
         "32m",
-        xid(31, "restart_app", "_x30 4x60", "_x30 1800x60") | share(OWNER, "1x100"),
+        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60") | share(OWNER, "1x29 _x60") | UP,
     ),
     fires(
         "GpuXidApplication",
-        "comes again and again",
+        "a contained memory error",
+        "31m",
+        xid(94, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | UP,
+    ),
+    fires(
+        "GpuXidApplication",
+        "comes again, and is told for an hour",
         "80m",
-        xid(13, "restart_app", "1x20 1+1x70", "60x20 1200+60x70") | share(JOB, "1x100"),
+        xid(13, "restart_app", "1x20 2x90", "60x20 1200x90") | share(JOB, "1x110") | UP,
     ),
     silent(
         "GpuXidApplication",
-        "a single one",
-        "32m 60m",
-        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60") | share(OWNER, "1x100"),
+        "a GPU that two jobs share",
+        "32m",
+        xid(31, "restart_app", "_x30 4x60", "_x30 1800x60") | share(OWNER, "0.5x100") | share(JOB, "0.5x100") | UP,
+    ),
+    silent(
+        "GpuXidApplication",
+        "of the job before",
+        "36m",
+        xid(31, "restart_app", "_x30 1x60", "_x30 1800x60") | share(OWNER, "_x33 1x60") | UP,
     ),
     silent(
         "GpuXidApplication",
@@ -217,7 +263,7 @@ XID_APPLICATION = (
         "GpuXidApplication",
         "long ago",
         "99m",
-        xid(31, "restart_app", "_x30 4x80", "_x30 1800x80") | share(OWNER, "1x110"),
+        xid(31, "restart_app", "_x30 4x80", "_x30 1800x80") | share(OWNER, "1x110") | UP,
     ),
     silent(
         "GpuXidApplication",

@@ -26,12 +26,14 @@ from exporter.metrics.family import Type
 from exporter.reference.families import families
 from tests.stack import ROOT
 
-TARGET = {"job", "instance", "node", "cluster"}
+TARGET = {"job", "instance", "node", "cluster", "rack"}
 OTHERS = {
     "up": set(),
     "kube_node_spec_unschedulable": set(),
+    "kube_node_spec_taint": {"key"},
+    "gpu_node_maintenance": {"source"},
     "process_cpu_seconds_total": set(),
-    "ALERTS": {"alertstate", "alertname"},
+    "ALERTS": {"alertstate", "alertname", "severity", "audience"},
 }
 RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
 QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)

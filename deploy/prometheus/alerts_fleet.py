@@ -1,0 +1,166 @@
+"""Alerts to on-call about the fleet as a whole, and the correlation that makes one event one message."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.wording import NODE
+
+_JOBS = 'job=~"<jobs>"'
+_IN = "{{ with $labels.rack }} of rack {{ . }}{{ end }}{{ with $labels.cluster }} of {{ . }}{{ end }}"
+_AWAY = "on (cluster, instance) instance:gpu_node_maintenance:last"
+
+
+def _down(level: str) -> str:
+    """Exporters of `level` that are down, where they are enough and too large a share of it."""
+    down = f"count by {level} (up{{{_JOBS}}} == 0 unless {_AWAY})"
+    return f"""\
+(
+  {down} / count by {level} (up{{{_JOBS}}}) >= <share>
+  and {down} >= <nodes>
+)"""
+
+
+EXPORTERS_DOWN = Alert(
+    name="GpuExportersDown",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    # By rack where targets have the label `rack`; without it both halves are the same series.
+    expr=f"{_down('(cluster, rack)')}\nor\n{_down('(cluster)')}",
+    wait="3m",
+    keep="10m",
+    params=(
+        Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster or rack that are down."),
+        Param("nodes", 3, Unit.COUNT, "No fewer than this."),
+    ),
+    summary=f"{{{{ $value | humanizePercentage }}}} of the GPU exporters{_IN} are down",
+    description=f"{{{{ $value | humanizePercentage }}}} of the GPU exporters{_IN} do not answer: look for a common "
+    "cause (power, network, a rollout). Nodes in maintenance are not counted.",
+)
+EXPORTER_DOWN = Alert(
+    name="GpuExporterDown",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr=f"up{{{_JOBS}}} == 0",
+    wait="5m",
+    keep="10m",
+    summary=f"The GPU exporter of {NODE} is down",
+    description="Prometheus cannot scrape {{ $labels.instance }} (job {{ $labels.job }}): the node or its "
+    "exporter is down, and nothing is known of its GPUs.",
+)
+ABSENT = Alert(
+    name="GpuExporterAbsent",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    expr=f"absent(up{{{_JOBS}}})",
+    wait="10m",
+    summary="Prometheus has no GPU exporter to scrape",
+    description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
+    "Look at service discovery and at the scrape configuration.",
+)
+_BEFORE = "max by (cluster) (max_over_time(cluster:gpu_exporters:count[<before>]))"
+
+TARGETS_GONE = Alert(
+    name="GpuTargetsGone",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    # A target that discovery does not give any more is not down: it is nowhere, and so is a cluster.
+    expr=f"""\
+1 - count by (cluster) (up{{{_JOBS}}}) / {_BEFORE} >= <share>
+or
+(
+  {_BEFORE} * 0 + 1
+  unless on (cluster) up{{{_JOBS}}}
+)""",
+    wait="10m",
+    params=(
+        Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster that discovery does not give any more."),
+        Param("before", "1d", Unit.DURATION, "Time in which they were there."),
+    ),
+    summary="{{ $value | humanizePercentage }} of the GPU exporters"
+    "{{ with $labels.cluster }} of {{ . }}{{ end }} are not looked for any more",
+    description="Prometheus had more GPU exporters{{ with $labels.cluster }} in {{ . }}{{ end }} within <before>: "
+    "{{ $value | humanizePercentage }} of them are no targets now, so nobody watches their GPUs. Look at service "
+    "discovery; if the nodes were taken away on purpose, silence this until <before> is over.",
+)
+FLAPPING = Alert(
+    name="GpuScrapeFlapping",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr=f"changes(up{{{_JOBS}}}[<window>]) >= <changes>",
+    keep="30m",
+    params=(
+        Param("changes", 6, Unit.COUNT, "Times the target went down or came back."),
+        Param("window", "30m", Unit.DURATION, "Time they are counted over."),
+    ),
+    summary=f"Scrapes of {NODE} fail now and then",
+    description="{{ $labels.instance }} (job {{ $labels.job }}) went down or came back {{ $value }} times in <window>: "
+    "counters have gaps, and alerts about its GPUs come late. Look at the network, the scrape time-out and the node.",
+)
+DUPLICATED = Alert(
+    name="GpuDeviceDuplicated",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="count by (cluster) (count by (cluster, uuid) (gpu_up) > 1)",
+    wait="15m",
+    keep="15m",
+    summary="{{ $value }} GPU(s){{ with $labels.cluster }} of {{ . }}{{ end }} are there more than once",
+    description="{{ $value }} GPU(s){{ with $labels.cluster }} of {{ . }}{{ end }} come from more than one target "
+    "(two scrape jobs, two exporters on one node, two replicas of Prometheus that are not deduplicated): sums of these "
+    "nodes are too high. Other nodes are not affected.",
+)
+WATCHDOG = Alert(
+    name="GpuWatchdog",
+    audience=Audience.ONCALL,
+    severity=Severity.INFO,
+    expr="vector(1)",
+    summary="Alerts of the GPU exporters are evaluated",
+    description="This alert always fires. Whoever expects it every few minutes and does not get it knows that "
+    "Prometheus, Alertmanager or the way between them is broken.",
+)
+FLEET = (EXPORTERS_DOWN, EXPORTER_DOWN, ABSENT, TARGETS_GONE, FLAPPING, DUPLICATED, WATCHDOG)
+
+_CRITICAL = 'ALERTS{alertname=~"Gpu.+",alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+_NODES = "by (cluster, node, instance)"
+
+INCIDENT_NODE = Alert(
+    name="GpuIncidentNode",
+    audience=Audience.ONCALL,
+    severity=Severity.INFO,
+    # Nodes that became critical within one window, if they are many; each stays one of them while it is critical.
+    expr=f"""\
+max {_NODES} ({_CRITICAL})
+and on (cluster, node, instance)
+(
+  (
+    (max {_NODES} ({_CRITICAL}) unless max {_NODES} ({_CRITICAL} offset <window>))
+    and on (cluster)
+    count by (cluster) (max {_NODES} ({_CRITICAL}) unless max {_NODES} ({_CRITICAL} offset <window>)) >= <nodes>
+  )
+  or
+  ALERTS{{alertname="GpuIncidentNode",alertstate="firing"}}
+)""",
+    params=(
+        Param("nodes", 3, Unit.COUNT, "Nodes of a cluster that must become critical together."),
+        Param("window", "15m", Unit.DURATION, "Time within which that is together."),
+    ),
+    summary=f"{NODE} is part of an incident",
+    description=f"{NODE} became critical together with other nodes. GpuIncident tells of all of them in one message; "
+    "Alertmanager inhibits the alerts of this node to on-call.",
+)
+INCIDENT_OF_MANY = Alert(
+    name="GpuIncident",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    expr='count by (cluster) (ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+    summary="{{ $value }} node(s){{ with $labels.cluster }} of {{ . }}{{ end }} with critical GPU alerts at once",
+    description="{{ $value }} node(s){{ with $labels.cluster }} of {{ . }}{{ end }} became critical within minutes: "
+    "look for a common cause first (power of a rack, cooling, network, a rollout).{{ with printf "
+    '`count by (alertname) (ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+    ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})` $labels.cluster | query }} '
+    "Alerts:{{ range . }} {{ .Labels.alertname }} on {{ .Value }} node(s) or GPU(s).{{ end }}{{ end }}"
+    "{{ with printf `max by (node, instance) "
+    '(ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"})` $labels.cluster | query }} '
+    'Nodes:{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }} {{ or .Labels.node .Labels.instance }}'
+    "{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}.{{ end }}",
+)
+INCIDENT = (INCIDENT_NODE, INCIDENT_OF_MANY)

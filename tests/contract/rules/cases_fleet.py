@@ -1,0 +1,130 @@
+"""Cases of the alerts about the fleet, and of the correlation of its nodes' alerts."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
+from tests.contract.rules.cases_exporter import SECOND_NODE, node
+from tests.contract.rules.series import gauge, twice
+
+
+def ups(count: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
+    """`up` of so many exporters, n<first> and on."""
+    return {
+        f'up{{cluster="{cluster}",job="gpu-exporter",node="n{n}",instance="n{n}:9836"{more}}}': values
+        for n in range(first, first + count)
+    }
+
+
+def known(values: str, cluster: str = "c1") -> dict[str, str]:
+    return {f'cluster:gpu_exporters:count{{cluster="{cluster}"}}': values}
+
+
+def away(count: int) -> dict[str, str]:
+    return {
+        f'instance:gpu_node_maintenance:last{{cluster="c1",node="n{n}",instance="n{n}:9836"}}': "1x40"
+        for n in range(1, count + 1)
+    }
+
+
+def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost") -> dict[str, str]:
+    """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down."""
+    return {
+        f'ALERTS{{alertname="{alert}",alertstate="firing",severity="critical",audience="oncall",cluster="c1",'
+        f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"}}': values
+        for n in range(first, first + nodes)
+    }
+
+
+DOWN: tuple[Case, ...] = (
+    fires("GpuExporterDown", "no answer", "20m", node("up", "1x10 0x20") | node("up", "1x30", where=SECOND_NODE)),
+    silent("GpuExporterDown", "a missed scrape or two", "11m 13m 20m", node("up", "1x10 0x2 1x20")),
+    silent(
+        "GpuExporterDown", "another exporter's target", "20m", {'up{job="node-exporter",instance="n1:9100"}': "0x30"}
+    ),
+    silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
+    fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
+    silent(
+        "GpuExporterAbsent",
+        "one target is left",
+        "30m",
+        node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
+    ),
+    silent("GpuExporterAbsent", "targets that are down", "30m", node("up", "0x40")),
+    fires("GpuExportersDown", "99 of 100", "20m", ups(99, "1x10 0x30") | ups(1, "1x40", 100)),
+    fires(
+        "GpuExportersDown",
+        "a rack of a cluster that is otherwise well",
+        "20m",
+        ups(4, "1x10 0x30", more=',rack="r1"') | ups(40, "1x40", 5, more=',rack="r2"'),
+    ),
+    silent("GpuExportersDown", "three of a hundred", "20m", ups(3, "1x10 0x30") | ups(97, "1x40", 4)),
+    silent("GpuExportersDown", "both of two", "20m", ups(2, "1x10 0x30")),
+    silent("GpuExportersDown", "nodes in maintenance", "20m", ups(30, "0x40") | ups(70, "1x40", 31) | away(30)),
+    fires(
+        "GpuTargetsGone",
+        "50 of 100 leave discovery",
+        "40m",
+        ups(50, "1x60") | ups(50, "1x10 _x50", 51) | known("100x10 50x50"),
+    ),
+    fires(
+        "GpuTargetsGone",
+        "one of two clusters goes",
+        "40m",
+        ups(3, "1x60") | ups(3, "1x10 _x50", cluster="c2") | known("3x60") | known("3x10 _x50", "c2"),
+    ),
+    silent("GpuTargetsGone", "exporters that are down", "40m", ups(4, "1x10 0x50") | known("4x10 _x50")),
+    silent("GpuTargetsGone", "one of ten", "40m", ups(9, "1x60") | ups(1, "1x10 _x50", 10) | known("10x10 9x50")),
+    fires("GpuScrapeFlapping", "every second scrape for two hours", "110m", node("up", " ".join(["1", "0"] * 60))),
+    silent("GpuScrapeFlapping", "two restarts", "30m 45m", node("up", "1x10 0x2 1x10 0x2 1x30")),
+    silent("GpuScrapeFlapping", "down", "30m", node("up", "1x10 0x40")),
+    fires("GpuDeviceDuplicated", "two scrape jobs", "40m", twice(gauge("gpu_up", "1x60"))),
+    fires(
+        "GpuDeviceDuplicated",
+        "two replicas of Prometheus",
+        "40m",
+        gauge("gpu_up", "1x60") | gauge("gpu_up", "1x60", more=',replica="b"'),
+    ),
+    silent("GpuDeviceDuplicated", "two GPUs", "40m", gauge("gpu_up", "1x60") | gauge("gpu_up", "1x60", OTHER)),
+    silent(
+        "GpuDeviceDuplicated",
+        "a pod that is replaced",
+        "12m 40m",
+        gauge("gpu_up", "1x12 _x50") | gauge("gpu_up", "_x10 1x50", DEV.replace("n1:9836", "10.0.0.9:9836")),
+    ),
+    fires("GpuWatchdog", "always", "1m", node("up", "1x5")),
+)
+
+INCIDENT: tuple[Case, ...] = (
+    fires("GpuIncidentNode", "three nodes within minutes", "31m", critical(3, "_x30 1x60")),
+    fires("GpuIncident", "forty nodes at once", "32m", critical(40, "_x30 1x60")),
+    fires(
+        "GpuIncident",
+        "it lasts as long as the last of them",
+        "200m",
+        critical(3, "_x30 1x60") | critical(1, "_x30 1x300", 4),
+    ),
+    silent("GpuIncidentNode", "two nodes", "31m", critical(2, "_x30 1x60")),
+    silent(
+        "GpuIncidentNode",
+        "three nodes hours apart",
+        "200m",
+        {
+            **critical(1, "_x10 1x300"),
+            **critical(1, "_x100 1x300", 2),
+            **critical(1, "_x190 1x300", 3),
+        },
+    ),
+    silent(
+        "GpuIncidentNode",
+        "three GPUs of one node",
+        "31m",
+        {
+            name.replace("GPU-1", f"GPU-{gpu}"): values
+            for gpu in range(3)
+            for name, values in critical(1, "_x30 1x60").items()
+        },
+    ),
+    silent("GpuIncident", "one node", "31m", critical(1, "_x30 1x60")),
+)
+
+CASES = (*DOWN, *INCIDENT)
