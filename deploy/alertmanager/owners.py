@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+_CELLS = 3
 _DEFAULTS = {"user": "{name}", "namespace": "{name}"}
 _TARGET = {"user": re.compile(r"[^\s@,\"`]+(@[^\s@,\"`]+)?"), "namespace": re.compile(r"[^\s#,\"`]+")}
 _NAME = re.compile(r"\*|[^\s\"`{}]+")
@@ -33,8 +34,8 @@ def read(lines: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#"):
             continue
-        if len(cells) != 3 or cells[0] not in found:
-            raise OwnersError(f"line {number}: expected user,NAME,ADDRESS or namespace,NAME,CHANNEL, got {','.join(row)!r}")
+        if len(cells) != _CELLS or cells[0] not in found:
+            raise OwnersError(f"line {number}: expected user,NAME,ADDRESS or namespace,NAME,CHANNEL, got {row}")
         kind, name, target = cells
         if not _NAME.fullmatch(name) or not _TARGET[kind].fullmatch(target):
             raise OwnersError(f"line {number}: {name!r} or {target!r} cannot be the name or target of a {kind}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import subprocess
 from collections.abc import Iterator
@@ -11,34 +10,9 @@ from typing import Any
 
 import pytest
 import requests
-import yaml
 
+from tests.contract.alertmanager.example import CONFIG, EXAMPLE, alert, amtool, local, oncall
 from tests.stack import Receiver, alertmanager, poll, program, receiver
-
-EXAMPLE = Path(__file__).resolve().parents[3] / "deploy/alertmanager"
-CONFIG = EXAMPLE / "alertmanager.yaml"
-
-
-def amtool(*arguments: str | Path) -> str:
-    done = subprocess.run([program("amtool"), *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
-
-
-def local(folder: Path, url: str) -> Path:
-    """The example with its template beside it, chat and tickets sent to `url`, and no time to gather."""
-    config = yaml.safe_load(CONFIG.read_text())
-    config["templates"] = [str(EXAMPLE / "gpu.tmpl")]
-    config["global"].pop("slack_api_url_file")
-    config["global"]["slack_api_url"] = f"{url}/chat"
-    for route in (config["route"], *config["route"]["routes"]):
-        route["group_wait"] = "0s"
-    for entry in config["receivers"]:
-        for webhook in entry.get("webhook_configs", ()):
-            webhook["url"] = f"{url}/ticket"
-    path = folder / "alertmanager.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
@@ -56,7 +30,10 @@ def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
         ("alertname=GpuHeldIdle audience=owner severity=warning workload=ml/a namespace=ml", "owner-chat"),
         ("alertname=GpuHeldIdle audience=owner severity=warning workload=ml/a namespace=ml user=ada", "owner-mail"),
         ("alertname=GpuHeldIdle audience=owner severity=warning workload=docker:x", "ticket"),
-        ("alertname=GpuXidApplication audience=owner severity=info workload=slurm:7 user=bob", "nobody"),
+        ("alertname=GpuXidApplication audience=owner severity=warning workload=slurm:7 user=bob", "owner-mail"),
+        ("alertname=GpuWatchdog audience=oncall severity=info", "dead-mans-switch"),
+        ("alertname=GpuIncident audience=oncall severity=critical cluster=c", "page"),
+        ("alertname=GpuExporterDown audience=oncall severity=warning cluster=c instance=n:9836", "ticket"),
     ],
 )
 def test_alert_goes_to(labels: str, to: str) -> None:
@@ -107,19 +84,6 @@ def url(tmp_path_factory: pytest.TempPathFactory, sink: Receiver) -> Iterator[st
     folder = tmp_path_factory.mktemp("alertmanager")
     with alertmanager(local(folder, sink.url), folder) as made:
         yield made
-
-
-def alert(name: str, **labels: str) -> dict[str, Any]:
-    texts = {"summary": f"{name} of {labels.get('workload', 'n1')}", "description": "D.", "runbook_url": "http://r"}
-    return {
-        "labels": {"alertname": name, **labels},
-        "annotations": texts,
-        "startsAt": dt.datetime.now(dt.timezone.utc).isoformat(),
-    }
-
-
-def oncall(name: str, severity: str, **labels: str) -> dict[str, Any]:
-    return alert(name, severity=severity, audience="oncall", **labels)
 
 
 def inhibited(url: str, *alerts: dict[str, Any], names: set[str]) -> None:
@@ -174,16 +138,66 @@ def test_maintenance_inhibits_what_goes_to_oncall(url: str) -> None:
     )
 
 
-def test_critical_alert_of_a_gpu_inhibits_its_lesser_ones(url: str) -> None:
-    c = {"cluster": "critical"}
+def test_lost_gpu_inhibits_what_follows_from_it_and_nothing_else(url: str) -> None:
+    c = {"cluster": "lost"}
 
     inhibited(
         url,
-        oncall("GpuXidHardware", "critical", **c, **GPU),
-        oncall("GpuNvlinkErrors", "warning", **c, **GPU),
         oncall("GpuLost", "critical", **c, **GPU),
+        oncall("GpuNvlinkDown", "warning", **c, **GPU),
+        oncall("GpuSampleStale", "warning", **c, **GPU),
         oncall("GpuPcieReplays", "warning", **c, **{**GPU, "uuid": "GPU-4"}),
-        names={"GpuNvlinkErrors"},
+        names={"GpuNvlinkDown", "GpuSampleStale"},
+    )
+
+
+def test_old_memory_error_does_not_mute_later_troubles_of_its_gpu(url: str) -> None:
+    c = {"cluster": "old-error"}
+
+    inhibited(
+        url,
+        oncall("GpuEccUncorrectable", "critical", **c, **GPU),
+        oncall("GpuThermalThrottling", "warning", **c, **GPU),
+        oncall("GpuNvlinkErrors", "warning", **c, **GPU),
+        oncall("GpuRowRemapPending", "warning", **c, **GPU),
+        names={"GpuRowRemapPending"},
+    )
+
+
+def test_cluster_that_is_down_inhibits_racks_and_nodes_and_no_other_cluster(url: str) -> None:
+    c = {"cluster": "dark"}
+
+    inhibited(
+        url,
+        oncall("GpuExportersDown", "critical", **c),
+        oncall("GpuExportersDown", "critical", **c, rack="r1") | {"generatorURL": "http://p/rack"},
+        oncall("GpuExporterDown", "warning", **c, rack="r1", **NODE),
+        oncall("GpuTargetsGone", "critical", **c),
+        names={"GpuExporterDown", "GpuExportersDown"},
+    )
+
+
+def test_rack_that_is_down_inhibits_its_own_nodes(url: str) -> None:
+    c = {"cluster": "racks"}
+
+    inhibited(
+        url,
+        oncall("GpuExportersDown", "critical", **c, rack="r1"),
+        oncall("GpuExporterDown", "warning", **c, rack="r1", **NODE),
+        oncall("GpuScrapeFlapping", "warning", **c, rack="r2", node="n2", instance="n2:9836"),
+        names={"GpuExporterDown"},
+    )
+
+
+def test_drained_slurm_node_without_a_node_label_is_in_maintenance_too(url: str) -> None:
+    c = {"cluster": "slurm"}
+
+    inhibited(
+        url,
+        oncall("GpuNodeMaintenance", "info", **c, instance="n1:9836"),
+        oncall("GpuExporterDown", "warning", **c, instance="n1:9836"),
+        oncall("GpuExportersDown", "critical", **c),
+        names={"GpuExporterDown"},
     )
 
 
