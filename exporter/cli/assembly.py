@@ -22,6 +22,7 @@ from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.loop import Loop
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import follow_driver, follow_kernel_log
@@ -44,9 +45,8 @@ class Exporter:
         return self._loop.snapshot
 
     @property
-    def mismatch(self) -> bool:
-        """Whether the loaded driver library does not fit the kernel module."""
-        return self._sampler.connection.state.mismatch
+    def driver_state(self) -> DriverState:
+        return self._sampler.connection.state
 
     def start(self) -> None:
         self._sampler.start()

@@ -14,9 +14,11 @@ from types import FrameType
 
 from exporter import __version__
 from exporter.cli import assembly, logs
+from exporter.cli.restart import RestartRule, Surroundings
 from exporter.config import load as config
 from exporter.config.load import Config
 from exporter.exposition.text import Renderer
+from exporter.node.interface import pci_gpus
 from exporter.web.app import App, Pages
 from exporter.web.auth import BasicAuth
 from exporter.web.history import History
@@ -27,12 +29,9 @@ from exporter.web.webconfig import WebConfig, load
 
 log = logging.getLogger(__name__)
 
-_MISMATCH_PATIENCE = 300.0
-"""Seconds to go on reporting a library that does not fit the kernel module, before leaving it to a new process."""
-
 
 def run(arguments: Sequence[str]) -> int:
-    """Serve until SIGTERM or SIGINT: status 0; 1 when only a restart can load the right driver library."""
+    """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
     settings = config.load(arguments, os.environ, config.options())
     logs.configure(settings["log.level"], settings["log.format"])
     stopping = threading.Event()
@@ -50,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     server.start()
     address = settings["web.listen-address"][0] or "*"
     log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
-    status = _wait(exporter, stopping)
+    status = _wait(exporter, _restart_rule(settings), stopping)
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -70,12 +69,18 @@ def _server(settings: Config, web: WebConfig, exporter: assembly.Exporter, histo
     return Server(app, settings["web.listen-address"], settings["web.max-threads"], web.tls)
 
 
-def _wait(exporter: assembly.Exporter, stopping: threading.Event) -> int:
-    mismatch_since: float | None = None
+def _restart_rule(settings: Config) -> RestartRule:
+    sysfs = Path(settings["path.sysfs"])
+    return RestartRule(
+        settings["driver.exit-after"],
+        Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir),
+    )
+
+
+def _wait(exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event) -> int:
     while not stopping.wait(1.0):
-        now = time.monotonic()
-        mismatch_since = (mismatch_since or now) if exporter.mismatch else None
-        if mismatch_since is not None and now - mismatch_since > _MISMATCH_PATIENCE:
-            log.error("driver library and kernel module differ: leaving, so that a new process loads the new library")
+        reason = rule.reason(exporter.driver_state, time.monotonic())
+        if reason:
+            log.error("%s", reason)
             return 1
     return 0

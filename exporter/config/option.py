@@ -146,6 +146,7 @@ STATIC: tuple[Option, ...] = (
     Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress: docs/progress.md.", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
+    Option("driver.exit-after", 0.0, duration, "DURATION", "In a container: end after so long without library, devices or permission, so that a new one gets them; 0 is never.", _INPUT),
     Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "What to log.", _LOG),
     Option("log.format", "logfmt", choice("logfmt", "json"), "FORMAT", "How to log.", _LOG),
 )

@@ -10,6 +10,7 @@
 {{- if $v.config }}
 - --config.file=/etc/gpu-exporter/config/config.yaml
 {{- end }}
+- --driver.exit-after={{ $v.driver.exitAfter }}
 {{- if $v.attribution.processes.enabled }}
 - --path.cgroupfs=/host/sys/fs/cgroup
 {{- else }}
@@ -161,6 +162,7 @@ env:
 envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+terminationMessagePolicy: FallbackToLogsOnError
 ports:
 - {name: metrics, containerPort: {{ int64 $v.port }}, protocol: TCP}
 {{- if kindIs "map" $v.livenessProbe }}
