@@ -49,4 +49,4 @@ reference: venv ## Write docs/metrics.md and docs/options.md from the declaratio
 
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine
-	@for bench in tests/bench/*.py; do echo "== $$bench"; $(BIN)/python -m $$(echo $${bench%.py} | tr / .); done
+	@for bench in exporter passes attribution slurm_hooks; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done

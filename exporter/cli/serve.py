@@ -17,7 +17,8 @@ from exporter.cli import assembly, logs
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.config import load as config
 from exporter.config.load import Config
-from exporter.exposition.text import Renderer
+from exporter.exposition.pages import PageStore
+from exporter.exposition.snapshot import Snapshot
 from exporter.node.interface import pci_gpus
 from exporter.web.app import App, Pages
 from exporter.web.auth import BasicAuth
@@ -43,8 +44,14 @@ def run(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, stop)
     web = load(Path(settings["web.config.file"])) if settings["web.config.file"] else WebConfig()
     history = History()
-    exporter = assembly.assemble(settings, history.add)
-    server = _server(settings, web, exporter, history)
+    pages = PageStore(settings["sample.interval"])
+
+    def published(snapshot: Snapshot) -> None:
+        pages.publish(snapshot)
+        history.add(snapshot)
+
+    exporter = assembly.assemble(settings, published)
+    server = _server(settings, web, exporter, pages, history)
     exporter.start()
     server.start()
     address = settings["web.listen-address"][0] or "*"
@@ -56,10 +63,11 @@ def run(arguments: Sequence[str]) -> int:
     return status
 
 
-def _server(settings: Config, web: WebConfig, exporter: assembly.Exporter, history: History) -> Server:
-    renderer = Renderer()
+def _server(
+    settings: Config, web: WebConfig, exporter: assembly.Exporter, metrics: PageStore, history: History
+) -> Server:
     pages = Pages(
-        metrics=lambda accept: renderer.render(exporter.snapshot.blocks, accept),
+        metrics=metrics.page,
         status=lambda: page(exporter.snapshot, history, settings["web.telemetry-path"]),
         ready=lambda: exporter.snapshot.not_ready,
     )

@@ -1,13 +1,14 @@
-"""From a snapshot to the text Prometheus reads.
+"""From a snapshot's blocks to the text Prometheus reads.
 
-The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape, which
-for a full node costs several times the 5 ms a scrape may take. Here the text in front of the value is made once per
-series and kept; a test holds the result equal, byte for byte, to what the client library makes of the same samples.
+The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape. Here
+the text of each block is kept until its samples change, and what stands in front of a value until its series ends; a
+test holds the result equal, byte for byte, to what the client library makes of the same samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from prometheus_client import exposition, utils
@@ -20,22 +21,33 @@ from exporter.metrics.family import AnyFamily, Sample, Type
 _SUFFIX = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}
 _OPENMETRICS = "application/openmetrics-text"
 _number: Callable[[float], str] = cast("Any", utils).floatToGoString
-_MOST = 100_000
-"""Series whose text is kept; past it all are forgotten, so that pids that come and go cannot fill the memory."""
 
 _PLAIN = 1e6
 """From here on Go writes an exponent."""
 
 Values = tuple[str, ...]
-Member = tuple[Values, tuple[Sample, ...]]
-"""Values of the prefix labels, and the samples behind them."""
+_Key = tuple[str, Values]
+"""Family name and values of the prefix labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockText:
+    """What is kept of one block between two renderings. `starts` holds the text in front of each value."""
+
+    samples: tuple[Sample, ...] = ()
+    text: str = ""
+    starts: Mapping[Values, str] = field(default_factory=dict[Values, str])
+
+
+_NOTHING_KEPT = _BlockText()
 
 
 class Renderer:
-    """Renders snapshots. Threads may share it: what it keeps is only ever added to, or dropped whole."""
+    """Renders snapshots, one at a time. It keeps exactly what the last one had: a series that ends is forgotten."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[Values, dict[Values, str]]] = {}
+        self._kept: dict[_Key, _BlockText] = {}
+        self._headers: dict[tuple[str, bool], str] = {}
         self._process = ProcessCollector(registry=None)
 
     def render(self, blocks: Iterable[AnyBlock], accept: str) -> tuple[str, bytes]:
@@ -45,25 +57,38 @@ class Renderer:
         """
         encode, content_type = cast("Any", exposition).choose_encoder(accept)
         openmetrics = content_type.startswith(_OPENMETRICS)
-        lines: list[str] = []
-        for family, members in grouped(blocks):
-            lines += _header(family, openmetrics=openmetrics)
-            lines += self._lines(family, members)
+        families: dict[str, list[str]] = {}
+        kept: dict[_Key, _BlockText] = {}
+        for block in blocks:
+            samples = block.samples
+            if samples:
+                family = block.family
+                key = (family.name, block.prefix)
+                text = kept[key] = self._text(key, block, samples)
+                lines = families.get(family.name)
+                if lines is None:
+                    lines = families[family.name] = [self._header(family, openmetrics=openmetrics)]
+                lines.append(text.text)
+        self._kept = kept
         own: bytes = encode(Finished(self._process.collect()))
-        return content_type, "".join(lines).encode() + own
+        return content_type, "".join([text for lines in families.values() for text in lines]).encode() + own
 
-    def _lines(self, family: AnyFamily, members: Iterable[Member]) -> Iterator[str]:
-        by_prefix = self._kept.setdefault(family.name, {})
-        if sum(map(len, by_prefix.values())) > _MOST:
-            by_prefix = self._kept[family.name] = {}
-        for prefix, samples in members:
-            kept = by_prefix.setdefault(prefix, {})
-            for value, labels in samples:
-                start = kept.get(labels)
-                if start is None:
-                    start = kept[labels] = _start(family, (*prefix, *labels))
-                # Most values are so small that Go writes them as Python does; NaN is not and goes the long way.
-                yield f"{start}{float(value)!r}\n" if -_PLAIN < value < _PLAIN else f"{start}{_number(value)}\n"
+    def _text(self, key: _Key, block: AnyBlock, samples: tuple[Sample, ...]) -> _BlockText:
+        before = self._kept.get(key, _NOTHING_KEPT)
+        return before if before.samples == samples else _rendered(block, samples, before.starts)
+
+    def _header(self, family: AnyFamily, *, openmetrics: bool) -> str:
+        key = (family.name, openmetrics)
+        header = self._headers.get(key)
+        if header is None:
+            header = self._headers[key] = "".join(_header(family, openmetrics=openmetrics))
+        return header
+
+
+def content_type(accept: str) -> str:
+    """The content type that an Accept header asks for; one given in its place asks for itself."""
+    found: str = cast("Any", exposition).choose_encoder(accept)[1]
+    return found
 
 
 class Finished:
@@ -76,14 +101,14 @@ class Finished:
         return self._metrics
 
 
-def grouped(blocks: Iterable[AnyBlock]) -> Iterator[tuple[AnyFamily, list[Member]]]:
-    """Blocks by family, in the order in which families first appear; a family without samples is left out."""
-    found: dict[str, tuple[AnyFamily, list[Member]]] = {}
-    for block in blocks:
-        samples = block.samples
-        if samples:
-            found.setdefault(block.family.name, (block.family, []))[1].append((block.prefix, samples))
-    yield from found.values()
+def _rendered(block: AnyBlock, samples: tuple[Sample, ...], known: Mapping[Values, str]) -> _BlockText:
+    starts: dict[Values, str] = {}
+    lines: list[str] = []
+    for value, labels in samples:
+        start = starts[labels] = known.get(labels) or _start(block.family, (*block.prefix, *labels))
+        # Most values are so small that Go writes them as Python does; NaN is not and goes the long way.
+        lines.append(f"{start}{float(value)!r}\n" if -_PLAIN < value < _PLAIN else f"{start}{_number(value)}\n")
+    return _BlockText(samples, "".join(lines), starts)
 
 
 def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from exporter.exposition.pages import Page
+from exporter.exposition.scrape_schedule import Scraper
 from exporter.web.auth import BasicAuth
 
 Headers = list[tuple[str, str]]
@@ -22,9 +24,9 @@ class StartResponse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What each path answers. `metrics` gets the Accept header and gives the content type and the body."""
+    """What each path answers."""
 
-    metrics: Callable[[str], tuple[str, bytes]]
+    metrics: Callable[[Scraper], Page]
     status: Callable[[], str]
     ready: Callable[[], str]
     """Empty when ready, else the reason why not."""
@@ -36,6 +38,8 @@ class _Answer:
     content_type: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    gzip: bool = False
+    """Whether the body is compressed already."""
 
 
 class App:
@@ -54,7 +58,7 @@ class App:
         self._headers = headers
         self._allows = allows
         self._routes: Mapping[str, Callable[[Mapping[str, Any]], _Answer]] = {
-            telemetry_path: lambda env: _Answer("200 OK", *pages.metrics(str(env.get("HTTP_ACCEPT", "")))),
+            telemetry_path: lambda env: _metrics(pages.metrics(_scraper(env))),
             "/-/healthy": lambda _: _Answer("200 OK", _TEXT, b"healthy\n"),
             "/-/ready": lambda _: _ready(pages.ready()),
             "/": lambda _: _Answer("200 OK", _HTML, pages.status().encode()),
@@ -64,8 +68,10 @@ class App:
         answer = self._answer(environ)
         body = answer.body
         headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *self._headers]
-        if len(body) >= _GZIP_FROM and _accepts_gzip(str(environ.get("HTTP_ACCEPT_ENCODING", ""))):
+        if not answer.gzip and len(body) >= _GZIP_FROM and _accepts_gzip(environ):
             body = gzip.compress(body, compresslevel=4, mtime=0)
+            headers.append(("Content-Encoding", "gzip"))
+        elif answer.gzip:
             headers.append(("Content-Encoding", "gzip"))
         headers += [
             ("Content-Length", str(len(body))),
@@ -93,8 +99,17 @@ def _ready(reason: str) -> _Answer:
     return _Answer("200 OK", _TEXT, b"ready\n")
 
 
-def _accepts_gzip(header: str) -> bool:
-    for part in header.split(","):
+def _metrics(page: Page) -> _Answer:
+    return _Answer("200 OK", page.content_type, page.body, gzip=page.gzip)
+
+
+def _scraper(environ: Mapping[str, Any]) -> Scraper:
+    client = f"{environ.get('REMOTE_ADDR', '')} {environ.get('HTTP_USER_AGENT', '')}"
+    return Scraper(client, str(environ.get("HTTP_ACCEPT", "")), _accepts_gzip(environ))
+
+
+def _accepts_gzip(environ: Mapping[str, Any]) -> bool:
+    for part in str(environ.get("HTTP_ACCEPT_ENCODING", "")).split(","):
         coding, _, parameters = part.partition(";")
         if coding.strip().lower() in {"gzip", "*"}:
             return parameters.replace(" ", "").lower() not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}

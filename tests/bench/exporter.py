@@ -8,41 +8,21 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import requests
 
+from tests.bench.load import scenario, sleepers
 from tests.exporter_process import Running, exporter, parse
 from tests.fake_nvml.build import build
-from tests.fake_nvml.scenario import GIB, Scenario, Value, node
+from tests.fake_nvml.scenario import Scenario
 from tests.stack import poll
 
 GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 30, 300
-
-
-@contextmanager
-def sleepers(number: int) -> Iterator[list[int]]:
-    children = [subprocess.Popen(["sleep", "600"]) for _ in range(number)]
-    try:
-        yield [child.pid for child in children]
-    finally:
-        for child in children:
-            child.terminate()
-            child.wait()
-
-
-def scenario(pids: list[int]) -> dict[str, Value]:
-    values = node(GPUS)
-    for number, pid in enumerate(pids):
-        gpu, slot = number % GPUS, number // GPUS
-        values[f"gpu{gpu}.process.{slot}"] = f"{pid} C {4 * GIB} 10 5 0 0"
-    return values
 
 
 def yardstick() -> float:
@@ -97,7 +77,7 @@ def main() -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pids = stack.enter_context(sleepers(PROCESSES))
         file = folder / "scenario"
-        Scenario(file, scenario(pids))
+        Scenario(file, scenario(GPUS, pids))
         environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
         started = time.monotonic()
         # The fake driver's event wait polls; a real one sleeps in the kernel.

@@ -14,7 +14,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.exposition.snapshot import Block
-from exporter.exposition.text import Finished, Renderer, grouped
+from exporter.exposition.text import Finished, Renderer
 from exporter.metrics.family import Family, Sample, Type, Unit
 
 ACCEPTS = ("", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
@@ -28,17 +28,17 @@ def family(type_: Type) -> Family[object]:
 
 
 def reference(blocks: Iterable[Block], accept: str) -> bytes:
-    metrics: list[Metric] = []
-    for made, members in grouped(blocks):
-        stem = made.name.removesuffix("_total").removesuffix("_info")
-        metric = Metric(stem, made.help, made.type.value, made.unit.value)
-        for prefix, found in members:
-            for sample in found:
-                labels = dict(zip(made.all_labels, (*prefix, *sample.labels), strict=True))
-                metric.add_sample(made.name, labels, sample.value)
-        metrics.append(metric)
+    metrics: dict[str, Metric] = {}
+    for block in blocks:
+        made = block.family
+        if block.samples:
+            stem = made.name.removesuffix("_total").removesuffix("_info")
+            metrics.setdefault(made.name, Metric(stem, made.help, made.type.value, made.unit.value))
+        for sample in block.samples:
+            labels = dict(zip(made.all_labels, (*block.prefix, *sample.labels), strict=True))
+            metrics[made.name].add_sample(made.name, labels, sample.value)
     encode: Any = exposition.choose_encoder(accept)[0]
-    return encode(Finished(metrics))  # type: ignore[no-any-return]
+    return encode(Finished(metrics.values()))  # type: ignore[no-any-return]
 
 
 def without_process(body: bytes) -> bytes:
@@ -48,21 +48,42 @@ def without_process(body: bytes) -> bytes:
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 samples = st.lists(
-    st.builds(Sample, st.floats(allow_nan=False), st.tuples(texts, texts)),
+    st.builds(Sample, st.floats(allow_nan=False).map(lambda value: value + 0.0), st.tuples(texts, texts)),
     max_size=5,
     unique_by=lambda sample: sample.labels,
 )
 
 
-@given(st.sampled_from(list(Type)), samples, st.sampled_from(ACCEPTS))
-def test_rendered_is_byte_for_byte_what_the_client_library_renders(
-    type_: Type, made: list[Sample], accept: str
-) -> None:
-    blocks = [Block(family(type_), ("0", "GPU-1"), tuple(made))]
-    renderer = Renderer()
+scrapes = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from(list(Type)), st.sampled_from("01"), samples), max_size=4, unique_by=lambda t: t[:2]
+    ),
+    min_size=1,
+    max_size=4,
+)
+"""What each of a few scrapes finds: families of devices, with their samples."""
 
-    for _ in range(2):  # the second time from what was kept
+
+@given(scrapes, st.sampled_from(ACCEPTS))
+def test_rendered_is_byte_for_byte_what_the_client_library_renders(
+    found: list[list[tuple[Type, str, list[Sample]]]], accept: str
+) -> None:
+    renderer = Renderer()
+    for scrape in (*found, found[-1]):  # from what the scrape before left, and the last one from nothing else
+        blocks = [Block(family(type_), (gpu, f"GPU-{gpu}"), tuple(made)) for type_, gpu, made in scrape]
+
         assert without_process(renderer.render(blocks, accept)[1]) == reference(blocks, accept)
+
+
+def test_renderer_forgets_the_series_that_end() -> None:
+    made, renderer = family(Type.GAUGE), Renderer()
+    sizes: list[int] = []
+    for start in (0, 100, 5000):
+        for pid in range(start, start + 50):
+            renderer.render([Block(made, (), (Sample(1, ("0", "GPU-0", str(pid), "x")),))], "")
+        sizes.append(sum(len(kept.starts) for kept in renderer._kept.values()))
+
+    assert sizes == [1, 1, 1]
 
 
 @pytest.mark.parametrize("accept", ACCEPTS)

@@ -19,18 +19,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config.option import ConfigError
+from exporter.exposition.pages import Page
+from exporter.exposition.scrape_schedule import Scraper
 from exporter.web.app import App, Pages
 from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
 from exporter.web.webconfig import WebConfig, load
 
 BODY = b"gpu_up 1\n" * 500
+STATUS = "<p>ok" * 500
+
+
+def metrics(scraper: Scraper) -> Page:
+    body = gzip.compress(BODY) if scraper.gzip else BODY
+    return Page(f"text/plain; got={scraper.accept} by={scraper.client}", body, gzip=scraper.gzip)
 
 
 def app(users: dict[str, str] | None = None, ready: str = "") -> App:
-    pages = Pages(
-        metrics=lambda accept: (f"text/plain; got={accept}", BODY), status=lambda: "<p>ok", ready=lambda: ready
-    )
+    pages = Pages(metrics=metrics, status=lambda: STATUS, ready=lambda: ready)
     return App(pages, "/metrics", BasicAuth(users or {}), (("X-Test", "1"),))
 
 
@@ -48,7 +54,8 @@ def basic(name: str, password: str) -> str:
 
 
 def test_routes() -> None:
-    assert ask(app(), "/metrics", HTTP_ACCEPT="x")[1]["Content-Type"] == "text/plain; got=x"
+    asked = {"HTTP_ACCEPT": "x", "REMOTE_ADDR": "::1", "HTTP_USER_AGENT": "p"}
+    assert ask(app(), "/metrics", **asked)[1]["Content-Type"] == "text/plain; got=x by=::1 p"
     assert ask(app(), "/-/healthy")[0] == "200 OK"
     assert ask(app(), "/-/ready")[0] == "200 OK"
     assert ask(app(), "/")[1]["Content-Type"].startswith("text/html")
@@ -73,10 +80,11 @@ def test_head_has_the_length_and_no_body() -> None:
     [("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("gzip;q=0", False), ("identity", False), ("", False)],
 )
 def test_gzip_is_negotiated(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a parameter of the table above
-    _, headers, body = ask(app(), "/metrics", HTTP_ACCEPT_ENCODING=accepted)
+    for path, whole in (("/metrics", BODY), ("/", STATUS.encode())):
+        _, headers, body = ask(app(), path, HTTP_ACCEPT_ENCODING=accepted)
 
-    assert ("Content-Encoding" in headers) is packed
-    assert (gzip.decompress(body) if packed else body) == BODY
+        assert ("Content-Encoding" in headers) is packed
+        assert (gzip.decompress(body) if packed else body) == whole
 
 
 def test_password_is_checked() -> None:

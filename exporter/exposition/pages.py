@@ -1,0 +1,88 @@
+"""The pages of the last snapshot: rendered once for each form they are asked in, and ahead of the scrapes to come.
+
+A page is made and kept here, until the next snapshot is published; nobody else keeps one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
+from exporter.exposition.snapshot import Snapshot
+from exporter.exposition.text import Renderer, content_type
+
+_SLACK = 0.1
+"""Part of the interval by which a scrape may come early or late and still find its page rendered."""
+_FORMS = 8
+"""Forms of a snapshot that are kept; Accept headers may be made up without end."""
+_GZIP_LEVEL = 1
+"""A third of the time that zlib's own level takes, for a few bytes more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One finished answer."""
+
+    content_type: str
+    body: bytes
+    gzip: bool = False
+    """Whether the body is compressed."""
+
+
+class PageStore:
+    """Gives pages to the threads that answer scrapes; the thread that runs the passes publishes the snapshots.
+
+    `interval` is that of the passes, in seconds.
+    """
+
+    def __init__(self, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval = interval
+        self._clock = clock
+        self._schedule = ScrapeSchedule()
+        self._lock = threading.Lock()
+        """Held while a page is made: the renderer makes one at a time, and two scrapes make theirs together."""
+        self._renderer = Renderer()
+        self._current = _Pages(Snapshot())
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Take over a snapshot; until the pages expected of it are rendered, scrapes get those of the one before."""
+        pages = _Pages(snapshot)
+        now, slack = self._clock(), self._interval * _SLACK
+        for scraper in self._schedule.expected(now - slack, now + self._interval + slack):
+            self._page(pages, scraper)
+        self._current = pages
+
+    def page(self, scraper: Scraper) -> Page:
+        """The page of the last snapshot, in the form that `scraper` asks for."""
+        self._schedule.scraped(scraper, self._clock())
+        return self._page(self._current, scraper)
+
+    def _page(self, pages: _Pages, scraper: Scraper) -> Page:
+        form = (content_type(scraper.accept), scraper.gzip)
+        found = pages.kept.get(form)
+        if found is None:
+            with self._lock:
+                found = pages.kept.get(form) or pages.make(self._renderer, *form)
+        return found
+
+
+class _Pages:
+    """The pages of one snapshot, by content type and whether they are compressed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.kept: dict[tuple[str, bool], Page] = {}
+
+    def make(self, renderer: Renderer, content_type: str, compressed: bool) -> Page:  # noqa: FBT001 - part of the form
+        if compressed:
+            plain = self.kept.get((content_type, False)) or self.make(renderer, content_type, compressed=False)
+            page = Page(content_type, gzip.compress(plain.body, _GZIP_LEVEL, mtime=0), gzip=True)
+        else:
+            page = Page(content_type, renderer.render(self._snapshot.blocks, content_type)[1])
+        if len(self.kept) < _FORMS:
+            self.kept[content_type, compressed] = page
+        return page

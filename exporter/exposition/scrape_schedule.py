@@ -1,0 +1,51 @@
+"""When the next scrapes come: learned from those that came."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+_SCRAPERS = 16
+"""Scrapers remembered; the one not seen for longest is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scraper:
+    """Who asks, and in which form."""
+
+    client: str
+    """What tells clients apart: address and program."""
+    accept: str = ""
+    gzip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Times are monotonic seconds; `interval` is that between its last two scrapes, None after the first."""
+
+    last: float
+    interval: float | None
+
+
+class ScrapeSchedule:
+    """Expects each scraper again one interval after its last scrape. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[Scraper, _Seen] = {}
+
+    def scraped(self, scraper: Scraper, now: float) -> None:
+        with self._lock:
+            before = self._seen.pop(scraper, None)
+            while len(self._seen) >= _SCRAPERS:
+                del self._seen[next(iter(self._seen))]
+            self._seen[scraper] = _Seen(now, None if before is None else now - before.last)
+
+    def expected(self, begin: float, end: float) -> tuple[Scraper, ...]:
+        """Scrapers whose next scrape is due between `begin` and `end`."""
+        with self._lock:
+            return tuple(
+                scraper
+                for scraper, seen in self._seen.items()
+                if seen.interval is not None and begin <= seen.last + seen.interval < end
+            )

@@ -1,0 +1,141 @@
+"""What one pass and one page cost in CPU time, in one process: 8 GPUs with 4 processes each, fake driver library.
+
+Run by `make bench`; `python -m tests.bench.passes --profile` prints where a pass spends its time. Times are CPU times
+of the whole process, so they hold on a busy machine too; still, compare them only within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gzip
+import os
+import pstats
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.cli import assembly
+from exporter.config import load as config
+from exporter.exposition.text import Renderer
+from exporter.sampling.sampler import Moment, Sampler
+from tests.bench.load import scenario, sleepers
+from tests.fake_nvml.build import build
+from tests.fake_nvml.scenario import Scenario
+
+WARM = 8
+PAGE_EVERY = 15
+GAP = 0.11
+"""Seconds between passes: GPM wants its samples 100 ms apart. They are booked a second apart, as in service."""
+
+
+def main() -> int:
+    given = _arguments()
+    if not given.inside:
+        return _outside(given)
+    sampler = _sampler(given.options.split())
+    profile = cProfile.Profile() if given.profile else None
+    found = _measure(sampler, given.passes, profile)
+    sampler.stop()
+    if profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(45)
+    _write(found, given)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--processes", type=int, default=32, help="of the node")
+    parser.add_argument("--passes", type=int, default=60)
+    parser.add_argument("--options", default="", help="of the exporter")
+    parser.add_argument("--profile", action="store_true", help="print where the passes spend their time")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _outside(given: argparse.Namespace) -> int:
+    """The same program again, where the dynamic linker finds the fake library."""
+    with tempfile.TemporaryDirectory() as folder, sleepers(given.processes) as pids:
+        file = Path(folder) / "scenario"
+        Scenario(file, scenario(given.gpus, pids))
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
+        command = (sys.executable, "-m", "tests.bench.passes", "--inside", *sys.argv[1:])
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+def _sampler(options: Sequence[str]) -> Sampler:
+    settings = config.load(["--sample.deadline", "1s", *options], {}, config.options())
+    exporter = assembly.assemble(settings, lambda _: None)
+    exporter._sampler.start()
+    return exporter._sampler
+
+
+@dataclass(slots=True)
+class Measured:
+    """CPU seconds."""
+
+    passes: list[float] = field(default_factory=list[float])
+    pages: list[float] = field(default_factory=list[float])
+    zipping: float = 0.0
+    body: bytes = b""
+    zipped: bytes = b""
+
+
+def _measure(sampler: Sampler, number: int, profile: cProfile.Profile | None) -> Measured:
+    renderer, found = Renderer(), Measured()
+    for second in range(-WARM, number):
+        if profile and second >= 0:
+            profile.enable()
+        at = Moment(time.time(), float(second))
+        started = time.process_time()
+        blocks = sampler.run_pass(at).blocks
+        spent = time.process_time() - started
+        if profile:
+            profile.disable()
+        if second >= 0:
+            found.passes.append(spent)
+        if second % PAGE_EVERY == 0:
+            started = time.process_time()
+            found.body = renderer.render(blocks, "")[1]
+            found.pages.append(time.process_time() - started)
+        time.sleep(GAP)
+    started = time.process_time()
+    found.zipped = gzip.compress(found.body, 1, mtime=0)
+    found.zipping = time.process_time() - started
+    return found
+
+
+def _write(found: Measured, given: argparse.Namespace) -> None:
+    series = sum(line[:1] not in {b"#", b""} for line in found.body.split(b"\n"))
+    first, *pages = found.pages
+    rows = (
+        ("pass, 10 % / median / 90 %", _three(found.passes)),
+        ("page, first / median", f"{first * 1e3:.2f} / {statistics.median(pages) * 1e3:.2f} ms"),
+        ("gzip", f"{found.zipping * 1e3:.2f} ms, {len(found.body)} to {len(found.zipped)} bytes"),
+        ("series", f"{series}"),
+        ("resident memory", f"{_resident_mib():.1f} MiB"),
+    )
+    sys.stdout.write(f"{given.gpus} GPUs, {given.processes} processes, CPU time of {given.passes} passes\n")
+    for name, text in rows:
+        sys.stdout.write(f"  {name:<32} {text}\n")
+
+
+def _three(seconds: Sequence[float]) -> str:
+    ordered = sorted(seconds)
+    tenth, ninety = ordered[len(ordered) // 10], ordered[int(len(ordered) * 0.9)]
+    return f"{tenth * 1e3:.2f} / {statistics.median(seconds) * 1e3:.2f} / {ninety * 1e3:.2f} ms"
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Pages: rendered once a snapshot and form, ahead of the scrapes that are expected, and dropped with their snapshot."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.exposition.pages import PageStore
+from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
+from exporter.exposition.snapshot import AnyBlock, Block, Snapshot
+from exporter.metrics.family import Family, Sample, Type, Unit
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+PROMETHEUS = Scraper("10.0.0.1 Prometheus", OPENMETRICS, gzip=True)
+CURL = Scraper("10.0.0.2 curl")
+VALUE: Family[object] = Family(
+    name="gpu_value", help="A test.", type=Type.GAUGE, unit=Unit.NONE, samples=lambda _: (), prefix=()
+)
+
+
+class Passes:
+    """Snapshots with a number in them, which count how often they were rendered."""
+
+    def __init__(self) -> None:
+        self.rendered: list[float] = []
+
+    def snapshot(self, number: float) -> Snapshot:
+        def series() -> Iterator[AnyBlock]:
+            self.rendered.append(number)
+            yield Block(VALUE, (), (Sample(number),))
+
+        return Snapshot(series=series)
+
+
+@pytest.fixture
+def clock() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def store(clock: list[float]) -> PageStore:
+    return PageStore(1.0, lambda: clock[0])
+
+
+def test_page_is_that_of_the_last_snapshot_in_the_form_asked_for(store: PageStore) -> None:
+    passes = Passes()
+    for number in (1, 2):
+        store.publish(passes.snapshot(number))
+
+    packed, plain = store.page(PROMETHEUS), store.page(CURL)
+
+    assert (packed.gzip, plain.gzip) == (True, False)
+    assert packed.content_type.startswith("application/openmetrics-text")
+    assert plain.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert b"\ngpu_value 2.0\n" in gzip.decompress(packed.body)
+    assert b"\ngpu_value 2.0\n" in plain.body
+
+
+def test_page_is_rendered_once_however_many_ask(store: PageStore) -> None:
+    passes = Passes()
+    store.publish(passes.snapshot(1))
+
+    pages = [store.page(Scraper(f"client {number}")) for number in range(5)]
+
+    assert passes.rendered == [1]
+    assert all(page is pages[0] for page in pages)
+
+
+def test_nothing_is_rendered_for_nobody(store: PageStore) -> None:
+    passes = Passes()
+    for number in range(10):
+        store.publish(passes.snapshot(number))
+
+    assert passes.rendered == []
+
+
+def test_pages_of_several_scrapers_wait_for_them(store: PageStore, clock: list[float]) -> None:
+    passes = Passes()
+    ahead: dict[int, list[float]] = {}
+    for second in range(61):
+        clock[0] = float(second)
+        before = len(passes.rendered)
+        store.publish(passes.snapshot(second))
+        ahead[second] = passes.rendered[before:]
+        for scraper, every, offset in ((PROMETHEUS, 15, 0.4), (CURL, 20, 0.7)):
+            if second % every == 0:
+                clock[0] = second + offset
+                store.page(scraper)
+
+    rendered_ahead = [second for second, made in ahead.items() if made]
+    assert rendered_ahead == [30, 40, 45, 60]
+    assert passes.rendered == [0, 0, 15, 20, 30, 40, 45, 60, 60]  # two forms, where both ask at once
+
+
+def test_scrape_is_answered_from_the_snapshot_before_while_the_next_page_is_made(
+    store: PageStore, clock: list[float]
+) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def series() -> Iterator[AnyBlock]:
+        entered.set()
+        assert release.wait(10)
+        yield Block(VALUE, (), (Sample(2),))
+
+    store.publish(Passes().snapshot(1))
+    for moment in (0.0, 1.0):
+        clock[0] = moment
+        store.page(CURL)
+    publishing = threading.Thread(target=store.publish, args=(Snapshot(series=series),))
+    publishing.start()
+    assert entered.wait(10)
+
+    assert b"\ngpu_value 1.0\n" in store.page(CURL).body
+    release.set()
+    publishing.join(10)
+    assert b"\ngpu_value 2.0\n" in store.page(CURL).body
+
+
+def test_forms_without_end_do_not_fill_the_memory(store: PageStore) -> None:
+    store.publish(Passes().snapshot(1))
+
+    for number in range(100):
+        store.page(Scraper("x", f"application/openmetrics-text;version=1.{number}.0"))
+
+    assert len(store._current.kept) <= 8
+
+
+def test_scrapers_without_end_are_forgotten() -> None:
+    schedule = ScrapeSchedule()
+    for _ in range(2):
+        for number in range(1000):
+            schedule.scraped(Scraper(str(number)), float(number))
+
+    assert schedule.expected(0.0, 1e9) == ()
+    assert len(schedule._seen) == 16
