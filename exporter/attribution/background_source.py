@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from exporter.attribution.ownership import SourceHealth
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -86,7 +89,9 @@ class BackgroundSource(Generic[T]):
             self._failures = 0
             if self._changed and self.answer.value != last.value:
                 self._changed()
-        except (SourceError, OSError) as error:
+        except Exception as error:  # a source's bytes are other people's: nothing in them may end the thread
+            if not isinstance(error, SourceError | OSError) and self.answer.success:
+                log.exception("%s failed", self._thread.name)
             self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
             self._failures += 1
 

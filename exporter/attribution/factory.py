@@ -11,7 +11,7 @@ from pathlib import Path
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
-from exporter.attribution.slurm.scontrol import show_job
+from exporter.attribution.slurm.show_job import ShowJob
 from exporter.attribution.slurm.source import Slurm, SlurmSite
 
 AUTO, ON, OFF = "auto", "on", "off"
@@ -76,4 +76,4 @@ def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm
         names=frozenset({host, host.partition(".")[0]}),
         required=options.slurm == ON,
     )
-    return Slurm(site, lambda job: show_job(options.scontrol, job))
+    return Slurm(site, ShowJob(options.scontrol))

@@ -8,18 +8,33 @@ from pathlib import Path
 
 MASK = "***"
 _MOST = 200
-_SECRET = re.compile(
-    r"(?i)passw|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key|auth|cookie|signature"
+_MOST_BYTES = 1 << 14
+"""Of the arguments: more is never shown."""
+_WORDS = (
+    r"passw|passphrase|pass(?![a-z])|pwd|secret|token|credential|auth|cookie|signature|sig(?![a-z])|"
+    r"key(?![a-z])|keyid|apikey"
 )
-_USERINFO = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s]+@", re.IGNORECASE)
-_KNOWN = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-|AKIA|xox[abp]-|eyJ)[A-Za-z0-9_.-]{8,}")
+_SECRET = re.compile(_WORDS, re.IGNORECASE)
+_NAME = r"[\w.$-]{1,64}"
+_PAIR = re.compile(rf"(?P<name>{_NAME}=)[^&;,\s]+")
+"""`name=value` anywhere: queries, connection strings, variables inside `sh -c`."""
+_JSON = re.compile(
+    r"""(?P<name>["'][^"'\s]{1,64}["']\s{0,4}:\s{0,4})(?:"(?:[^"\\]|\\.)*(?:"|$)|'[^']*(?:'|$)|[^,}\s]+)"""
+)
+_HEADER = re.compile(rf"(?P<name>{_NAME}):")
+_BEARER = re.compile(r"(?P<name>\bbearer\s{1,4})\S+", re.IGNORECASE)
+_QUERY = re.compile(r"(?P<name>://[^\s?]{1,512}\?)\S+")
+_KNOWN = re.compile(r"\b(?:hf_|sk-|ghp_|github_pat_|glpat-|AKIA|ASIA|xox[abp]-|eyJ)[A-Za-z0-9_.-]{8,}")
 """Beginnings that well-known services give their keys."""
+_LOGIN_OPTIONS = ("-u", "--user", "--proxy-user")
+"""curl and its like take `name:password` after these."""
 
 
 def command_line(pid: int, procfs: Path) -> str:
     """The arguments of a process, masked; empty once it has gone, and for a kernel thread."""
     try:
-        raw = (procfs / str(pid) / "cmdline").read_bytes()
+        with (procfs / str(pid) / "cmdline").open("rb") as file:
+            raw = file.read(_MOST_BYTES)
     except OSError:
         return ""
     return shown([part.decode(errors="replace") for part in raw.split(b"\0") if part])
@@ -33,15 +48,43 @@ def shown(arguments: Sequence[str]) -> str:
 
 
 def _masked(arguments: Sequence[str]) -> Iterator[str]:
-    next_is_secret = False
+    before, length = "", 0
     for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if next_is_secret and not argument.startswith("-"):
-            yield MASK
-            next_is_secret = False
-        elif equals and _SECRET.search(name):
-            yield f"{name}={MASK}"
-            next_is_secret = False
-        else:
-            next_is_secret = argument.startswith("-") and not equals and bool(_SECRET.search(argument))
-            yield _KNOWN.sub(MASK, _USERINFO.sub(rf"\g<scheme>{MASK}@", argument))
+        if length > _MOST:
+            return
+        masked = _after(before, argument) or _one(argument[:_MOST_BYTES])
+        length += len(masked) + 1
+        before = argument
+        yield masked
+
+
+def _after(before: str, argument: str) -> str:
+    """The mask where the option before makes this argument a secret; else empty."""
+    if before in _LOGIN_OPTIONS and ":" in argument:
+        return MASK
+    option = before.startswith("-") and "=" not in before and not argument.startswith("-")
+    return MASK if option and _SECRET.search(before[:_MOST]) else ""
+
+
+def _one(argument: str) -> str:
+    name, equals, _ = argument.partition("=")
+    if equals and len(name) <= _MOST and not re.search(r"[\s/?&{]", name) and _SECRET.search(name):
+        return f"{name}={MASK}"
+    masked = _QUERY.sub(rf"\g<name>{MASK}", _without_user_info(argument))
+    for pattern in (_JSON, _PAIR):
+        masked = pattern.sub(lambda found: found["name"] + MASK if _SECRET.search(found["name"]) else found[0], masked)
+    masked = _BEARER.sub(rf"\g<name>{MASK}", masked)
+    header = next((found for found in _HEADER.finditer(masked) if _SECRET.search(found["name"])), None)
+    return _KNOWN.sub(MASK, f"{masked[: header.end()]} {MASK}" if header else masked)
+
+
+def _without_user_info(argument: str) -> str:
+    """Without what stands before the `@` of a URL's host: a password, or a token in place of a name."""
+    first, *rest = argument.split("://")
+    return "://".join((first, *map(_host, rest)))
+
+
+def _host(after: str) -> str:
+    authority = re.split(r"[/?#\s]", after, maxsplit=1)[0]
+    _, at, _ = authority.rpartition("@")
+    return f"{MASK}@{after[len(authority.rpartition('@')[0]) + 1 :]}" if at else after

@@ -1,11 +1,16 @@
-"""Reading the small text files of procfs and cgroupfs."""
+"""Reading small files, and text, that somebody else wrote."""
 
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Collection
 
 _CHUNK = 1 << 14
 """Holds nearly every file read here; a buffer of a megabyte would cost three times the read itself."""
+_MOST = 1 << 20
+"""Bytes read of any file: what a user can make longer is cut."""
+_SHOWN = 256
 
 
 def read_text(path: str) -> str:
@@ -19,7 +24,7 @@ def read_text(path: str) -> str:
         return ""
     try:
         found = os.read(descriptor, _CHUNK)
-        while chunk := os.read(descriptor, _CHUNK):  # the kernel may stop between two records
+        while len(found) < _MOST and (chunk := os.read(descriptor, _CHUNK)):  # the kernel may stop between two records
             found += chunk
         return found.decode("utf-8", "replace")
     except OSError:
@@ -31,3 +36,24 @@ def read_text(path: str) -> str:
 def natural(word: str) -> int | None:
     """A number of plain digits, as the kernel prints it; None for anything else."""
     return int(word) if word.isascii() and word.isdigit() else None
+
+
+def bounded(text: str, most: int = _SHOWN) -> str:
+    """Text that somebody else wrote, fit for a label: at most `most` characters, and nothing UTF-8 cannot say."""
+    return text[:most].encode("utf-8", "replace").decode()
+
+
+def read_regular(path: str | os.PathLike[str], most: int, owners: Collection[int] = ()) -> bytes | None:
+    """At most `most` bytes of a plain file of one of `owners` (of anybody, without); None for anything else.
+
+    Links, pipes and devices are refused: whoever can put one in place must not choose what is read, nor make us wait.
+    Raises OSError where the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or (owners and status.st_uid not in owners):
+            return None
+        return os.read(descriptor, most)
+    finally:
+        os.close(descriptor)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.slurm.job import indices
+from exporter.host.text import bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +22,30 @@ class JobEnviron:
     gpus: tuple[int, ...] = ()
 
 
+_WANTED = ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME", "JOB_GPUS", "STEP_GPUS")
+_MOST_BYTES = 1 << 20
+_VALUE_BYTES = 512
+_ID_DIGITS = 10
+
+
 def parse(text: bytes) -> Mapping[str, str]:
-    """Slurm's variables of an environment block."""
-    pairs = (entry.partition(b"=") for entry in text.split(b"\0") if entry.startswith(b"SLURM_"))
-    return {key.decode(errors="replace"): value.decode(errors="replace") for key, _, value in pairs}
+    """Slurm's variables of an environment block, as far as they are used here; a long value is cut."""
+    block = b"\0" + text
+    found: dict[str, str] = {}
+    for name in _WANTED:
+        key = f"\0SLURM_{name}=".encode()
+        start = block.find(key) + len(key)
+        if start >= len(key):
+            value = block[start : start + _VALUE_BYTES].partition(b"\0")[0]
+            found[f"SLURM_{name}"] = bounded(value.decode(errors="replace"))
+    return found
 
 
 def job_environ(variables: Mapping[str, str]) -> JobEnviron:
     """SLURM_STEP_GPUS is only asked where the job's own list is missing: per-task binding makes it wrong."""
     job = variables.get("SLURM_JOB_ID", "")
     return JobEnviron(
-        job=job if job.isascii() and job.isdecimal() else "",
+        job=job if job.isascii() and job.isdecimal() and len(job) <= _ID_DIGITS else "",
         user=variables.get("SLURM_JOB_USER", ""),
         account=variables.get("SLURM_JOB_ACCOUNT", ""),
         partition=variables.get("SLURM_JOB_PARTITION", ""),
@@ -44,7 +58,7 @@ def read(pid: int, procfs: Path) -> JobEnviron:
     """What process `pid` says; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
     try:
         with (procfs / str(pid) / "environ").open("rb") as file:
-            return job_environ(parse(file.read(1 << 20)))
+            return job_environ(parse(file.read(_MOST_BYTES)))
     except OSError:
         return JobEnviron()
 

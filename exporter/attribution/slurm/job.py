@@ -1,4 +1,4 @@
-"""One line of `scontrol -o -d show job`, and Slurm's ways of writing host lists, index lists and durations."""
+"""A job in the text of `scontrol -o -d show job`, and Slurm's ways of writing host lists, index lists and durations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from exporter.host.text import bounded
 
 
 class NodeGres(NamedTuple):
@@ -35,79 +37,96 @@ class Job:
     state: str = ""
     time_limit_seconds: float | None = None
     start_time: float | None = None
-    gres: tuple[NodeGres, ...] = ()
+    gres: tuple[NodeGres, ...] | None = ()
+    """None where it is not told."""
 
     def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
         """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
-        everywhere = frozenset[str]().union(*(gres.nodes for gres in self.gres))
+        held = self.gres or ()
+        everywhere = frozenset[str]().union(*(gres.nodes for gres in held))
         if len(everywhere) == 1:
-            return self.gres
-        return tuple(gres for gres in self.gres if gres.nodes & nodes)
+            return held
+        return tuple(gres for gres in held if gres.nodes & nodes)
 
 
+_ID = "[0-9]{1,10}"
 _HEAD = re.compile(
-    r"JobId=(?P<id>[0-9]+)(?: ArrayJobId=(?P<array_job>[0-9]+))?(?: ArrayTaskId=(?P<array_task>[0-9]+))?"
-    r"(?: HetJobId=[0-9]+)?(?: HetJobOffset=[0-9]+)?(?: HetJobIdSet=\S+)? JobName=(?P<rest>.*)"
+    rf"^JobId=(?P<id>{_ID})(?: ArrayJobId=(?P<array_job>{_ID}))?(?: ArrayTaskId=(?P<array_task>{_ID}))?"
+    r"(?: HetJobId=[0-9]+)?(?: HetJobOffset=[0-9]+)?(?: HetJobIdSet=\S+)? JobName=",
+    re.MULTILINE,
 )
-_USER = re.compile(r" UserId=(?P<user>[^ ()=]+)\([0-9]+\) GroupId=")
+_USER = re.compile(r" UserId=(?P<user>[^ ()=\n]+)\([0-9]+\) GroupId=")
+_FREE = re.compile(r" (?:MinCPUsNode|Command)=")
+"""From here on fields hold what the user wrote."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
-_GRES = re.compile(r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]+)\(IDX:(?P<indices>[0-9,-]*)\)")
+_GRES = re.compile(r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})\(IDX:(?P<indices>[0-9,-]*)\)")
 _HOST = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)")
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _MANY = 65536
-"""No cluster or node has more; a longer range is taken for nonsense."""
+"""No cluster has more nodes; what is longer is taken for nonsense."""
+_MANY_GPUS = 1024
+"""The same for a node's GPUs and their parts."""
 
 
-def parse_job(line: str) -> Job | None:
-    """Understand one line; None where it is not a job's.
+def parse_job(text: str) -> Job | None:
+    """Understand the record of one job; None where the text is not exactly that.
 
-    The job's name is the user's own text and may look like fields: of a repeated field the last one before
-    `Command=` (where the user's text begins again) is Slurm's.
+    The job's name is the user's own text, ends where Slurm's `UserId=` begins, and may look like fields or like
+    another record. Nothing tells which of two beginnings is Slurm's, so a text with two is refused.
     """
-    head = _HEAD.match(line.split(" Command=", 1)[0])
-    if not head:
+    heads, users = list(_HEAD.finditer(text)), list(_USER.finditer(text))
+    if len(heads) != 1 or len(users) != 1 or heads[0].start() or users[0].start() < heads[0].end():
         return None
-    rest = head["rest"]
-    users = list(_USER.finditer(rest))
-    if not users:
-        return None
+    head, user = heads[0], users[0]
+    own = _FREE.split(text[user.end() :], maxsplit=1)[0]
     return Job(
         id=head["id"],
         array_job=head["array_job"] or "",
         array_task=head["array_task"] or "",
-        name=rest[: users[-1].start()],
-        user=users[-1]["user"],
-        account=_value(rest, "Account"),
-        partition=_value(rest, "Partition"),
-        qos=_value(rest, "QOS"),
-        state=_value(rest, "JobState"),
-        time_limit_seconds=duration(_value(rest, "TimeLimit")),
-        start_time=_timestamp(_value(rest, "StartTime")),
-        gres=tuple(_gres(rest[users[-1].end() :])),
+        name=bounded(text[head.end() : user.start()]),
+        user=bounded(user["user"]),
+        account=_value(own, "Account"),
+        partition=_value(own, "Partition"),
+        qos=_value(own, "QOS"),
+        state=_value(own, "JobState"),
+        time_limit_seconds=duration(_value(own, "TimeLimit")),
+        start_time=_timestamp(_value(own, "StartTime")),
+        gres=tuple(_gres(own)),
     )
 
 
+def array_task(text: str, job: str) -> str:
+    """Task number of the array element with the raw id `job`, as a text of several records has it; else empty."""
+    return next((head["array_task"] or "" for head in _HEAD.finditer(text) if head["id"] == job), "")
+
+
 def _value(text: str, key: str) -> str:
-    values = re.findall(rf" {key}=(\S*)", text)
-    return values[-1] if values and values[-1] not in ("(null)", "N/A") else ""
+    match = re.search(rf" {key}=(\S*)", text)
+    return bounded(match[1]) if match and match[1] not in ("(null)", "N/A") else ""
 
 
 def _gres(text: str) -> Iterator[NodeGres]:
     for group in _GROUP.finditer(text):
-        nodes = frozenset(hosts(group["nodes"]))
-        for found in _GRES.finditer(group["gres"]):
-            yield NodeGres(nodes, found["name"], int(found["count"]), indices(found["indices"]))
+        yield from node_gres(frozenset(hosts(group["nodes"])), group["gres"])
+
+
+def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
+    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` says is held on each of `nodes`."""
+    for found in _GRES.finditer(text):
+        yield NodeGres(nodes, found["name"], int(found["count"]), indices(found["indices"]))
 
 
 def indices(text: str) -> tuple[int, ...]:
     """`0-1,3` as numbers."""
-    return tuple(int(number) for number in _numbers(text))
+    return tuple(int(number) for number in _numbers(text[:_MANY], _MANY_GPUS))
 
 
 def hosts(text: str) -> tuple[str, ...]:
     """`n[01-03],gpu7` as names; zeros in front are kept."""
     names: list[str] = []
-    for match in _HOST.finditer(text):
+    for match in _HOST.finditer(text[:_MANY]):
+        if len(names) > _MANY:
+            break
         before, middle, after = match[1], match[2], match[3]
         if middle:
             names += [f"{before}{number}{after}" for number in _numbers(middle)]
@@ -116,16 +135,19 @@ def hosts(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _numbers(text: str) -> Iterator[str]:
+def _numbers(text: str, left: int = _MANY) -> Iterator[str]:
     for match in _RANGE.finditer(text):
         first, last = match[1], match[2] or match[1]
-        if int(last) - int(first) < _MANY:
-            yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
+        count = int(last) - int(first) + 1
+        if count > left:
+            return
+        left -= max(count, 0)
+        yield from (str(number).zfill(len(first)) for number in range(int(first), int(last) + 1))
 
 
 def duration(text: str) -> float | None:
     """Seconds of `[days-]hours:minutes:seconds`; None for UNLIMITED and the like."""
-    match = re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-9]+):([0-9]+)", text)
+    match = re.fullmatch(r"(?:([0-9]{1,10})-)?([0-9]{1,10}):([0-9]{1,10}):([0-9]{1,10})", text)
     if not match:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())

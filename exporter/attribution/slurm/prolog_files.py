@@ -2,7 +2,8 @@
 
 One file per GPU, named by its index (`3`), its MIG instance (`3.1`: GPU 3, GPU instance 1) or its UUID; one job id
 a line, anything after it is ignored (jobstats adds the uid). The index is the one the prolog was given, a GRES
-index; UUIDs leave no doubt.
+index; UUIDs leave no doubt. Only plain files of root, of this exporter's user or of the folder's owner count: what
+anybody else can put there must not name jobs, nor keep the reader waiting.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.host.text import read_regular
 
-_INDEX = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
-_JOB = re.compile(r"([0-9]+)(?:[.\s].*)?")
+_INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
+_JOB = re.compile(r"([0-9]{1,10})(?:[.\s].*)?")
+_MOST_FILES = 1024
+_MOST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +53,26 @@ def jobs(text: str) -> tuple[str, ...]:
 def read(folder: Path) -> Mapping[str, tuple[MappedDevice, ...]]:
     """Devices by job. Where a GPU has a file by UUID and one by index, both are told. Raises OSError."""
     found: dict[str, list[MappedDevice]] = defaultdict(list)
-    for file in sorted(folder.iterdir()):
-        mapped = named(file.name)
-        if mapped is None:
-            continue
+    trusted = {0, os.geteuid(), folder.stat().st_uid}
+    for name, mapped in sorted(_listed(folder).items()):
         try:
-            text = file.read_text(errors="replace")
-        except (FileNotFoundError, IsADirectoryError):  # the epilog was quicker
+            content = read_regular(folder / name, _MOST_BYTES, trusted)
+        except OSError:  # the epilog was quicker, or it is a link
             continue
-        for job in jobs(text):
+        for job in jobs((content or b"").decode(errors="replace")):
             found[job].append(mapped)
     return {job: tuple(devices) for job, devices in found.items()}
+
+
+def _listed(folder: Path) -> Mapping[str, MappedDevice]:
+    """Names in the folder that map a device; others are passed over, however many. Raises OSError."""
+    found: dict[str, MappedDevice] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            mapped = named(entry.name)
+            if mapped is not None and len(found) < _MOST_FILES:
+                found[entry.name] = mapped
+    return found
 
 
 class MappingFolder:
@@ -82,11 +95,10 @@ class MappingFolder:
 def _marks(folder: Path) -> frozenset[tuple[str, int, int, int]]:
     """Changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
     found: set[tuple[str, int, int, int]] = set()
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            try:
-                stat = entry.stat()
-            except FileNotFoundError:  # the epilog was quicker
-                continue
-            found.add((entry.name, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    for name in _listed(folder):
+        try:
+            status = (folder / name).lstat()
+        except OSError:  # the epilog was quicker
+            continue
+        found.add((name, status.st_ino, status.st_size, status.st_mtime_ns))
     return frozenset(found)

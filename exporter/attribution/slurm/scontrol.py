@@ -1,4 +1,4 @@
-"""Asking slurmctld about a job, once: `scontrol -o -d show job ID` in a thread of its own, with a time-out.
+"""Asking slurmctld about a job, once, in a thread of its own.
 
 Costs slurmctld three small RPCs per new job (never squeue, which sends every job of the cluster to every node).
 A dead slurmctld makes scontrol hang 18 s, so a time-out ends it and further questions wait, longer each time.
@@ -6,39 +6,23 @@ A dead slurmctld makes scontrol hang 18 s, so a time-out ends it and further que
 
 from __future__ import annotations
 
-import subprocess
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.ownership import SourceHealth
-from exporter.attribution.slurm.job import Job, parse_job
+from exporter.attribution.slurm.job import Job
 
-TIMEOUT_SECONDS = 5.0
+log = logging.getLogger(__name__)
+
 UNKNOWN_SECONDS = 60.0
 """A job slurmctld does not know (or hides: PrivateData) is asked about again after this."""
 RETURN_SECONDS = 10.0
 """A job that was away for longer was requeued: it may hold other GPUs now."""
 FORGET_SECONDS = 600.0
 _LONGEST_PAUSE = 60.0
-
-
-def show_job(command: str, job: str, timeout: float = TIMEOUT_SECONDS) -> Job | None:
-    """What slurmctld says of `job`; None where it does not know it. Raises SourceError."""
-    try:
-        done = subprocess.run(  # noqa: S603 - the command is the administrator's, the id is digits
-            [command, "-o", "-d", "show", "job", job], capture_output=True, text=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise SourceError(f"{command}: no answer within {timeout:g} s") from None
-    except OSError as error:
-        raise SourceError(f"{command}: {error}") from error
-    if done.returncode and "Invalid job id" not in done.stderr:
-        raise SourceError(f"{command}: {done.stderr.strip()[:200] or done.returncode}")
-    # The id of an array's first element is also the array's: then every element is listed.
-    lines = map(parse_job, done.stdout.splitlines())
-    return next((found for found in lines if found and found.id == job), None)
 
 
 class JobCache:
@@ -103,8 +87,10 @@ class JobCache:
             return True
         try:
             found = self._ask(job)
-        except SourceError as error:
-            self._success, self.error = False, str(error)
+        except Exception as error:  # whatever is wrong with one job, the others are asked about
+            if not isinstance(error, SourceError) and not self.error:
+                log.exception("job %s cannot be asked about", job)
+            self._success, self.error = False, str(error) or type(error).__name__
             with self._lock:
                 if job in self._wanted:  # to the end: one bad job must not keep the others waiting
                     self._wanted[job] = self._wanted.pop(job)

@@ -246,7 +246,7 @@ class Slurm:
 
     def _scheduled(self, job: Job, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
         here = job.held_on(self._names)
-        if job.gres and not here:
+        if job.gres is None or (job.gres and not here):
             return None
         found: dict[DeviceName, float | None] = {}
         for each in here:

@@ -48,6 +48,13 @@ def test_process_that_has_gone_claims_nothing(tmp_path: Path) -> None:
     assert read(os.getpid(), tmp_path) == JobEnviron()
 
 
+def test_long_values_are_cut_and_long_ids_are_none() -> None:
+    gpus = b"SLURM_JOB_GPUS=" + b",".join([b"0-65535"] * 6000)
+    found = job_environ(parse(b"\0".join((b"SLURM_JOB_ID=" + b"7" * 5000, b"SLURM_JOB_NAME=" + b"x" * 5000, gpus))))
+
+    assert (found.job, len(found.name) <= 256, len(found.gpus) <= 1024) == ("", True, True)
+
+
 @given(st.binary())
 def test_any_block_is_survived(block: bytes) -> None:
     job_environ(parse(block))

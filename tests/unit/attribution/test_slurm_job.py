@@ -80,7 +80,8 @@ def test_only_node_of_a_job_is_this_one_whatever_it_is_called() -> None:
     "name",
     [
         "my job",
-        "a UserId=root(0) GroupId=root(0) b",
+        "a Command=/bin/b",
+        "a\nb",
         "x Account=rich y",
         "x  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:8(IDX:0-7) y",
     ],
@@ -93,13 +94,23 @@ def test_name_that_looks_like_fields_is_a_name(name: str) -> None:
     assert job.gres == (NodeGres(frozenset({"n1", "n2"}), "gpu", 2, (0, 3)),)
 
 
-@given(
-    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
-)
+@pytest.mark.parametrize("name", ["a UserId=root(0) GroupId=root(0) b", "a\nJobId=8 JobName=b"])
+def test_name_that_nothing_tells_from_slurms_own_text_is_refused(name: str) -> None:
+    assert parse_job(line(name=name)) is None
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"])))
 def test_any_name_leaves_the_user_alone_or_hides_the_job(name: str) -> None:
     job = parse_job(line(name=name))
 
     assert job is None or (job.user, job.account, job.id) == ("alice", "physics", "7")
+
+
+def test_numbers_without_end_cost_nothing() -> None:
+    assert len(indices("9" * 5000)) <= 1024
+    assert len(indices(",".join(["0-65535"] * 1000))) <= 1024
+    assert len(hosts(",".join(["n[0-65535]"] * 100))) <= 2 * 65537
+    assert duration("1" * 5000 + ":00:00") is None
 
 
 @given(st.text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm import prolog_files
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
@@ -82,9 +84,40 @@ def test_folder_is_not_read_again_while_nothing_changes(tmp_path: Path, monkeypa
     (tmp_path / "0").write_text("1\n")
     folder = MappingFolder(tmp_path)
     before = folder.read()
-    monkeypatch.delattr(Path, "read_text")
+    monkeypatch.delattr(prolog_files, "read_regular")
 
     assert folder.read() is before
+
+
+def test_pipes_links_and_endless_files_are_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "map"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("9\n")
+    (folder / "0").write_text("1\n")
+    os.mkfifo(folder / "1")
+    (folder / "2").symlink_to("/dev/zero")
+    (folder / "3").symlink_to("3")
+    (folder / "4").symlink_to(tmp_path / "secret")
+    (folder / "5").write_text("9" * 5000)
+
+    assert MappingFolder(folder).read() == {"1": (MappedDevice(0),)}
+
+
+def test_files_that_map_nothing_are_not_kept(tmp_path: Path) -> None:
+    for number in range(3000):
+        (tmp_path / f"x{number}").touch()
+    (tmp_path / "0").write_text("1\n")
+
+    assert MappingFolder(tmp_path).read() == {"1": (MappedDevice(0),)}
+    assert len(prolog_files._marks(tmp_path)) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file somebody else's")
+def test_file_of_another_user_names_no_job(tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("1\n")
+    os.chown(tmp_path / "0", 12345, 12345)
+
+    assert read(tmp_path) == {}
 
 
 @given(st.text())

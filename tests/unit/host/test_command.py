@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.host.command import command_line, shown
+from exporter.host.command import _MOST_BYTES, command_line, shown
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,27 @@ from exporter.host.command import command_line, shown
         (["x", "s3://user:pass@host/data"], "x s3://***@host/data"),
         (["x", "hf_abcdefghijklmnop"], "x ***"),
         (["x", "a\nb"], "x a b"),
+        (["x", "--wandb_key", "abc"], "x --wandb_key ***"),
+        (["x", "--pwd=abc"], "x --pwd=***"),
+        (["x", "--pass", "abc"], "x --pass ***"),
+        (["x", "--passes=3"], "x --passes=3"),
+        (["x", '{"password": "a b", "lr": 1}'], 'x {"password": ***, "lr": 1}'),
+        (["x", "--config={'api_key': 'abc'}"], "x --config={'api_key': ***}"),
+        (
+            ["x", "https://b.s3.amazonaws.com/o?X-Amz-Credential=A&X-Amz-Signature=f"],
+            "x https://b.s3.amazonaws.com/o?***",
+        ),
+        (
+            ["x", "--url=https://a.blob.core.windows.net/c?sv=1&sig=abc"],
+            "x --url=https://a.blob.core.windows.net/c?***",
+        ),
+        (["x", "s3://user:p@ss@host/data"], "x s3://***@host/data"),
+        (["x", "s3://user:p?x@host/data"], "x s3://user:p?***"),
+        (["sh", "-c", "TOKEN=abc python train.py"], "sh -c TOKEN=***"),
+        (["sh", "-c", "x TOKEN=abc python train.py"], "sh -c x TOKEN=*** python train.py"),
+        (["x", "AccountName=n;AccountKey=abc;Suffix=s"], "x AccountName=n;AccountKey=***;Suffix=s"),
+        (["curl", "-H", "Authorization: Bearer abc"], "curl -H Authorization: ***"),
+        (["curl", "-u", "name:abc", "https://h"], "curl -u *** https://h"),
     ],
 )
 def test_secrets_are_masked(arguments: list[str], expected: str) -> None:
@@ -44,6 +66,15 @@ def test_result_is_one_printable_line(arguments: list[str]) -> None:
 @given(st.sampled_from(["--password", "--secret-key", "--auth_token"]), st.text("abcXYZ019", min_size=6, max_size=20))
 def test_value_after_a_secret_name_never_shows(name: str, value: str) -> None:
     assert value not in shown(["program", name, value])
+
+
+@pytest.mark.parametrize("piece", ["a", "a:", "://", "://a@", "?a=", "'a':", '"a":"', "a=", "\\", '"k":"\\'])
+def test_long_arguments_cost_no_more_than_their_length(piece: str) -> None:
+    long = piece * (_MOST_BYTES // len(piece))
+    began = time.process_time()
+    shown(["x", long, long])
+
+    assert time.process_time() - began < 2.0  # a regular expression that backtracks takes ten times as long
 
 
 def test_own_arguments_can_be_read() -> None:

@@ -1,0 +1,196 @@
+"""Asking scontrol: by JSON, by text, and whatever a job's user does to the text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm import show_job
+from exporter.attribution.slurm.job import Job, NodeGres
+from exporter.attribution.slurm.show_job import ShowJob
+
+TEXT = (
+    "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=a(1) MCS_label=N/A Account=physics QOS=high "
+    "JobState=RUNNING Partition=gpu  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:1(IDX:3) MinCPUsNode=1 Command=/x WorkDir=/y"
+)
+ALICE = Job(
+    "7", "alice", "physics", "gpu", "x", "high", state="RUNNING", gres=(NodeGres(frozenset({"n1"}), "gpu", 1, (3,)),)
+)
+OLD = "case $1 in --json) echo \"scontrol: unrecognized option '--json'\" >&2; exit 1;; esac\n"
+
+
+def text(name: str = "x", job: str = "7", more: str = "") -> str:
+    return TEXT.format(id=job, name=name, more=more)
+
+
+def script(folder: Path, body: str, name: str = "scontrol") -> str:
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def old(folder: Path, output: str | bytes, asked: str = "7") -> ShowJob:
+    """A scontrol of Slurm 22.05 that says `output` of a job."""
+    said = folder / f"said-{asked}"
+    said.write_bytes(output if isinstance(output, bytes) else output.encode())
+    return ShowJob(script(folder, f'{OLD}[ "$1 $2 $3 $4" = "-o -d show job" ] && cat {folder}/said-$5'))
+
+
+def squeue(folder: Path, line: str) -> None:
+    script(folder, f"echo '{line}'", "squeue")
+
+
+def test_command_is_asked_for_one_job(tmp_path: Path) -> None:
+    assert old(tmp_path, text())("7") == ALICE
+
+
+@pytest.mark.parametrize(
+    "name", [" Command=/bin/x", "a Account=rich QOS=x", "a  Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:8(IDX:0-7)", "a\nb"]
+)
+def test_name_like_a_field_changes_nothing(tmp_path: Path, name: str) -> None:
+    found = old(tmp_path, text(name))("7")
+
+    assert found is not None
+    assert (found.user, found.account, found.name, found.gres) == ("alice", "physics", name, ALICE.gres)
+
+
+def test_name_that_is_not_utf8_is_a_name(tmp_path: Path) -> None:
+    found = old(tmp_path, text("x").encode().replace(b"JobName=x", b"JobName=\xff\xfe"))("7")
+
+    assert found is not None
+    assert (found.user, found.name) == ("alice", "\ufffd\ufffd")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x UserId=bob(2) GroupId=b(2) Account=rich QOS=q Command=y",
+        "x UserId=bob(2) GroupId=b(2) Account=rich QOS=q\nJobId=8 JobName=y",
+        "x\nJobId=7 JobName=y UserId=bob(2) GroupId=b(2) Account=rich QOS=q JobState=RUNNING Command=z\n",
+    ],
+)
+def test_name_that_reads_like_somebody_elses_job_is_decided_by_squeue(tmp_path: Path, name: str) -> None:
+    ask = old(tmp_path, text(name))
+    squeue(tmp_path, "7|alice|physics|gpu|high|RUNNING")
+
+    assert ask("7") == Job("7", "alice", "physics", "gpu", qos="high", state="RUNNING", gres=None)
+
+
+def test_forged_name_without_squeue_is_nobodys_word(tmp_path: Path) -> None:
+    ask = old(tmp_path, text("x UserId=bob(2) GroupId=b(2)"))
+    script(tmp_path, "exit 1", "squeue")
+
+    assert ask("7") is None
+
+
+def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -> None:
+    both = "\n".join((text(job="8", more=" ArrayJobId=7 ArrayTaskId=2"), text(more=" ArrayJobId=7 ArrayTaskId=1")))
+    old(tmp_path, text(more=" ArrayJobId=7 ArrayTaskId=1"), asked="7_1")
+
+    found = old(tmp_path, both)("7")
+    assert found is not None
+    assert (found.id, found.array_task, found.gres) == ("7", "1", ALICE.gres)
+
+
+def test_endless_scontrol_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show_job, "MOST_BYTES", 1 << 16)
+    ask = ShowJob(script(tmp_path, f"{OLD}exec yes forever"))
+    script(tmp_path, "exec yes forever", "squeue")
+
+    assert ask("7") is None
+
+
+def test_invalid_job_is_unknown_and_not_a_failure(tmp_path: Path) -> None:
+    command = script(tmp_path, 'echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
+
+    assert ShowJob(command)("7") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1', "Unable to contact"),
+        ("exec sleep 20", "no answer within 0.3 s"),
+        ("sleep 20 & exec sleep 20", "no answer within 0.3 s"),
+    ],
+)
+def test_command_that_fails_or_hangs_is_an_error(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        ShowJob(script(tmp_path, body), timeout=0.3)("7")
+
+
+def test_missing_command_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="scontrol"):
+        ShowJob(str(tmp_path / "scontrol"))("7")
+
+
+def by_json(folder: Path, **fields: Any) -> ShowJob:
+    job = {
+        "job_id": 7, "name": "x", "user_name": "alice", "account": "physics", "partition": "gpu", "qos": "high",
+        "job_state": ["RUNNING"], "nodes": "n1", "gres_detail": ["gpu:1(IDX:3)"], "tres_alloc_str": "gres/gpu=1",
+        **fields,
+    }  # fmt: skip
+    (folder / "said.json").write_text(json.dumps({"jobs": [{"job_id": 8, "user_name": "bob"}, job], "errors": []}))
+    return ShowJob(script(folder, f'[ "$*" = "--json -d show job 7" ] && cat {folder}/said.json'))
+
+
+@pytest.mark.parametrize("name", ["x", "x UserId=bob(2) GroupId=b(2)\nJobId=7 JobName=y", "\ud800"])
+def test_json_is_read_whatever_the_name_is(tmp_path: Path, name: str) -> None:
+    found = by_json(tmp_path, name=name)("7")
+
+    assert found is not None
+    assert (found.user, found.account, found.state, found.gres) == ("alice", "physics", "RUNNING", ALICE.gres)
+    assert found.name.encode() == name.encode(errors="replace")
+
+
+def test_json_numbers_of_all_versions(tmp_path: Path) -> None:
+    number = {"set": True, "infinite": False, "number": 90}
+    found = by_json(
+        tmp_path, job_state="RUNNING", time_limit=number, start_time=1795249276, array_job_id={**number, "number": 5},
+        array_task_id={**number, "number": 0},
+    )("7")  # fmt: skip
+
+    assert found is not None
+    assert (found.time_limit_seconds, found.start_time, found.array_job, found.array_task) == (
+        5400,
+        1795249276,
+        "5",
+        "0",
+    )
+    infinite = by_json(tmp_path, time_limit={"set": True, "infinite": True, "number": 0})("7")
+    assert infinite is not None
+    assert infinite.time_limit_seconds is None
+
+
+def test_json_that_hides_the_gpus_leaves_them_to_the_text(tmp_path: Path) -> None:
+    by_json(tmp_path, gres_detail=[])
+    (tmp_path / "said").write_text(text())
+    ask = ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
+
+    found = ask("7")
+    assert found is not None
+    assert found.gres == ALICE.gres
+
+
+@pytest.mark.parametrize("document", ["", "[]", "{}", '{"jobs": 1}', '{"jobs": [], "errors": ["x"]}', "[" * 100_000])
+def test_json_that_is_none_is_passed_over(tmp_path: Path, document: str) -> None:
+    (tmp_path / "said.json").write_text(document)
+    (tmp_path / "said").write_text(text())
+    ask = ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))
+
+    assert ask("7") == ALICE
+
+
+@pytest.mark.parametrize(
+    "odd", [{"job_id": "7"}, {"user_name": 1}, {"nodes": ["a"]}, {"gres_detail": [1, None]}, {"job_state": [{}]}]
+)
+def test_json_fields_of_odd_types_are_survived(tmp_path: Path, odd: dict[str, Any]) -> None:
+    (tmp_path / "said").write_text(text())
+    by_json(tmp_path, **odd)
+
+    ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))("7")
