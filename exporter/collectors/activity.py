@@ -41,6 +41,11 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
     return Activity(ratios, {**before.seconds, **grown})
 
 
+def silent(before: Activity | None) -> Activity | None:
+    """What stays known while GPM does not answer: the totals. None where it never did."""
+    return None if before is None else Activity({}, before.seconds)
+
+
 def finite(value: Any) -> float | None:
     """GPM answers NaN where nothing ran in the window that it could divide by."""
     return float(value) if value is not None and math.isfinite(value) else None

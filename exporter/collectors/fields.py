@@ -44,4 +44,9 @@ def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None
     asked = known.supported if known else tuple(wanted)
     answers = (device.get("nvmlDeviceGetFieldValues", asked) if asked else None) or (None,) * len(asked)
     values = {field: value for field, value in zip(asked, answers, strict=True) if value is not None}
-    return Fields(asked, values, known.probed) if known else Fields(tuple(values), values, tick.time)
+    if known:
+        return Fields(asked, values, known.probed)
+    # What answered before is asked on although this probe did not bring it: a driver refuses for a moment at times.
+    before = previous.supported if previous else ()
+    supported = tuple(field for field in asked if field in values or (field in before and previous and previous.values))
+    return Fields(supported, values, tick.time)

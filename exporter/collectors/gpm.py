@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite
+from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver.interface import Device, UnsupportedError
@@ -76,17 +76,21 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     before = (previous.activity if previous else None) or Activity()
     pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None, tick)
     nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None, tick)
-    counted = {**pcie.values, **nvlink.values}
     totals: dict[tuple[str, str], float] = dict(previous.bytes) if previous else {}
     rates: dict[tuple[str, str], float] = {}
     for path in PATHS:
         key = (path.bus, path.direction)
-        total, rate = _moved(path, counted, values or {}, totals.get(key), tick.seconds)
+        fields = pcie if path.bus == "pcie" else nvlink
+        total, rate = _moved(path, fields, values or {}, totals.get(key), tick.seconds)
         totals.update({key: total} if total is not None else {})
         rates.update({key: rate} if rate is not None else {})
     if values is None and not totals:
         raise UnsupportedError("neither GPM nor byte counters")
-    units = None if values is None else activity(before, values, tick.seconds)
+    units = (
+        activity(before, values, tick.seconds)
+        if values is not None
+        else silent(previous.activity if previous else None)
+    )
     return Gpm(units, totals, rates, pcie, nvlink, asked)
 
 
@@ -98,14 +102,19 @@ def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int,
 
 
 def _moved(
-    path: Path, counted: Mapping[Field, float], values: Mapping[int, float], before: float | None, seconds: float
+    path: Path, fields: Fields, values: Mapping[int, float], before: float | None, seconds: float
 ) -> tuple[float | None, float | None]:
-    """Total bytes and bytes per second of one path."""
+    """Total bytes and bytes per second of one path.
+
+    A field that does not answer for once is waited for: GPM's rates and the field's count are not to be mixed.
+    """
     for field, scale in path.fields:
-        if field in counted:
-            total = counted[field] * scale
+        if field in fields.values:
+            total = fields.values[field] * scale
             known = before is not None and seconds > 0 and total >= before
             return total, (total - before) / seconds if known and before is not None else None
+        if field in fields.supported:
+            return before, None
     mebibytes = finite(values.get(path.gpm))
     if mebibytes is None:
         return before, None

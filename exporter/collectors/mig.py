@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity
+from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device
@@ -65,7 +65,12 @@ def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple
         return None, previous.asked
     values = device.get("nvmlGpmMetricsGet", UNIT_IDS)
     before = (previous.activity if previous else None) or Activity()
-    return (None if values is None else activity(before, values, tick.seconds)), tick.time
+    units = (
+        activity(before, values, tick.seconds)
+        if values is not None
+        else silent(previous.activity if previous else None)
+    )
+    return units, tick.time
 
 
 def _info(instance: MigInstance) -> Iterable[Sample]:

@@ -66,7 +66,8 @@ def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     if not links:
         raise UnsupportedError("no NVLink")
     same = previous if previous and previous.links == links else None
-    per_link = same.per_link if same else _counted_per_link(device, tick)
+    probes = same is None or whole.probed != same.whole.probed
+    per_link = (_counted_per_link(device, tick) if probes else ()) or (same.per_link if same else ())
     fields = [(field, link) for field in (_STATE, *per_link) for link in range(links)]
     by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None, tick)
     return Nvlink(

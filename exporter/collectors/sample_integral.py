@@ -16,6 +16,8 @@ _LONGEST = 5.0
 """Seconds one sample may stand for; over a longer hole nothing is known and nothing is counted."""
 _TAIL = 1.25
 """Seconds the last sample is held for until the next is there: the longest sampling period and some lateness."""
+_AGAIN, _AGAIN_AFTER_ANSWERS = 300.0, 5.0
+"""Seconds until a GPU without a sample buffer is asked for it again: one that never had it, and one that had it."""
 _SLACK = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
@@ -33,6 +35,10 @@ class Integral:
     """Mean utilization over the newest samples, 0 to 1; None before there was one."""
     sampled: bool = True
     """Whether the driver has a sample buffer; if not, `total` adds up readings."""
+    answered: bool = False
+    """Whether it ever had one."""
+    refused: float = 0.0
+    """When it last said that it has none, Unix seconds."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
@@ -52,7 +58,16 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
         return _quiet(before, before.pending + seconds)
     newest, level = good[-1][0], good[-1][1] / _FULL
     if not before.cursor:
-        return replace(before, cursor=newest, level=level, share=level, pending=0.0)
+        return replace(
+            before,
+            sampled=True,
+            answered=True,
+            exact=before.total,
+            cursor=newest,
+            level=level,
+            share=level,
+            pending=0.0,
+        )
     elapsed = before.pending + seconds
     busy, covered, whole = _sum(before.cursor, good, elapsed + before.slack)
     lag = elapsed - covered if whole else 0.0
@@ -61,6 +76,7 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
     return Integral(
         total=max(before.total, exact + level * min(pending, _TAIL)),
         share=busy / covered if covered else level,
+        answered=True,
         exact=exact,
         cursor=newest,
         level=level,
@@ -72,7 +88,24 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
 def assume(before: Integral, level: float, seconds: float) -> Integral:
     """Count a reading for the time since the one before: for devices without a sample buffer."""
     exact = before.exact + level * min(seconds, _LONGEST)
-    return replace(before, sampled=False, exact=exact, total=max(before.total, exact), level=level, share=level)
+    return replace(
+        before,
+        sampled=False,
+        exact=exact,
+        total=max(before.total, exact),
+        level=level,
+        share=level,
+        cursor=0,
+        pending=0.0,
+    )
+
+
+def asks(before: Integral | None, now: float) -> bool:
+    """Whether to ask for the buffer: one that was there and is refused may be back soon, another hardly ever is."""
+    if before is None or before.sampled:
+        return True
+    pause = _AGAIN_AFTER_ANSWERS if before.answered else _AGAIN
+    return not 0.0 <= now - before.refused < pause
 
 
 def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tuple[float, float, bool]:

@@ -40,7 +40,7 @@ _THERMAL_POLICY = 1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What this device answers, found out once: flags, fields by reason, and policies where a field is missing."""
+    """What this device answers, found out with every probe of its fields: flags, fields, policies in their place."""
 
     supported_flags: int
     fields: Mapping[str, int]
@@ -61,7 +61,7 @@ def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
     flags = _first(device, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     fields = previous.plan.fields if previous else _field_ids(device)
     batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None, tick)
-    plan = previous.plan if previous else _plan(device, fields, batch)
+    plan = previous.plan if previous and batch.probed == previous.batch.probed else _plan(device, fields, batch)
     seconds = {reason: value / 1e9 for reason, id_ in plan.fields.items() if (value := batch.get(id_)) is not None}
     for reason, policy in plan.policies.items():
         violation = device.get("nvmlDeviceGetViolationStatus", policy)
@@ -95,7 +95,7 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
     supported = _first(
         device, "nvmlDeviceGetSupportedClocksEventReasons", "nvmlDeviceGetSupportedClocksThrottleReasons"
     )
-    answered = {reason for reason, field in fields.items() if batch.get(field) is not None}
+    answered = {reason for reason, field in fields.items() if (field, 0) in batch.supported}
     wanted = {reason: policy for reason, _, policy in _POLICIES if reason not in answered}
     if not answered & {"sw_thermal", "hw_thermal"}:
         wanted["thermal"] = _THERMAL_POLICY

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.sample_integral import Integral, advance, assume
+from exporter.collectors.sample_integral import Integral, advance, asks, assume
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
 
@@ -35,8 +35,8 @@ class Utilization:
 
 def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilization:
     rates = device.get("nvmlDeviceGetUtilizationRates")
-    gpu = None if rates is None else min(rates.gpu, 100) / 100
-    memory = None if rates is None else min(rates.memory, 100) / 100
+    gpu = None if rates is None else rates.gpu / 100
+    memory = None if rates is None else rates.memory / 100
     busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
     memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
     if gpu is None and busy is None:
@@ -47,13 +47,15 @@ def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilizatio
 def _integrated(
     device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
-    if before is None or before.sampled:
+    refused = before.refused if before else 0.0
+    if asks(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
         if answer is not None:
             return advance(before or Integral(), answer, tick.seconds)
+        refused = tick.time
     if level is None:
         return None
-    return assume(before or Integral(), level, tick.seconds)
+    return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
 
 
 def _total(integral: Integral | None) -> float | None:

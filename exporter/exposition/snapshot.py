@@ -67,6 +67,8 @@ class CollectorStatus:
     name: str
     success: bool
     seconds: float
+    rejected: int = 0
+    """Implausible answers left out since the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def node_blocks(status: NodeStatus) -> Iterator[LazyBlock]:
 
 
 def collector_statuses(
-    collectors: Sequence[AnyCollector], outcomes: Mapping[str, Sequence[Outcome]]
+    collectors: Sequence[AnyCollector], outcomes: Mapping[str, Sequence[Outcome]], rejected: Mapping[str, int]
 ) -> tuple[CollectorStatus, ...]:
     """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
     return tuple(
@@ -61,6 +61,7 @@ def collector_statuses(
             name=collector.name,
             success=not any(outcome.error for outcome in outcomes.get(collector.name, ())),
             seconds=sum(outcome.seconds for outcome in outcomes.get(collector.name, ())),
+            rejected=rejected.get(collector.name, 0),
         )
         for collector in collectors
     )

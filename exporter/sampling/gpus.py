@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
-from exporter.sampling.reader import GpuRead, Outcome, TargetState, read_gpu
+from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 from exporter.sampling.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,9 @@ class Gpus:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
         self._workers: dict[str, Worker[GpuRead]] = {}
+        self._memories: dict[str, Memories] = {}
         self._outcomes: dict[tuple[str, str], Outcome] = {}
+        self._rejected: Counter[str] = Counter()
 
     @property
     def all(self) -> tuple[Gpu, ...]:
@@ -61,6 +64,11 @@ class Gpus:
             if self._gpus[uuid].present:
                 found.setdefault(collector, []).append(outcome)
         return found
+
+    @property
+    def rejected(self) -> Mapping[str, int]:
+        """Implausible answers left out since the start, by collector."""
+        return self._rejected
 
     def read(
         self, devices: Iterable[Device], now: float, deadline: float, booked: float | None = None
@@ -105,8 +113,9 @@ class Gpus:
 
     def _start(self, gpu: Gpu, now: float, monotonic: float) -> bool:
         collectors = self._collectors
+        memories = self._memories.setdefault(gpu.device.uuid, {})
         return self._workers[gpu.device.uuid].submit(
-            lambda: read_gpu(gpu.device, gpu.states, collectors, now, monotonic)
+            lambda: read_gpu(gpu.device, gpu.states, collectors, now, monotonic, memories)
         )
 
     def _take(self, uuid: str, result: GpuRead, monotonic: float) -> None:
@@ -119,6 +128,7 @@ class Gpus:
             if outcome.error and (before is None or before.error != outcome.error):
                 log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
             self._outcomes[uuid, outcome.collector] = outcome
+            self._rejected[outcome.collector] += outcome.rejected
         alive = result.answered and not result.device_error
         self._gpus[uuid] = replace(
             gpu,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
+from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.metrics.counters import Counts, count
 from exporter.metrics.family import Sample, Type
@@ -16,8 +17,13 @@ from exporter.sampling.cached_reading import CachedReading
 
 log = logging.getLogger(__name__)
 
-_AGAIN_AFTER_UNSUPPORTED = 300.0
-"""Seconds until a collector a device has nothing of is asked again: a driver update may have brought it."""
+_UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
+"""Seconds until a collector that a device has nothing of is asked again: soon at first, for what a GPU refuses while
+it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
+
+
+Memories = dict[str, Memory]
+"""What each target answered before, by uuid; belongs to the thread that reads the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class TargetState:
     readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
     tried: Mapping[str, float] = field(default_factory=dict[str, float])
     """Monotonic seconds at which a collector may be asked again."""
+    refusals: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How often in a row the device had nothing of a collector."""
     counts: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
     """Published counters by family name."""
 
@@ -38,6 +46,8 @@ class Outcome:
     collector: str
     seconds: float
     error: str
+    rejected: int = 0
+    """Answers that were implausible and left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +62,16 @@ class GpuRead:
 
 
 def read_gpu(
-    device: Device, states: Mapping[str, TargetState], collectors: Sequence[AnyCollector], now: float, monotonic: float
+    device: Device,
+    states: Mapping[str, TargetState],
+    collectors: Sequence[AnyCollector],
+    now: float,
+    monotonic: float,
+    memories: Memories,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
+
+    `memories` are what these targets answered before, by uuid; those of new ones are added.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
@@ -64,8 +81,11 @@ def read_gpu(
     device_error: DriverError | None = None
     for target in (device, *device.instances):
         state = states.get(target.uuid, TargetState())
+        memory = memories.setdefault(target.uuid, Memory())
         for collector in _due(collectors, target, state, monotonic):
-            state, outcome, failure = _attempt(collector, target, state, now, monotonic)
+            state, outcome, failure = _attempt(
+                collector, CheckedDevice(target, memory, collector.name, monotonic), state, now, monotonic
+            )
             outcomes.append(outcome)
             answered = answered or failure is None
             if isinstance(failure, DeviceLostError | DriverGoneError):
@@ -85,24 +105,33 @@ def _due(
 
 
 def _attempt(
-    collector: AnyCollector, target: Device, state: TargetState, now: float, monotonic: float
+    collector: AnyCollector, target: CheckedDevice, state: TargetState, now: float, monotonic: float
 ) -> tuple[TargetState, Outcome, DriverError | None]:
     started = time.perf_counter()
     failure: DriverError | None = None
     error = ""
+    refused = 0
     again = monotonic + _period(collector)
     try:
         state = _read(collector, target, state, now, monotonic)
     except UnsupportedError:
-        again = monotonic + max(_AGAIN_AFTER_UNSUPPORTED, _period(collector))
+        refused = state.refusals.get(collector.name, 0) + 1
+        pause = min(_UNSUPPORTED_FIRST * 2.0 ** min(refused - 1, 16), _UNSUPPORTED_LONGEST)
+        again = monotonic + max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)
     except DriverError as caught:
         failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
         again = monotonic
     except Exception as caught:  # one collector's bug must not take the others' data with it
         failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
         log.debug("collector %s is broken on %s", collector.name, target.uuid, exc_info=True)
-    state = TargetState(state.readings, {**state.tried, collector.name: again}, state.counts)
-    return state, Outcome(collector.name, time.perf_counter() - started, error), failure
+    losses = target.losses()
+    state = replace(
+        state,
+        tried={**state.tried, collector.name: again},
+        refusals={**state.refusals, collector.name: refused} if refused or state.refusals else state.refusals,
+    )
+    outcome = Outcome(collector.name, time.perf_counter() - started, error or losses.words, losses.rejected)
+    return state, outcome, failure
 
 
 def _period(collector: AnyCollector) -> float:
@@ -122,4 +151,4 @@ def _read(collector: AnyCollector, target: Device, state: TargetState, now: floa
             counts[family.name], made = count(counts.get(family.name, {}), made)
         samples.append((family, made))
     cached = CachedReading(collector, reading, now, monotonic, tuple(samples))
-    return TargetState({**state.readings, collector.name: cached}, state.tried, counts)
+    return replace(state, readings={**state.readings, collector.name: cached}, counts=counts)

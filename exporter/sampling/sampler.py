@@ -98,7 +98,7 @@ class Sampler:
             driver_gpus=None if state.error else len(state.devices),
             pci_gpus=self._node.pci_gpus(now),
             gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
-            collectors=collector_statuses(self._collectors, self._gpus.outcomes()),
+            collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,

@@ -16,7 +16,7 @@ from exporter.exposition.snapshot import Block
 from exporter.exposition.text import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import TargetState, read_gpu
+from exporter.sampling.reader import Memories, TargetState, read_gpu
 from tests.exporter_process import Metrics, parse
 from tests.stack import program
 
@@ -32,12 +32,13 @@ def expose(path: Path) -> str:
     driver = load(path, lambda: now[0])
     driver.open()
     states: dict[str, dict[str, TargetState]] = {}
+    memories: Memories = {}
     blocks: list[Block] = []
     for second in range(SECONDS):
         now[0] = START + second
         blocks = []
         for device in driver.devices():
-            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second))
+            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second), memories)
             states[device.uuid] = dict(read.states)
             blocks += device_blocks(Gpu(device, read.states, answered=float(second)), float(second), stale=10.0)
     body = Renderer().render(blocks, "")[1].decode()

@@ -19,7 +19,7 @@ from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Outcome, read_gpu
+from exporter.sampling.reader import Memories, Outcome, read_gpu
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.gpu import Gpu as SimulatedGpu
@@ -82,6 +82,7 @@ class CompressedNode:
         self._gpus: dict[str, Gpu] = {}
         self._xids: dict[str, XidCounts] = {}
         self._outcomes: dict[str, list[Outcome]] = {}
+        self._memories: Memories = {}
         self._passes = 0
 
     def step(self, now: float) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
@@ -115,16 +116,16 @@ class CompressedNode:
     def _sampled(self, gpu: Gpu, now: float) -> Gpu:
         if self._hangs(gpu.device, now):
             return replace(gpu, failure="HUNG")
-        result = read_gpu(gpu.device, gpu.states, self._collectors, now, now)
+        result = read_gpu(gpu.device, gpu.states, self._collectors, now, now, self._memories)
         for outcome in result.outcomes:
             self._outcomes.setdefault(outcome.collector, []).append(outcome)
-        alive = result.answered and not result.lost
+        alive = result.answered and not result.device_error
         return replace(
             gpu,
             states=result.states,
             answered=now if alive else gpu.answered,
             reading=alive,
-            failure=result.lost.code if result.lost else "",
+            failure=result.device_error.code if result.device_error else "",
         )
 
     def _hangs(self, device: Device, now: float) -> bool:
@@ -149,7 +150,7 @@ class CompressedNode:
             driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
             pci_gpus=self._node.pci_gpus(now),
             gpus=gpus,
-            collectors=collector_statuses(self._collectors, self._outcomes),
+            collectors=collector_statuses(self._collectors, self._outcomes, {}),
             sources=settlement.ownership.health,
         )
 

@@ -16,6 +16,10 @@ from exporter.driver.nvml.session import Session, Target
 
 log = logging.getLogger(__name__)
 
+_MOST_GPUS, _MOST_INSTANCES = 256, 64
+"""Of a node, and of a GPU: more is garbage, and each would be asked for its handle."""
+_DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
+"""What one call may say though the driver is there: it is asked once more before every GPU is given up."""
 _PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")
 
 
@@ -31,7 +35,12 @@ class NvmlDevice(Device):
         self.minor = None
 
     def call(self, function: str, *args: Any) -> Any:
-        return self._session.run(self.target, call, self.target, function, *args)
+        try:
+            return self._session.run(self.target, call, self.target, function, *args)
+        except DriverGoneError as error:
+            if error.code in _DOUBTFUL and self._session.answers():
+                raise DriverError(str(error), error.code) from error
+            raise
 
 
 def devices(session: Session) -> tuple[Device, ...]:
@@ -41,7 +50,10 @@ def devices(session: Session) -> tuple[Device, ...]:
     """
     found: list[NvmlDevice] = []
     failures: list[DriverError] = []
-    for index in range(session.library.bound("nvmlDeviceGetCount")):
+    count = session.library.bound("nvmlDeviceGetCount")
+    if count > _MOST_GPUS:
+        raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
+    for index in range(count):
         try:
             found.append(_gpu(session, index))
         except DriverGoneError:
@@ -88,6 +100,9 @@ def _gpu(session: Session, index: int) -> NvmlDevice:
 def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
     library = session.library
     most = library.bound("nvmlDeviceGetMaxMigDeviceCount", gpu.target.handle)
+    if most > _MOST_INSTANCES:
+        log.warning("nvmlDeviceGetMaxMigDeviceCount: %d for %s, which is implausible", most, gpu.uuid)
+        return
     for place in range(most):
         try:
             handle = _address(library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))

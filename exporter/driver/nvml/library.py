@@ -85,7 +85,7 @@ class Library:
             return getattr(nvml, function)(*args)
         except nvml.NVMLError as error:
             mapped = error_for(error.value, function)
-            if mapped.code == "FUNCTION_NOT_FOUND":
+            if mapped.code == "FUNCTION_NOT_FOUND" and not _exported(function):
                 self._missing.add(function)
             raise mapped from None
         except LIBRARY_MISMATCH:
@@ -100,3 +100,11 @@ class Library:
             return UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
         log.debug("nvidia-ml-py fails in %s", function, exc_info=error)
         return UnsupportedError(f"{function}: nvidia-ml-py fails: {error}", "BINDING")
+
+
+def _exported(function: str) -> bool:
+    """Whether the library has the C function behind the binding's wrapper, under any version.
+
+    Then a FUNCTION_NOT_FOUND was the answer of one device at one moment, and the next may differ.
+    """
+    return any(hasattr(nvml.nvmlLib, f"{function}{suffix}") for suffix in ("", "_v1", "_v2", "_v3", "_v4"))

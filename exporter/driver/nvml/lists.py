@@ -15,6 +15,8 @@ from exporter.driver.nvml.errors import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, e
 from exporter.driver.nvml.session import Target
 
 _ROOM = 32
+_LARGEST = 1 << 20
+"""Bytes of one array: 40,000 processes. A driver that asks for more answers garbage."""
 _TRIES = 5
 _NOT_KNOWN = 0xFFFFFFFFFFFFFFFF
 _NO_INSTANCE = 0xFFFFFFFF
@@ -104,7 +106,7 @@ def _sized(ask: Ask) -> Any:
     code = ask(None, ctypes.byref(count))
     if code not in (SUCCESS, INSUFFICIENT_SIZE, NOT_FOUND):
         raise error_for(code, "nvmlDeviceGetSamples")
-    return ctypes.create_string_buffer(max(count.value, _ROOM) * _SAMPLE_SIZE)
+    return ctypes.create_string_buffer(min(max(count.value, _ROOM) * _SAMPLE_SIZE, _LARGEST))
 
 
 def _filled(target: Target, symbol: str, form: Struct) -> Iterator[tuple[int, ...]]:
@@ -130,5 +132,8 @@ def _array(target: Target, key: object, size: int, ask: Ask) -> memoryview:
         if code != INSUFFICIENT_SIZE:
             raise error_for(code, str(key))
         # Somewhat more than asked for, since processes may start in between.
-        target.buffers[key] = ctypes.create_string_buffer((max(count.value, room) * 2 + 5) * size)
+        wanted = (max(count.value, room) * 2 + 5) * size
+        if wanted > _LARGEST:
+            break
+        target.buffers[key] = ctypes.create_string_buffer(wanted)
     raise error_for(INSUFFICIENT_SIZE, str(key))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from exporter.driver.interface import DeviceLostError, DriverGoneError
+from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError
 from exporter.driver.nvml.events import Feed
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.library import Library
@@ -68,6 +68,14 @@ class Session:
             return call(*args)
         finally:
             del self._inside[thread]
+
+    def answers(self) -> bool:
+        """Whether the driver is there after all: one call that says it is gone, or not initialised, may lie."""
+        try:
+            self.run(None, self.library.bound, "nvmlSystemGetDriverVersion")
+        except DriverError:
+            return False
+        return True
 
     def retire(self, present: set[str]) -> None:
         """Forget the devices that are not among these; buffers under a hung call are left alone."""

@@ -10,7 +10,7 @@ from exporter.collectors import COLLECTORS
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import read_gpu
+from exporter.sampling.reader import Memories, read_gpu
 from exporter.simulator import simulate
 
 START, PASSES = 1_700_000_000.0, 60
@@ -41,10 +41,11 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     driver.open()
     node, accounts = SimulatedNode(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
+    memories: Memories = {}
     settled: Mapping[str, Mapping[str, float]] = {}
     for second in range(PASSES + 1):
         clock[0] = START + second
-        found = [read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second)) for gpu in gpus]
+        found = [read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second), memories) for gpu in gpus]
         gpus = [
             Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found

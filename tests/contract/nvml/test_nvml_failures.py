@@ -23,8 +23,8 @@ _OLD_BINDING = Path(__file__).resolve().parents[3] / ".cache" / "old-binding"
         (3, "UnsupportedError NOT_SUPPORTED"),
         (4, "UnsupportedError NO_PERMISSION"),
         (13, "UnsupportedError FUNCTION_NOT_FOUND"),
-        (1, "DriverGoneError UNINITIALIZED"),
-        (9, "DriverGoneError DRIVER_NOT_LOADED"),
+        (1, "DriverError UNINITIALIZED"),  # the driver answers when it is asked again
+        (9, "DriverError DRIVER_NOT_LOADED"),
         (18, "DriverMismatchError LIB_RM_VERSION_MISMATCH"),
         (15, "DeviceLostError GPU_IS_LOST"),
         (16, "DeviceLostError RESET_REQUIRED"),
@@ -46,6 +46,54 @@ def test_return_codes_are_mapped_the_same_for_all_kinds_of_calls(fake_nvml: Make
     assert answers(fake, *((function, *args) for function, args in functions.items())) == [error] * len(functions)
 
 
+def test_call_that_says_the_driver_is_gone_is_believed_when_it_is(fake_nvml: Make) -> None:
+    code = """
+file = scenario()
+file.set({"driver_gone": 1})
+print(shown(gpu.call, "nvmlDeviceGetPowerUsage"))
+"""
+    assert printed(fake_nvml(), code) == ["DriverGoneError UNINITIALIZED"]
+
+
+def test_function_that_one_gpu_lacks_is_asked_of_the_others_and_again(fake_nvml: Make) -> None:
+    code = """
+file = scenario()
+file.set({"gpu0.call.nvmlDeviceGetPowerUsage": "ERR 13"})
+print(shown(gpus[0].call, "nvmlDeviceGetPowerUsage"), shown(gpus[1].call, "nvmlDeviceGetPowerUsage"))
+file.remove("gpu0.call.nvmlDeviceGetPowerUsage")
+print(shown(gpus[0].call, "nvmlDeviceGetPowerUsage"))
+"""
+    assert printed(fake_nvml(), code) == ["UnsupportedError FUNCTION_NOT_FOUND 350000", "350000"]
+
+
+def test_number_of_gpus_that_cannot_be_is_not_looped_over(fake_nvml: Make) -> None:
+    code = "scenario(values={'gpus': 4000000000})\nprint(shown(driver.devices))"
+
+    assert printed(fake_nvml(), code) == ["DriverError IMPLAUSIBLE"]
+
+
+def test_number_of_mig_places_that_cannot_be_costs_the_instances_alone(fake_nvml: Make) -> None:
+    code = """
+scenario(values={"gpu0.mig": 1, "gpu0.mig_places": 4000000000})
+print([(g.index, g.instances) for g in driver.devices()])
+"""
+
+    assert printed(fake_nvml(), code) == ["[(0, ()), (1, ())]"]
+
+
+def test_driver_that_never_has_room_enough_gets_a_megabyte_at_most(fake_nvml: Make) -> None:
+    code = """
+for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetSamples"):
+    args = {"nvmlDeviceGetProcessUtilization": (0,), "nvmlDeviceGetSamples": (1, 0)}.get(function, ())
+    print([shown(gpu.call, function, *args) for _ in range(20)][-1])
+print(max(len(buffer) for buffer in gpu.target.buffers.values()) <= 1 << 20)
+"""
+    functions = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization", "nvmlDeviceGetSamples")
+    fake = fake_nvml({f"call.{name}": "ERR 7" for name in functions})
+
+    assert printed(fake, code) == ["DriverError INSUFFICIENT_SIZE"] * 3 + ["True"]
+
+
 def test_missing_function_is_looked_up_once(fake_nvml: Make) -> None:
     code = """
 class Counting:
@@ -58,7 +106,7 @@ for _ in range(3):
     gpu.get("nvmlDeviceGetMarginTemperature"), gpu.get("nvmlDeviceGetNumFans")
 print(counting.asked.count("nvmlDeviceGetMarginTemperature"), counting.asked.count("nvmlDeviceGetNumFans"))
 """
-    assert printed(fake_nvml(branch="470"), code) == ["1 1"]
+    assert printed(fake_nvml(branch="470"), code) == ["1 2"]  # the binding's look-up, and ours of what it lacks
 
 
 def test_function_that_the_binding_lacks_is_an_absent_reading(fake_nvml: Make) -> None:

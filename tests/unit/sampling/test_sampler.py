@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from exporter.collectors import COLLECTORS
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.driver.interface import (
     Device,
@@ -25,8 +26,9 @@ from exporter.driver.interface import (
 from exporter.metrics.family import Unit, counter
 from exporter.sampling.driver_connection import DriverConnection
 from exporter.sampling.gpus import Gpus
-from exporter.sampling.reader import read_gpu
+from exporter.sampling.reader import Outcome, read_gpu
 from exporter.sampling.worker import Worker
+from tests.unit.collectors.answers import hopper
 
 DEADLINE = 10.0
 
@@ -97,7 +99,7 @@ def test_failures_stay_where_they_happen() -> None:
     device = Scripted(0, answers(good=1.0, none=UnsupportedError("no"), bad=DriverError("no"), bug=KeyError("bug")))
     collectors = [collector(name) for name in ("bug", "bad", "none", "good")]
 
-    result = read_gpu(device, {}, collectors, 0.0, 0.0)
+    result = read_gpu(device, {}, collectors, 0.0, 0.0, {})
 
     assert {outcome.collector: bool(outcome.error) for outcome in result.outcomes} == {
         "bug": True,
@@ -117,7 +119,7 @@ def test_lost_device_is_asked_no_more_in_that_pass() -> None:
         asked.append(function)
         raise DeviceLostError("fell off the bus")
 
-    result = read_gpu(Scripted(0, answer), {}, [collector("one"), collector("two")], 0.0, 0.0)
+    result = read_gpu(Scripted(0, answer), {}, [collector("one"), collector("two")], 0.0, 0.0, {})
 
     assert asked == ["one"]
     assert isinstance(result.device_error, DeviceLostError)
@@ -130,7 +132,7 @@ def test_paces() -> None:
     collectors = [collector("each"), collector("slow", Pace.SLOW), collector("once", Pace.ONCE)]
     states: Any = {}
     for second in range(61):
-        states = read_gpu(device, states, collectors, 0.0, float(second)).states
+        states = read_gpu(device, states, collectors, 0.0, float(second), {}).states
 
     assert {name: calls.count(name) for name in ("each", "slow", "once")} == {"each": 61, "slow": 3, "once": 1}
 
@@ -144,9 +146,9 @@ def test_collector_a_device_has_nothing_of_is_not_asked_at_every_pass() -> None:
 
     states: Any = {}
     for second in range(100):
-        states = read_gpu(Scripted(0, answer), states, [collector("gpm")], 0.0, float(second)).states
+        states = read_gpu(Scripted(0, answer), states, [collector("gpm")], 0.0, float(second), {}).states
 
-    assert len(calls) == 1
+    assert len(calls) == 5  # after 5, 10, 20 and 40 s, and so on up to 300
 
 
 def test_instances_are_read_by_their_own_collectors() -> None:
@@ -154,7 +156,7 @@ def test_instances_are_read_by_their_own_collectors() -> None:
     instance = Scripted(1, answers(part=2.0), Mig(1, 0, "1g.10gb", 1 / 7))
     parent.instances = (instance,)
 
-    states = read_gpu(parent, {}, [collector("whole"), collector("part", scope=Scope.INSTANCE)], 0.0, 0.0).states
+    states = read_gpu(parent, {}, [collector("whole"), collector("part", scope=Scope.INSTANCE)], 0.0, 0.0, {}).states
 
     assert {uuid: set(state.readings) for uuid, state in states.items()} == {"GPU-0": {"whole"}, "GPU-1": {"part"}}
 
@@ -262,3 +264,38 @@ def test_keeper_opens_again_when_the_driver_goes() -> None:
     connection.refresh(DriverGoneError("unloaded", "DRIVER_NOT_LOADED"))
     until(lambda: len(opened) == 2 and connection.state.error == "")
     connection.stop()
+
+
+@pytest.mark.parametrize("blip", [UnsupportedError("no", "NO_PERMISSION"), DriverError("no", "UNKNOWN")])
+@pytest.mark.parametrize("name", [each.name for each in COLLECTORS if each.scope is Scope.GPU])
+def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: DriverError) -> None:
+    """Four seconds of refusals of everything: shown as a failure while they last, and all is back soon after."""
+    by_name = {each.name: each for each in COLLECTORS}
+    device, memories, states = hopper(), {}, {}
+    good = dict(device.answers)
+
+    def second(at: float) -> tuple[Outcome, ...]:
+        nonlocal states
+        result = read_gpu(device, states, [by_name[name]], 1000.0 + at, at, memories)
+        states = result.states
+        return result.outcomes
+
+    def published() -> set[str]:
+        cached = states[device.uuid].readings.get(name)
+        return {family.name for family, samples in cached.samples if samples} if cached else set()
+
+    for at in range(3):
+        second(at)
+    before = published()
+    if not before:
+        pytest.skip(f"{name}: an H200 has nothing of it")
+    refuse = dict.fromkeys((*good, "nvmlDeviceGetFieldValues"), blip)
+    device.answers = {**good, **refuse}
+    errors = [outcome.error for at in range(40, 45) for outcome in second(at)]
+    device.answers = good
+    for at in range(45, 90):
+        second(at)
+
+    assert any(errors), "the refusals are not to be seen"
+    assert published() == before
+    assert not [outcome.error for outcome in second(121.0) if outcome.error]

@@ -1,0 +1,216 @@
+"""A device whose answers have been looked at: implausible ones are absent, and every loss is told.
+
+Whatever the driver answers passes here on its way to a collector. What is kept from read to read is in `Memory`, one
+for each GPU or MIG instance, which outlives the device objects that each enumeration makes anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from exporter.driver.interface import Device, Record, UnsupportedError
+from exporter.driver.plausibility import (
+    FIELDS,
+    FUNCTIONS,
+    GPM_MEBIBYTES_PER_SECOND,
+    GPM_PERCENT,
+    GPM_RATES,
+    Followed,
+    Growth,
+    Rule,
+    Shape,
+    follow,
+    within,
+)
+
+ACCEPTED_AFTER = 300.0
+"""Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
+LARGEST_PID = 1 << 22
+"""The kernel's own limit (PID_MAX_LIMIT)."""
+LARGEST_MEMORY = 1 << 50
+
+Key = tuple[Any, ...]
+"""Function and arguments; for a field its id and scope too; for a part of an answer its name."""
+
+_LISTS = frozenset(
+    {
+        "nvmlDeviceGetComputeRunningProcesses",
+        "nvmlDeviceGetGraphicsRunningProcesses",
+        "nvmlDeviceGetMPSComputeRunningProcesses",
+    }
+)
+
+
+class ImplausibleError(UnsupportedError):
+    """The driver answered, and the answer cannot be true: as good as none."""
+
+    code = "IMPLAUSIBLE"
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one device answered before. Used by one thread at a time."""
+
+    counters: dict[Key, Followed] = field(default_factory=dict[Key, Followed])
+    answered: set[Key] = field(default_factory=set[Key])
+    refused: dict[Key, tuple[str, float]] = field(default_factory=dict[Key, tuple[str, float]])
+    """What had been answered and is refused now: by which collector it was asked, and since when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What one collector did not get in one read: how many answers were implausible, and in words what is missing."""
+
+    rejected: int = 0
+    words: str = ""
+
+
+class CheckedDevice(Device):
+    """`device` as one collector sees it at one moment (`monotonic` seconds)."""
+
+    def __init__(self, device: Device, memory: Memory, collector: str, monotonic: float) -> None:
+        self._device = device
+        self._memory = memory
+        self._collector = collector
+        self._now = monotonic
+        self._rejected: list[str] = []
+        self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
+        self.parent_uuid, self.mig = device.parent_uuid, device.mig
+        self.instances = device.instances
+
+    def losses(self) -> Losses:
+        """To be asked once the collector has read: what was lost in this read, or is refused for a while already."""
+        late = [
+            f"{key[0]} is not answered any more"
+            for key, (collector, since) in self._memory.refused.items()
+            if collector == self._collector and self._now - since < ACCEPTED_AFTER
+        ]
+        words = [*self._rejected, *dict.fromkeys(late)]
+        return Losses(len(self._rejected), "; ".join(words[:3])) if words else Losses()
+
+    def call(self, function: str, *args: Any) -> Any:
+        key = self._key(function, args)
+        answer = self._answer(key, function, args)
+        if function == "nvmlDeviceGetFieldValues":
+            return self._fields(answer, args[0])
+        if function in _LISTS:
+            return self._processes(function, answer)
+        if function == "nvmlGpmMetricsGet":
+            return self._metrics(answer)
+        shape = FUNCTIONS.get(function)
+        return answer if shape is None else self._judged(key, answer, shape)
+
+    def _key(self, function: str, args: tuple[Any, ...]) -> Key:
+        """What tells one reading from another; cursors and the choice of fields change from call to call."""
+        if function in FUNCTIONS:
+            return (function, *args)
+        if function == "nvmlDeviceGetFieldValues":
+            return (function, self._collector)
+        return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
+
+    def _answer(self, key: Key, function: str, args: tuple[Any, ...]) -> Any:
+        try:
+            answer = self._device.call(function, *args)
+        except UnsupportedError:
+            self._refuse(key)
+            raise
+        self._accept(key)
+        return answer
+
+    def _accept(self, key: Key) -> None:
+        memory = self._memory
+        if key in memory.refused:
+            del memory.refused[key]
+        memory.answered.add(key)
+
+    def _refuse(self, key: Key) -> None:
+        memory = self._memory
+        if key not in memory.answered:
+            return
+        _, since = memory.refused.setdefault(key, (self._collector, self._now))
+        if self._now - since >= ACCEPTED_AFTER:
+            memory.answered.discard(key)
+            del memory.refused[key]
+
+    def _reject(self, key: Key, number: object) -> None:
+        self._rejected.append(f"{key[0]} answered {str(number)[:40]}, which is implausible")
+
+    def _judged(self, key: Key, answer: Any, shape: Shape) -> Any:
+        """The answer with its counters as they are believed. Raises ImplausibleError."""
+        if isinstance(shape, tuple):
+            return tuple(self._number((*key, place), *pair) for place, pair in enumerate(_pairs(answer, shape)))
+        if isinstance(shape, Mapping):
+            return self._record(key, answer, shape)
+        if isinstance(answer, Record):
+            return self._record(key, answer, dict.fromkeys(vars(answer), shape))
+        return self._number(key, answer, shape)
+
+    def _record(self, key: Key, answer: Any, shape: Mapping[str, Rule]) -> Any:
+        for name, rule in shape.items():
+            number = getattr(answer, name, None)
+            believed = None if number is None else self._number((*key, name), number, rule)
+            if believed != number:
+                setattr(answer, name, believed)
+        if key[0] == "nvmlDeviceGetMemoryInfo" and (answer.used or 0) > answer.total:
+            self._reject(key, f"{answer.used} bytes used of {answer.total}")
+            raise ImplausibleError(str(key[0]))
+        return answer
+
+    def _number(self, key: Key, number: float, rule: Rule | None) -> float:
+        believed = number if rule is None else self._believed(key, number, rule)
+        if believed is None:
+            raise ImplausibleError(str(key[0]))
+        return believed
+
+    def _believed(self, key: Key, number: float, rule: Rule) -> float | None:
+        if not within(number, rule):
+            self._reject(key, number)
+            return None
+        if not isinstance(rule, Growth):
+            return number
+        followed, good = follow(self._memory.counters.get(key), number, self._now, rule)
+        self._memory.counters[key] = followed
+        if not good:
+            self._reject(key, number)
+            return None
+        return followed.value if followed.excess else number
+
+    def _fields(self, answer: Sequence[float | None], asked: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
+        return tuple(self._field(field, number) for field, number in zip(asked, answer, strict=True))
+
+    def _field(self, field: tuple[int, int], number: float | None) -> float | None:
+        key = (f"field {field[0]}", field[1])
+        if number is None:
+            self._refuse(key)
+            return None
+        self._accept(key)
+        rule = FIELDS.get(field[0])
+        return number if rule is None else self._believed(key, number, rule)
+
+    def _processes(self, function: str, answer: Sequence[Record]) -> Sequence[Record]:
+        good = tuple(_processes(answer))
+        if len(good) < len(answer):
+            self._reject((function,), "processes that cannot be")
+        return good
+
+    def _metrics(self, answer: Mapping[int, float]) -> Mapping[int, float]:
+        rules = {id_: GPM_MEBIBYTES_PER_SECOND if id_ in GPM_RATES else GPM_PERCENT for id_ in answer}
+        good = {id_: number for id_, number in answer.items() if number != number or within(number, rules[id_])}  # noqa: PLR0124 - NaN is GPM's word for no data
+        for id_ in answer.keys() - good.keys():
+            self._reject((f"GPM metric {id_}",), answer[id_])
+        return good
+
+
+def _pairs(answer: Sequence[float], shape: tuple[Rule, ...]) -> Iterator[tuple[float, Rule]]:
+    return zip(answer, shape, strict=False)
+
+
+def _processes(answer: Sequence[Record]) -> Iterator[Record]:
+    for each in answer:
+        record = cast("Any", each)
+        if 0 < record.pid <= LARGEST_PID:
+            memory = record.usedGpuMemory
+            record.usedGpuMemory = memory if memory is None or memory <= LARGEST_MEMORY else None
+            yield each

@@ -1,0 +1,160 @@
+"""What a driver's answer can be at all: ranges, and how fast a counter can grow.
+
+A driver answers garbage at times: 4294967295 mW, PCIe generation 2155905152, an energy counter that reads 0 once.
+An answer outside of its rule is no reading: it is left out and counted. Bounds are wide (several times what any
+product has), since a rejected truth is as wrong as an accepted lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A level: every number from `lowest` to `highest`."""
+
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A counter: what it may gain, `at_once` and beyond that `per_second`; and the most it can ever hold."""
+
+    per_second: float
+    at_once: float
+    highest: float = 2.0**62
+
+
+Rule = Range | Growth
+
+CONFIRMATIONS = 3
+"""Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A counter as it is believed. Times are monotonic seconds.
+
+    A reset is proven by `CONFIRMATIONS` reads that grow from the lower value; one odd read proves nothing. A leap that
+    stays is believed too, but what it claims to have counted meanwhile is taken off (`excess`).
+    """
+
+    raw: float
+    time: float
+    excess: float = 0.0
+    odd: float | None = None
+    odd_time: float = 0.0
+    agreed: int = 0
+
+    @property
+    def value(self) -> float:
+        return self.raw - self.excess
+
+
+def follow(before: Followed | None, raw: float, time: float, rule: Growth) -> tuple[Followed, bool]:
+    """The counter after one more read, and whether this read is believed."""
+    if before is None:
+        return Followed(raw, time), True
+    if _grows(before.raw, raw, time - before.time, rule):
+        return Followed(raw, time, before.excess), True
+    agrees = before.odd is not None and _grows(before.odd, raw, time - before.odd_time, rule)
+    agreed = before.agreed + 1 if agrees else 1
+    if agreed < CONFIRMATIONS:
+        return replace(before, odd=raw, odd_time=time, agreed=agreed), False
+    excess = 0.0 if raw < before.raw else raw - before.value
+    return Followed(raw, time, excess), True
+
+
+def _grows(before: float, after: float, seconds: float, rule: Growth) -> bool:
+    return before <= after <= before + rule.at_once + rule.per_second * max(seconds, 0.0)
+
+
+def within(number: float, rule: Rule) -> bool:
+    """Whether the number alone can be true."""
+    return rule.lowest <= number <= rule.highest if isinstance(rule, Range) else 0 <= number <= rule.highest
+
+
+_FLAG = Range(0, 1)
+_PERCENT = Range(0, 100)
+_MILLIWATTS = Range(0, 20e6)
+_CELSIUS = Range(-60, 250)
+_MEGAHERTZ = Range(0, 20_000)
+_BYTES = Range(0, 2.0**50)
+_ROWS = Growth(per_second=10, at_once=1024, highest=1e6)
+_ERRORS = Growth(per_second=1e7, at_once=1e9)
+_ECC_ERRORS = Growth(per_second=1e6, at_once=1e7)
+_NANOSECONDS = Growth(per_second=1.1e9, at_once=60e9)
+_ENGINE = (_PERCENT, Range(0, 2.0**32))
+_MEMORY = {"total": _BYTES, "used": _BYTES, "free": _BYTES, "reserved": _BYTES}
+
+Shape = Rule | tuple[Rule, ...] | Mapping[str, Rule]
+"""Of one number, of the numbers of a tuple, or of the fields of a Record; a field that is not named is not judged."""
+
+FUNCTIONS: Mapping[str, Shape] = {
+    "nvmlDeviceGetPowerUsage": _MILLIWATTS,
+    "nvmlDeviceGetEnforcedPowerLimit": _MILLIWATTS,
+    "nvmlDeviceGetPowerManagementDefaultLimit": _MILLIWATTS,
+    "nvmlDeviceGetPowerManagementLimitConstraints": (_MILLIWATTS, _MILLIWATTS),
+    "nvmlDeviceGetTotalEnergyConsumption": Growth(per_second=20e6, at_once=200e6, highest=1e16),  # mJ
+    "nvmlDeviceGetUtilizationRates": {"gpu": _PERCENT, "memory": _PERCENT},
+    "nvmlDeviceGetEncoderUtilization": _ENGINE,
+    "nvmlDeviceGetDecoderUtilization": _ENGINE,
+    "nvmlDeviceGetJpgUtilization": _ENGINE,
+    "nvmlDeviceGetOfaUtilization": _ENGINE,
+    "nvmlDeviceGetMemoryInfo": _MEMORY,
+    "nvmlDeviceGetBAR1MemoryInfo": {"bar1Total": _BYTES, "bar1Used": _BYTES},
+    "nvmlDeviceGetClockInfo": _MEGAHERTZ,
+    "nvmlDeviceGetMaxClockInfo": _MEGAHERTZ,
+    "nvmlDeviceGetPerformanceState": Range(0, 32),
+    "nvmlDeviceGetTemperature": _CELSIUS,
+    "nvmlDeviceGetTemperatureV": _CELSIUS,
+    "nvmlDeviceGetMarginTemperature": _CELSIUS,
+    "nvmlDeviceGetTemperatureThreshold": _CELSIUS,
+    "nvmlDeviceGetNumFans": Range(0, 32),
+    "nvmlDeviceGetFanSpeed_v2": Range(0, 400),
+    "nvmlDeviceGetFanSpeedRPM": Range(0, 100_000),
+    "nvmlDeviceGetCurrPcieLinkGeneration": Range(0, 16),
+    "nvmlDeviceGetMaxPcieLinkGeneration": Range(0, 16),
+    "nvmlDeviceGetCurrPcieLinkWidth": Range(0, 64),
+    "nvmlDeviceGetMaxPcieLinkWidth": Range(0, 64),
+    "nvmlDeviceGetPcieReplayCounter": _ERRORS,
+    "nvmlDeviceGetTotalEccErrors": _ECC_ERRORS,
+    "nvmlDeviceGetMemoryErrorCounter": _ECC_ERRORS,
+    "nvmlDeviceGetRemappedRows": (_ROWS, _ROWS, _FLAG, _FLAG),
+    "nvmlDeviceGetRowRemapperHistogram": dict.fromkeys(("max", "high", "partial", "low", "none"), Range(0, 1e6)),
+    "nvmlDeviceGetPersistenceMode": _FLAG,
+    "nvmlDeviceGetMigMode": (_FLAG, _FLAG),
+    "nvmlDeviceGetEccMode": (_FLAG, _FLAG),
+    "nvmlDeviceGetViolationStatus": {"violationTime": _NANOSECONDS},
+    "nvmlDeviceGetNvLinkState": _FLAG,
+}
+
+FIELDS: Mapping[int, Rule] = {
+    **dict.fromkeys(range(3, 29), _ECC_ERRORS),
+    **dict.fromkeys((29, 30), Growth(per_second=1, at_once=1024, highest=1e6)),  # retired pages
+    31: _FLAG,  # a page waits to be retired
+    **dict.fromkeys((*range(32, 74), *range(160, 164)), _ERRORS),  # NVLink errors up to Hopper
+    **dict.fromkeys((*range(74, 80), *range(251, 254), *range(269, 272)), _NANOSECONDS),  # held-down clocks
+    82: _CELSIUS,  # memory
+    90: Range(0, 10_000_000),  # MB/s of one link
+    91: Range(0, 128),  # links
+    94: _ERRORS,  # PCIe replays
+    **dict.fromkeys((138, 139), Growth(per_second=20e9, at_once=20e9)),  # NVLink, KiB
+    164: Range(0, 10_000_000),
+    165: Range(0, 255),
+    **dict.fromkeys(range(173, 184), _ERRORS),  # PCIe errors
+    **dict.fromkeys(range(193, 197), _CELSIUS),  # T.Limit
+    **dict.fromkeys((197, 198), Growth(per_second=1e12, at_once=1e12)),  # PCIe, bytes
+    **dict.fromkeys((202, 204), Growth(per_second=20e12, at_once=20e12)),  # NVLink, bytes
+    **dict.fromkeys(range(206, 216), _ERRORS),  # NVLink 5 errors
+    230: Range(0, 255),  # recovery action
+}
+"""By NVML field id (NVML_FI_DEV_…), as in `exporter.driver.field_ids`."""
+
+GPM_PERCENT = Range(-1, 110)
+GPM_MEBIBYTES_PER_SECOND = Range(-1, 20e6)
+GPM_RATES = frozenset(range(20, 22)) | frozenset(range(60, 97))
+"""GPM metrics that are rates of buses; the others asked for are percentages."""

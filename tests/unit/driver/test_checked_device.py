@@ -1,0 +1,124 @@
+"""The answers of a device, looked at before a collector sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, ImplausibleError, Losses, Memory
+from exporter.driver.interface import DriverError, Record, UnsupportedError
+from tests.unit.collectors.answers import FakeDevice
+
+ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
+
+
+def checked(device: FakeDevice, memory: Memory | None = None, at: float = 0.0) -> CheckedDevice:
+    return CheckedDevice(device, memory or Memory(), "power", at)
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "answer"),
+    [
+        (POWER, (), 4294967295),
+        (POWER, (), -1),
+        (ENERGY, (), 2**64 - 1),
+        ("nvmlDeviceGetMaxPcieLinkGeneration", (), 2155905152),
+        ("nvmlDeviceGetNumFans", (), 0xFFFFFFFF),
+        ("nvmlDeviceGetUtilizationRates", (), Record(gpu=4294967295, memory=0)),
+        ("nvmlDeviceGetTemperatureV", (0,), 32768),
+        ("nvmlDeviceGetTotalEccErrors", (1, 0), 2**64 - 1),
+        ("nvmlDeviceGetRemappedRows", (), (0, 4294967295, 0, 0)),
+        ("nvmlDeviceGetRemappedRows", (), (0, 0, 77, 0)),
+        ("nvmlDeviceGetMemoryInfo", (), Record(total=100, used=101, free=0, reserved=0)),
+        ("nvmlDeviceGetMemoryInfo", (), Record(total=2**63, used=1, free=0, reserved=0)),
+    ],
+)
+def test_answer_that_cannot_be_is_absent_and_counted(function: str, args: tuple[Any, ...], answer: Any) -> None:
+    device = checked(FakeDevice({function: answer}))
+
+    assert device.get(function, *args) is None
+    with pytest.raises(ImplausibleError):
+        device.call(function, *args)
+    assert device.losses().rejected == 2
+    assert function in device.losses().words
+
+
+def test_good_answers_pass_as_they_are() -> None:
+    device = checked(FakeDevice({POWER: 350_000, "nvmlDeviceGetMigMode": (1, 0), "nvmlDeviceGetName": "NVIDIA H200"}))
+
+    assert [device.call(each) for each in (POWER, "nvmlDeviceGetMigMode", "nvmlDeviceGetName")] == [
+        350_000,
+        (1, 0),
+        "NVIDIA H200",
+    ]
+    assert device.losses() == Losses()
+
+
+def test_counter_is_followed_from_read_to_read() -> None:
+    device, memory = FakeDevice(), Memory()
+    found: list[int | None] = []
+    for second, value in enumerate((10_000, 0, 10_350, 2**62 + 1, 10_700)):
+        device.answers[ENERGY] = value
+        found.append(checked(device, memory, float(second)).get(ENERGY))
+
+    assert found == [10_000, None, 10_350, None, 10_700]
+
+
+def test_fields_are_judged_one_by_one() -> None:
+    device = checked(FakeDevice(fields={(82, 0): 61, (91, 0): 4294967295, (230, 0): None}))
+
+    assert device.call("nvmlDeviceGetFieldValues", ((82, 0), (91, 0), (230, 0))) == (61, None, None)
+    assert device.losses().rejected == 1
+
+
+def test_processes_that_cannot_be_are_left_out() -> None:
+    lists = (
+        Record(pid=0, usedGpuMemory=1),
+        Record(pid=4242, usedGpuMemory=2**63),
+        Record(pid=2**31, usedGpuMemory=1),
+    )
+    device = checked(FakeDevice({"nvmlDeviceGetComputeRunningProcesses": lists}))
+
+    found = device.call("nvmlDeviceGetComputeRunningProcesses")
+
+    assert [(process.pid, process.usedGpuMemory) for process in found] == [(4242, None)]
+
+
+def test_gpm_metrics_out_of_range_are_left_out() -> None:
+    device = checked(FakeDevice({"nvmlGpmMetricsGet": {1: 40.0, 2: 1e30, 20: 1e30, 21: 90.0}}))
+
+    assert device.call("nvmlGpmMetricsGet", (1, 2, 20, 21)) == {1: 40.0, 21: 90.0}
+
+
+def test_reading_that_was_there_and_is_refused_is_a_loss_until_it_is_accepted_as_the_devices_nature() -> None:
+    device, memory = FakeDevice({POWER: 350_000}), Memory()
+    checked(device, memory).call(POWER)
+    device.answers[POWER] = UnsupportedError("no", "NO_PERMISSION")
+
+    def words(at: float, *, asks: bool = True) -> str:
+        looked_at = checked(device, memory, at)
+        if asks:
+            assert looked_at.get(POWER) is None
+        return looked_at.losses().words
+
+    assert POWER in words(1.0)
+    assert POWER in words(200.0, asks=False)
+    assert words(1.0 + ACCEPTED_AFTER) == ""
+    device.answers[POWER] = 350_000
+    checked(device, memory, 600.0).call(POWER)
+    assert checked(device, memory, 601.0).losses() == Losses()
+
+
+def test_reading_that_the_device_never_had_is_no_loss() -> None:
+    device = checked(FakeDevice())
+
+    assert device.get(POWER) is None
+    assert device.losses() == Losses()
+
+
+def test_failures_of_the_driver_pass_through() -> None:
+    device = checked(FakeDevice({POWER: DriverError("timeout", "TIMEOUT")}))
+
+    with pytest.raises(DriverError, match="timeout"):
+        device.get(POWER)
