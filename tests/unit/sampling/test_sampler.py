@@ -266,8 +266,13 @@ def test_keeper_opens_again_when_the_driver_goes() -> None:
     connection.stop()
 
 
+ON_HOPPER = [
+    each.name for each in COLLECTORS if each.scope is Scope.GPU and each.families and each.name != "retired_pages"
+]
+
+
 @pytest.mark.parametrize("blip", [UnsupportedError("no", "NO_PERMISSION"), DriverError("no", "UNKNOWN")])
-@pytest.mark.parametrize("name", [each.name for each in COLLECTORS if each.scope is Scope.GPU])
+@pytest.mark.parametrize("name", ON_HOPPER)
 def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: DriverError) -> None:
     """Four seconds of refusals of everything: shown as a failure while they last, and all is back soon after."""
     by_name = {each.name: each for each in COLLECTORS}
@@ -287,8 +292,7 @@ def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: Driv
     for at in range(3):
         second(at)
     before = published()
-    if not before:
-        pytest.skip(f"{name}: an H200 has nothing of it")
+    assert before
     refuse = dict.fromkeys((*good, "nvmlDeviceGetFieldValues"), blip)
     device.answers = {**good, **refuse}
     errors = [outcome.error for at in range(40, 45) for outcome in second(at)]
