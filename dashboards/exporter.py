@@ -6,11 +6,11 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import exporter_cost, link, look, panel, states, uid, variable
+from dashboards.parts import exporter_cost, link, look, panel, uid, variable
 from dashboards.parts.exporter_cost import BUILD, OF_EXPORTERS
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import NODE, now, rate
-from dashboards.parts.table import Key, Table, Text, Value
+from dashboards.parts.table import Key, Table, Text, Value, cause
 
 JOB = 'job=~".*gpu-exporter.*"'
 """As the alert GpuExporterDown."""
@@ -36,13 +36,13 @@ def exporter() -> build.Dashboard:
 
 
 def _numbers(made: build.Dashboard) -> None:
-    size = (3, 4)
+    size, narrow = (3, 4), (2, 4)
     made.with_panel(
         panel.number(
             "Exporters up",
             "Exporters that Prometheus reaches.",
             now(f"sum({UP})"),
-            "short",
+            look.COUNT,
             size=size,
             empty="no target's job matches .*gpu-exporter.*",
         )
@@ -52,9 +52,9 @@ def _numbers(made: build.Dashboard) -> None:
             "Down",
             "Exporters that Prometheus does not reach: their nodes are in the dark.",
             now(f"count({UP} == 0) or vector(0)"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_BAD,
-            size=size,
+            size=narrow,
         )
     )
     made.with_panel(
@@ -62,7 +62,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Driver not open",
             "Nodes whose driver the exporter cannot open. The table says why.",
             now(f"count(gpu_exporter_driver_error{{{NODE}}} == 1) or vector(0)"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_BAD,
             size=size,
         )
@@ -84,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Failing collectors",
             "Collectors whose last read failed on some GPU.",
             now(f"count(gpu_scrape_collector_success{{{NODE}}} == 0) or vector(0)"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=size,
         )
@@ -94,7 +94,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Failing sources",
             "Attribution sources that did not answer when last asked: owners may be missing.",
             now(f"count(gpu_exporter_attribution_success{{{NODE}}} == 0) or vector(0)"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=size,
         )
@@ -104,7 +104,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Owner unknown",
             "GPU processes whose owner is not known.",
             now(f"sum(gpu_exporter_unattributed_processes{{{NODE}}})"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=size,
             empty="no exporter",
@@ -115,10 +115,20 @@ def _numbers(made: build.Dashboard) -> None:
             "Simulated",
             "Nodes whose GPUs are simulated. Other than 0 in a real cluster is a mistake.",
             now(f"sum(gpu_exporter_simulated{{{NODE}}})"),
-            "short",
+            look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=size,
+            size=narrow,
             empty="no exporter",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Scraped twice",
+            "Nodes whose exporter two targets scrape: sums over their GPUs count them twice. Drop one of the two.",
+            now(f"count(count by (cluster, instance) ({BUILD}) > 1) or vector(0)"),
+            look.COUNT,
+            steps=look.SOME_IS_BAD,
+            size=narrow,
         )
     )
 
@@ -151,7 +161,7 @@ def _exporters() -> table.Panel:
             Value(
                 "Driver calls/min",
                 f"{rate(f'gpu_exporter_driver_calls_total{{{NODE}}}')} * 60",
-                "short",
+                look.COUNT,
                 decimals=0,
                 width=125,
             ),
@@ -159,7 +169,7 @@ def _exporters() -> table.Panel:
                 "CPU", f"{rate('process_cpu_seconds_total')} {OF_EXPORTERS}", units.PercentUnit, decimals=2, width=80
             ),
             Value("Memory", f"process_resident_memory_bytes {OF_EXPORTERS}", units.BytesIEC, decimals=0, width=95),
-            Value("Series", f"scrape_samples_scraped {OF_EXPORTERS}", "short", decimals=0, width=80),
+            Value("Series", f"scrape_samples_scraped {OF_EXPORTERS}", look.COUNT, decimals=0, width=80),
             Value("Scrape", f"scrape_duration_seconds {OF_EXPORTERS}", units.Seconds, decimals=1, width=85),
         ),
         sort="Last sample",
@@ -175,11 +185,11 @@ def _sources(made: build.Dashboard) -> None:
             description="Per collector: on how many nodes its last read failed, and its slowest read.",
             keys=(Key("collector", "Collector"),),
             columns=(
-                Value("Nodes", f"gpu_scrape_collector_success{{{NODE}}}", "short", width=80, reduce="count"),
+                Value("Nodes", f"gpu_scrape_collector_success{{{NODE}}}", look.COUNT, width=80, reduce="count"),
                 Value(
                     "Failing",
                     f"gpu_scrape_collector_success{{{NODE}}} < bool 1",
-                    "short",
+                    look.COUNT,
                     look.SOME_IS_BAD,
                     width=85,
                     reduce="sum",
@@ -203,11 +213,11 @@ def _sources(made: build.Dashboard) -> None:
             description="Who says who holds the GPUs: whether the source answers, the age of its oldest answer, and what it contradicts.",
             keys=(Key("source", "Source"),),
             columns=(
-                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", "short", width=80, reduce="count"),
+                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=80, reduce="count"),
                 Value(
                     "Failing",
                     f"gpu_exporter_attribution_success{{{NODE}}} < bool 1",
-                    "short",
+                    look.COUNT,
                     look.SOME_IS_BAD,
                     width=85,
                     reduce="sum",
@@ -222,7 +232,7 @@ def _sources(made: build.Dashboard) -> None:
                 Value(
                     "Conflicts",
                     f"gpu_exporter_attribution_conflicts{{{NODE}}}",
-                    "short",
+                    look.COUNT,
                     look.SOME_IS_WORTH_A_LOOK,
                     width=95,
                     reduce="sum",
@@ -238,7 +248,7 @@ def _sources(made: build.Dashboard) -> None:
             title="What can be told apart",
             description="States of the ledger that need a signal of the GPU or the host, and on what share of the GPUs it is there. "
             "Where it is not, the time is booked as busy or as waiting for an unknown cause.",
-            keys=(Key("state", "State", mappings=tuple(states.by_name())),),
+            keys=(cause("State"),),
             columns=(
                 Value(
                     "GPUs that can",

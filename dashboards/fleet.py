@@ -7,8 +7,9 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, fleet_tables, link, look, panel, uid
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, hours, now, over_time
+from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time
 from dashboards.parts.table import Key
+from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
 
 
 def fleet() -> build.Dashboard:
@@ -17,15 +18,21 @@ def fleet() -> build.Dashboard:
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
-    made.with_row(build.Row("What needs attention"))
-    made.with_panel(block.firing(CLUSTER, size=(24, 9)))
+    made.with_panel(block.alerts(CLUSTER, size=(12, 9)))
+    made.with_panel(
+        panel.ledger(
+            "GPUs by state",
+            "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
+            over_time(devices("cluster", CLUSTER, "state", as_it_is).of()),
+            size=(12, 9),
+            links=(link.to_waste(),),
+        )
+    )
     _workloads(made)
-    made.with_row(build.Row("Where the GPUs' time goes"))
-    _ledger(made)
     made.with_row(build.Row("Nodes and models"))
     made.with_panel(fleet_tables.nodes())
     fleet_tables.models_and_owners(made)
-    made.with_row(build.Row("Spread"))
+    made.with_row(build.Row("Spread, and the hours of the time range"))
     _spread(made)
     return made
 
@@ -35,56 +42,17 @@ def _numbers(made: build.Dashboard) -> None:
         return f"sum(cluster:{name}{{{CLUSTER}}})"
 
     health, waste = (link.to_health(),), (link.to_waste(),)
-    answers, known = total("gpu_up:sum"), total("gpu_up:count")
-    made.with_panel(panel.number("GPUs", "GPUs that answer the driver.", now(answers), size=(3, 4)))
+    known, answer = total("gpu_up:count"), total("gpu_up:sum")
+    everything = devices("cluster", CLUSTER, "", as_it_is)
+    made.with_panel(panel.number("GPUs", "GPUs the exporters know, answering or not.", now(known), size=(3, 4)))
     made.with_panel(
         panel.number(
             "Do not answer",
-            "GPUs the exporters knew once and the driver no longer answers for. Click for Health.",
-            now(f"{known} - {answers}"),
+            "GPUs of them that the driver does not answer for. Click for Health.",
+            now(f"{known} - {answer}"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
             links=health,
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "Held",
-            "Share of the answering GPUs that a workload holds, whether it uses them or not.",
-            over_time(f"{total('gpu_workload_gpus:sum')} / {answers}"),
-            units.PercentUnit,
-            size=(3, 4),
-            decimals=0,
-            spark=True,
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "Utilization",
-            "Share of the held GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter.",
-            over_time(f"{total('gpu_busy_seconds:rate5m')} / {total('gpu_workload_gpus:sum')}"),
-            units.PercentUnit,
-            steps=look.GOOD_IS_HIGH,
-            size=(3, 4),
-            decimals=0,
-            spark=True,
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "GPUs wasted",
-            "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
-            over_time(total("gpu_waste:rate5m")),
-            steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(3, 4),
-            decimals=1,
-            spark=True,
-            links=waste,
-        )
-    )
-    made.with_panel(
-        panel.number(
-            "Power", "Drawn by all GPUs.", over_time(total("gpu_power_watts:sum")), units.Watt, size=(3, 4), spark=True
         )
     )
     made.with_panel(
@@ -107,6 +75,48 @@ def _numbers(made: build.Dashboard) -> None:
             links=health,
         )
     )
+    made.with_panel(
+        panel.number(
+            "Held",
+            "Share of all GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
+            over_time(f"{total('gpu_workload_gpus:sum')} / {known}"),
+            units.PercentUnit,
+            size=(3, 4),
+            decimals=0,
+            spark=True,
+            ceiling=1,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Utilization",
+            "Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter.",
+            over_time(UTILIZATION.promql(everything)),
+            units.PercentUnit,
+            steps=look.GOOD_IS_HIGH,
+            size=(3, 4),
+            decimals=0,
+            spark=True,
+            ceiling=1,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "GPUs wasted",
+            "GPUs' worth of time that somebody holds and that is idle, waiting or throttled. 12 means: as if 12 GPUs were switched off. Click to see whose.",
+            over_time(WASTED.promql(everything)),
+            steps=look.SOME_IS_WORTH_A_LOOK,
+            size=(3, 4),
+            decimals=1,
+            spark=True,
+            links=waste,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Power", "Drawn by all GPUs.", over_time(total("gpu_power_watts:sum")), units.Watt, size=(3, 4), spark=True
+        )
+    )
 
 
 def _workloads(made: build.Dashboard) -> None:
@@ -114,47 +124,24 @@ def _workloads(made: build.Dashboard) -> None:
     made.with_panel(
         block.workloads(
             "Pods that waste most",
-            "Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them first. Click one to see why.",
+            "Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them now first. Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
             owner_keys=(),
-            onward=link.to_pod(name),
+            onward=link.to_pod(name, link.cell("Cluster")),
             empty="No pod holds a GPU",
         )
     )
     made.with_panel(
         block.workloads(
             "Slurm jobs that waste most",
-            "Slurm jobs that hold GPUs, those that waste most of them first. Click one to see why.",
+            "Slurm jobs that hold GPUs, those that waste most of them now first. Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
             owner_keys=(
-                Key("user", "User", (link.to_user(link.cell("User")),), width=90),
-                Key("account", "Account", (link.to_account(link.cell("Account")),), width=90),
+                Key("user", "User", (link.to_user(link.cell("User")),), width=80),
+                Key("account", "Account", (link.to_account(link.cell("Account")),), width=80),
             ),
-            onward=link.to_job(name),
+            onward=link.to_job(name, link.cell("Cluster")),
             empty="No Slurm job holds a GPU",
-        )
-    )
-
-
-def _ledger(made: build.Dashboard) -> None:
-    series = f"cluster_state:gpu_time_seconds:rate5m{{{CLUSTER}}}"
-    made.with_panel(
-        panel.ledger(
-            "GPUs by state",
-            "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
-            over_time(f"sum by (state) ({series})"),
-            size=(16, 10),
-            links=(link.to_waste(),),
-        )
-    )
-    made.with_panel(
-        panel.state_bars(
-            "GPU hours by state",
-            "The same, summed over the time range.",
-            now(f"sort_desc(sum by (state) ({hours(series)}) > 0)"),
-            GPU_HOURS,
-            size=(8, 10),
-            links=(link.to_waste(),),
         )
     )
 
@@ -173,6 +160,7 @@ def _spread(made: build.Dashboard) -> None:
             ),
             units.PercentUnit,
             ("tenth lowest", "median node", "tenth highest"),
+            size=(8, 9),
             ceiling=1,
         )
     )
@@ -187,7 +175,18 @@ def _spread(made: build.Dashboard) -> None:
             ),
             units.Celsius,
             ("coolest node", "median node", "hottest GPU"),
+            size=(8, 9),
             steps=look.HEAT,
             links=(link.to_health(),),
+        )
+    )
+    made.with_panel(
+        panel.state_bars(
+            "GPU hours by state",
+            "Every GPU hour of the time range is in exactly one bar.",
+            now(f"sort_desc({devices('cluster', CLUSTER, 'state').of()} > 0)"),
+            GPU_HOURS,
+            size=(8, 9),
+            links=(link.to_waste(),),
         )
     )

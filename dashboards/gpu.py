@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, dominant, now, over_time, rate
+from dashboards.parts.query import DEVICE, NODE, gpu_utilization, now, over_time, rate, telling, told_states
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
@@ -26,11 +26,8 @@ def gpu() -> build.Dashboard:
         scope=DEVICE,
         span="now-3h",
     )
-    made.with_row(build.Row("What it is"))
-    _identity(made)
     made.with_row(build.Row("Now"))
     _numbers(made)
-    made.with_row(build.Row("Who held it, and what it did"))
     _ledger(made)
     made.with_row(build.Row("Load"))
     gpu_lines.load(made)
@@ -41,6 +38,8 @@ def gpu() -> build.Dashboard:
     made.with_row(build.Row("Processes and MIG instances"))
     made.with_panel(block.processes(DEVICE, size=(24, 7)))
     made.with_panel(_instances())
+    made.with_row(build.Row("What it is"))
+    _identity(made)
     return made
 
 
@@ -72,9 +71,9 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Mostly",
-            "The state in which it spent most of the last step.",
-            now(dominant(rate(f"gpu_time_seconds_total{{{DEVICE}}}"), "gpu")),
+            "State",
+            "Its largest loss where that takes a tenth of its time, else the state that takes most.",
+            now(telling(lambda more: rate(f"gpu_time_seconds_total{{{DEVICE}{more}}}"), "gpu")),
             "none",
             mappings=states.by_code(),
             size=(4, 4),
@@ -83,8 +82,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            "Share of time a kernel ran.",
-            now(rate(f"gpu_busy_seconds_total{{{DEVICE}}}")),
+            "Share of the observed time in which a kernel ran.",
+            now(gpu_utilization(DEVICE, "gpu")),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,
@@ -192,7 +191,6 @@ def _ledger(made: build.Dashboard) -> None:
 
 
 def _instances() -> table.Panel:
-    seconds = f"gpu_mig_time_seconds_total{{{DEVICE}}}"
     return Table(
         title="MIG instances",
         description="The parts a GPU is divided into under MIG, each with its own holder and ledger.",
@@ -204,7 +202,12 @@ def _instances() -> table.Panel:
         ),
         columns=(
             Text("Held by", f"gpu_mig_owner_share{{{DEVICE}}}", "workload"),
-            lost_state("Mostly", rate(seconds)),
+            lost_state(
+                "State",
+                told_states(
+                    lambda more: rate(f"gpu_mig_time_seconds_total{{{DEVICE}{more}}}"), "gi, ci, profile, uuid"
+                ),
+            ),
             gauge(
                 "Memory",
                 f"gpu_mig_memory_used_bytes{{{DEVICE}}} / gpu_mig_memory_total_bytes{{{DEVICE}}}",

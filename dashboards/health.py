@@ -8,10 +8,9 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, in_range, now, over_time, rate
+from dashboards.parts.query import NODE, THERMAL, answering, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
-BY_GPU = "{{instance}} GPU {{gpu}}"
 HARDWARE = 'class=~"reset_gpu|restart_bm|workflow|contact_support"'
 """NVIDIA's classes of XID that are not the program's fault."""
 
@@ -27,6 +26,8 @@ def health() -> build.Dashboard:
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
+    made.with_panel(block.alerts(NODE, size=(12, 9)))
+    made.with_panel(_lost())
     made.with_panel(block.firing(NODE, size=(24, 9)))
     made.with_row(build.Row("Errors"))
     made.with_panel(health_errors.xids())
@@ -36,9 +37,8 @@ def health() -> build.Dashboard:
     made.with_row(build.Row("Links"))
     made.with_panel(health_links.nvlink())
     made.with_panel(health_links.pcie())
-    made.with_row(build.Row("What the driver says, and what is missing"))
+    made.with_row(build.Row("What the driver says, and when alerts fired"))
     made.with_panel(_advised())
-    made.with_panel(_lost())
     made.with_panel(
         panel.timeline(
             "Alerts over time",
@@ -48,7 +48,7 @@ def health() -> build.Dashboard:
                 "{{alertname}}",
             ),
             look.words({"1": ("fires", look.RED)}),
-            size=(24, 8),
+            size=(12, 8),
             empty="No GPU alert fired in the time range",
         )
     )
@@ -59,7 +59,7 @@ def _count(
     title: str, description: str, expr: str, *, steps: look.Steps = look.SOME_IS_BAD, width: int = 3
 ) -> stat.Panel:
     return panel.number(
-        title, description, now(f"{expr} or vector(0)"), "short", steps=steps, size=(width, 4), decimals=0
+        title, description, now(f"{expr} or vector(0)"), look.COUNT, steps=steps, size=(width, 4), decimals=0
     )
 
 
@@ -120,7 +120,6 @@ def _numbers(made: build.Dashboard) -> None:
 def _throttling(made: build.Dashboard) -> None:
     heat = rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}")
     brake = rate(f'gpu_throttled_seconds_total{{{NODE}, reason="hw_power_brake"}}')
-    onward = (link.to_gpu(link.label("instance"), link.label("gpu")),)
     made.with_panel(
         Table(
             title="Hottest GPUs",
@@ -143,8 +142,8 @@ def _throttling(made: build.Dashboard) -> None:
                     look.HEAT,
                     width=105,
                 ),
-                gauge("Held down by heat", heat, look.SHARE_OF_TIME),
-                gauge("By the power brake", brake, look.SHARE_OF_TIME),
+                gauge("Held down by heat", answering(heat, NODE), look.SHARE_OF_TIME),
+                gauge("By the power brake", answering(brake, NODE), look.SHARE_OF_TIME),
             ),
             sort="Margin",
             ascending=True,
@@ -152,29 +151,30 @@ def _throttling(made: build.Dashboard) -> None:
             empty="No GPU reports its margin",
         ).build()
     )
+    throttled = f"node:gpu_thermal_throttle:ratio_rate5m{{{NODE}}}"
+    worst = f"topk(10, sum by (cluster, instance) (sum_over_time({throttled}[$__range] @ end())) > 0)"
     made.with_panel(
         panel.lines(
-            "Held down by heat",
-            "The ten GPUs whose clocks heat held down for the largest share of time.",
-            over_time(f"topk(10, max by (instance, gpu) ({heat}) > 0)", BY_GPU),
+            "Held down by heat, by node",
+            "Mean share of time that heat held the clocks of a node's GPUs down: the ten nodes with most of it in the time range.",
+            over_time(f"{throttled} and on (cluster, instance) {worst}", "{{instance}}"),
             units.PercentUnit,
             size=(12, 9),
             ceiling=1,
-            links=onward,
+            links=(link.to_node(link.label("instance"), link.label("cluster")),),
             empty="Heat held no GPU down in the time range",
-            points=True,
         )
     )
-    temperature = f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}'
-    names = ("median GPU", "hottest twentieth", "hottest GPU")
+    hottest = f"node:gpu_temperature_celsius:max{{{NODE}}}"
+    names = ("median node", "hottest twentieth", "hottest GPU")
     made.with_panel(
         panel.band(
-            "Temperature over GPUs",
-            "The median GPU, the one that a twentieth are hotter than, and the hottest of all.",
+            "Hottest GPU over nodes",
+            "Each node counts with its hottest GPU: the median node, the one that a twentieth of them are hotter than, and the hottest GPU of all.",
             (
-                over_time(f"quantile(0.5, {temperature})", names[0]),
-                over_time(f"quantile(0.95, {temperature})", names[1]),
-                over_time(f"max({temperature})", names[2]),
+                over_time(f"quantile(0.5, {hottest})", names[0]),
+                over_time(f"quantile(0.95, {hottest})", names[1]),
+                over_time(f"max({hottest})", names[2]),
             ),
             units.Celsius,
             names,
@@ -186,8 +186,8 @@ def _throttling(made: build.Dashboard) -> None:
         panel.lines(
             "Clocks held down, by reason",
             "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
-            over_time(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{NODE}}}')})", "{{reason}}"),
-            "short",
+            over_time(f"sum by (reason) (node_reason:gpu_throttled_seconds:rate5m{{{NODE}}})", "{{reason}}"),
+            look.COUNT,
             size=(12, 8),
             fill=10,
             empty="No GPU counts throttling",
@@ -203,7 +203,7 @@ def _advised() -> table.Panel:
         columns=(Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action"),),
         sort="Node",
         ascending=True,
-        size=(12, 7),
+        size=(12, 8),
         empty="The driver asks for nothing",
     ).build()
 
@@ -225,6 +225,6 @@ def _lost() -> table.Panel:
         ),
         sort="Node",
         ascending=True,
-        size=(12, 7),
+        size=(12, 9),
         empty="All GPUs answer",
     ).build()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, now, over_time, rate
+from dashboards.parts.query import NODE, THERMAL, answering, gpu_utilization, now, over_time, rate, told_states
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state
+from exporter.report.definitions import UTILIZATION, Ledger
 
 BY_GPU = "GPU {{gpu}}"
 
@@ -23,8 +26,9 @@ def node() -> build.Dashboard:
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
-    made.with_panel(block.gpus(NODE, size=(24, 9)))
-    made.with_panel(block.firing(NODE, size=(24, 6), all_links=False))
+    made.with_panel(block.gpus(NODE, size=(24, 10)))
+    made.with_panel(block.alerts(NODE, size=(12, 7)))
+    made.with_panel(_owners())
     made.with_row(build.Row("What the GPUs did"))
     _ledger(made)
     made.with_row(build.Row("Load"))
@@ -38,7 +42,9 @@ def node() -> build.Dashboard:
 
 def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_health(),)
-    made.with_panel(panel.number("GPUs", "GPUs that answer the driver.", now(f"sum(gpu_up{{{NODE}}})"), size=(3, 4)))
+    made.with_panel(
+        panel.number("GPUs", "GPUs the exporter knows, answering or not.", now(f"count(gpu_up{{{NODE}}})"), size=(3, 4))
+    )
     made.with_panel(
         panel.number(
             "Do not answer",
@@ -61,8 +67,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            "Share of time a kernel ran, over all GPUs of the node.",
-            over_time(f"avg({rate(f'gpu_busy_seconds_total{{{NODE}}}')})"),
+            "Share of the observed time in which a kernel ran, over all GPUs of the node. GPUs that do not answer are not in it.",
+            over_time(gpu_utilization(NODE, "")),
             units.PercentUnit,
             size=(4, 4),
             spark=True,
@@ -106,10 +112,10 @@ def _numbers(made: build.Dashboard) -> None:
 def _ledger(made: build.Dashboard) -> None:
     seconds = f"gpu_time_seconds_total{{{NODE}}}"
     made.with_panel(
-        block.mostly(
-            "What each GPU mostly did",
-            "The state in which each GPU spent most of each step.",
-            seconds,
+        block.told(
+            "What each GPU did",
+            "One row per GPU.",
+            lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"),
             "gpu",
             BY_GPU,
             size=(12, 9),
@@ -129,28 +135,49 @@ def _ledger(made: build.Dashboard) -> None:
             "GPUs whose clocks were lowered because of heat at that moment.",
             over_time(f"max by (gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}})", BY_GPU),
             look.THROTTLE,
-            size=(12, 7),
+            size=(24, 5),
             empty="These GPUs do not report throttling",
         )
     )
-    made.with_panel(
-        panel.lines(
-            "Owners",
-            "GPUs held by each workload.",
-            over_time(f"sum by (workload) (gpu_workload_gpus{{{NODE}}})", "{{workload}}"),
-            units.Short,
-            size=(12, 7),
-            empty="Nobody holds a GPU of this node",
-        )
-    )
+
+
+def _owners() -> table.Panel:
+    mine = Ledger("gpu_workload_gpu_seconds_total", NODE, "workload, user", rate)
+    told = told_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{NODE}{more}}}"), "workload, user")
+    workload = link.cell("Workload")
+    return Table(
+        title="Who holds GPUs here",
+        description="One row per workload that holds GPUs of this node. State: its largest loss here where that takes a tenth of its time, "
+        "else what takes most. Click a workload to see why.",
+        keys=(
+            Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
+            Key("user", "User", (link.to_user(link.cell("User")),), width=90),
+        ),
+        columns=(
+            Value(
+                "GPUs",
+                f"gpu_workload_gpus{{{NODE}}}",
+                look.COUNT,
+                decimals=1,
+                width=70,
+                reduce="sum",
+                wrap="{} > 0",
+            ),
+            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
+            lost_state("State", told),
+        ),
+        sort="GPUs",
+        size=(12, 7),
+        empty="Nobody holds a GPU of this node",
+    ).build()
 
 
 def _load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Utilization",
-            "Share of time a kernel ran, per GPU, integrated on the node.",
-            over_time(rate(f"gpu_busy_seconds_total{{{NODE}}}"), BY_GPU),
+            "Share of the observed time a kernel ran, per GPU, integrated on the node. A GPU that does not answer has no line.",
+            over_time(gpu_utilization(NODE, "cluster, instance, gpu"), BY_GPU),
             units.PercentUnit,
             ceiling=1,
             links=_onward(),
@@ -169,7 +196,7 @@ def _load(made: build.Dashboard) -> None:
         panel.lines(
             "SM activity",
             "Share of the multiprocessors that had work: a truer utilization than the driver's. Hopper and newer.",
-            over_time(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), BY_GPU),
+            over_time(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE), BY_GPU),
             units.PercentUnit,
             ceiling=1,
             empty="These GPUs are older than Hopper and do not report SM activity",

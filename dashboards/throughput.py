@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, states, uid, variable
+from dashboards.parts import block, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, dominant, over_time, rate, worst
+from dashboards.parts.query import CLUSTER, of_worst, over_time, rate, worst
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 
 SCOPE = 'cluster=~"$cluster", workload=~"$workload"'
@@ -31,10 +33,12 @@ def throughput() -> build.Dashboard:
     _training(made)
     made.with_row(build.Row("What their GPUs did meanwhile"))
     _ledger(made)
-    made.with_row(build.Row("Serving: vLLM"))
-    _vllm(made)
-    made.with_row(build.Row("Serving: Triton"))
-    _triton(made)
+    serving = build.Row("Serving engines: vLLM and Triton, where this Prometheus scrapes them").collapsed(
+        collapsed=True
+    )
+    for each in (*_vllm(), *_triton()):
+        serving.with_panel(each)
+    made.with_row(serving)
     return made
 
 
@@ -67,7 +71,7 @@ def _programs() -> table.Panel:
                 width=110,
                 reduce="sum",
             ),
-            Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", "short", decimals=1, width=70, reduce="sum"),
+            Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=70, reduce="sum"),
             gauge(
                 "Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.GOOD_IS_HIGH, width=140
             ),
@@ -89,8 +93,8 @@ def _training(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
             "Steps per second",
-            "As the programs report.",
-            over_time(f"max by (workload) ({steps})", BY_WORKLOAD),
+            "As the programs report. Of many, the 12 that waste most; so in the graphs below.",
+            over_time(of_worst(f"max by (cluster, workload) ({steps})", SCOPE), BY_WORKLOAD),
             units.OpsPerSecond,
             size=(8, 8),
             empty=SILENT,
@@ -100,7 +104,7 @@ def _training(made: build.Dashboard) -> None:
         panel.lines(
             "Samples per second and GPU",
             "Samples or tokens, per GPU held: what a scaling test compares.",
-            over_time(f"sum by (cluster, workload) ({samples}) / ({gpus} > 0)", BY_WORKLOAD),
+            over_time(of_worst(f"(sum by (cluster, workload) ({samples}) / ({gpus} > 0))", SCOPE), BY_WORKLOAD),
             units.OpsPerSecond,
             size=(8, 8),
             empty=SILENT,
@@ -110,7 +114,12 @@ def _training(made: build.Dashboard) -> None:
         panel.lines(
             "Energy per sample",
             "Joules of its GPUs per sample or token.",
-            over_time(f"sum by (workload) ({joules}) / (sum by (workload) ({samples}) > 0)", BY_WORKLOAD),
+            over_time(
+                of_worst(
+                    f"(sum by (cluster, workload) ({joules}) / (sum by (cluster, workload) ({samples}) > 0))", SCOPE
+                ),
+                BY_WORKLOAD,
+            ),
             units.Joule,
             size=(8, 8),
             empty=SILENT,
@@ -122,115 +131,105 @@ def _ledger(made: build.Dashboard) -> None:
     reports = (
         f"and on (cluster, workload) (gpu_workload_steps_total{{{SCOPE}}} or gpu_workload_samples_total{{{SCOPE}}})"
     )
-    seconds = f"(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}}} {reports})"
+    recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}"
     made.with_panel(
         panel.ledger(
             "Held GPUs by state",
             "The GPUs of the programs above, by state. When steps per second fall, the colour that grows is the cause.",
-            over_time(f"sum by (state) ({seconds})"),
+            over_time(f"sum by (state) ({recorded}}} {reports})"),
             size=(12, 10),
             empty=SILENT,
         )
     )
     made.with_panel(
-        panel.timeline(
-            "What each one mostly did",
-            "The state in which each workload spent most of each step; of many, the 12 that wasted most.",
-            over_time(dominant(f"({seconds} and on (cluster, workload) {worst(SCOPE)})", "workload"), BY_WORKLOAD),
-            states.by_code(),
+        block.told(
+            "What held each one back",
+            "One row per workload; of many, the 12 that wasted most.",
+            lambda more: f"({recorded}{more}}} {reports} and on (cluster, workload) {worst(SCOPE)})",
+            "cluster, workload",
+            BY_WORKLOAD,
             size=(12, 10),
             empty=SILENT,
         )
     )
 
 
-def _vllm(made: build.Dashboard) -> None:
+def _vllm() -> Iterator[timeseries.Panel]:
     model = "{{model_name}}"
-    made.with_panel(
-        panel.lines(
-            "Tokens per second",
-            "Generated and prompt tokens, by model, as vLLM counts them.",
-            [
-                over_time(f"sum by (model_name) ({rate('vllm:generation_tokens_total')})", f"{model} generated"),
-                over_time(f"sum by (model_name) ({rate('vllm:prompt_tokens_total')})", f"{model} prompt"),
-            ],
-            units.OpsPerSecond,
-            size=(8, 8),
-            empty=NO_VLLM,
-        )
+    yield panel.lines(
+        "Tokens per second",
+        "Generated and prompt tokens, by model, as vLLM counts them.",
+        [
+            over_time(f"sum by (model_name) ({rate('vllm:generation_tokens_total')})", f"{model} generated"),
+            over_time(f"sum by (model_name) ({rate('vllm:prompt_tokens_total')})", f"{model} prompt"),
+        ],
+        units.OpsPerSecond,
+        size=(8, 8),
+        empty=NO_VLLM,
     )
-    made.with_panel(
-        panel.lines(
-            "Requests",
-            "Running and waiting. Waiting ones with idle GPUs: look at the ledger.",
-            [
-                over_time("sum by (model_name) (vllm:num_requests_running)", f"{model} running"),
-                over_time("sum by (model_name) (vllm:num_requests_waiting)", f"{model} waiting"),
-            ],
-            units.Short,
-            size=(8, 8),
-            empty=NO_VLLM,
-        )
+    yield panel.lines(
+        "Requests",
+        "Running and waiting. Waiting ones with idle GPUs: look at the ledger.",
+        [
+            over_time("sum by (model_name) (vllm:num_requests_running)", f"{model} running"),
+            over_time("sum by (model_name) (vllm:num_requests_waiting)", f"{model} waiting"),
+        ],
+        look.COUNT,
+        size=(8, 8),
+        empty=NO_VLLM,
     )
     first = rate("vllm:time_to_first_token_seconds_bucket")
-    made.with_panel(
-        panel.lines(
-            "Time to the first token",
-            "Median and 95th percentile over requests.",
-            [
-                over_time(
-                    f"histogram_quantile({quantile}, sum by (model_name, le) ({first}))",
-                    f"{model} p{quantile * 100:.0f}",
-                )
-                for quantile in (0.5, 0.95)
-            ],
-            units.Seconds,
-            size=(8, 8),
-            empty=NO_VLLM,
-        )
+    yield panel.lines(
+        "Time to the first token, slowest engine",
+        "Median and 95th percentile over the requests of each engine; of each model, its slowest engine.",
+        [
+            over_time(
+                f"max by (model_name) (histogram_quantile({quantile}, sum by (model_name, instance, le) ({first})))",
+                f"{model} p{quantile * 100:.0f}",
+            )
+            for quantile in (0.5, 0.95)
+        ],
+        units.Seconds,
+        size=(8, 8),
+        empty=NO_VLLM,
     )
 
 
-def _triton(made: build.Dashboard) -> None:
+def _triton() -> Iterator[timeseries.Panel]:
     model = "{{model}}"
-    done = f"sum by (model) ({rate('nv_inference_request_success')})"
-    made.with_panel(
-        panel.lines(
-            "Inferences per second",
-            "By model, batching included.",
-            over_time(f"sum by (model) ({rate('nv_inference_count')})", model),
-            units.OpsPerSecond,
-            size=(8, 8),
-            empty=NO_TRITON,
-        )
+    done = f"sum by (model, instance) ({rate('nv_inference_request_success')})"
+
+    def slowest(microseconds: str) -> str:
+        spent = f"sum by (model, instance) ({rate(microseconds)})"
+        return f"max by (model) ({spent} / ({done} > 0)) / 1e6"
+
+    yield panel.lines(
+        "Inferences per second",
+        "By model, batching included.",
+        over_time(f"sum by (model) ({rate('nv_inference_count')})", model),
+        units.OpsPerSecond,
+        size=(8, 8),
+        empty=NO_TRITON,
     )
-    made.with_panel(
-        panel.lines(
-            "Requests per second",
-            "Served and failed.",
-            [
-                over_time(done, f"{model} served"),
-                over_time(f"sum by (model) ({rate('nv_inference_request_failure')})", f"{model} failed"),
-            ],
-            units.RequestsPerSecond,
-            size=(8, 8),
-            empty=NO_TRITON,
-        )
+    yield panel.lines(
+        "Requests per second",
+        "Served and failed.",
+        [
+            over_time(f"sum by (model) ({rate('nv_inference_request_success')})", f"{model} served"),
+            over_time(f"sum by (model) ({rate('nv_inference_request_failure')})", f"{model} failed"),
+        ],
+        units.RequestsPerSecond,
+        size=(8, 8),
+        empty=NO_TRITON,
     )
-    made.with_panel(
-        panel.lines(
-            "Time per request",
-            "Mean: in the queue, and in all.",
-            [
-                over_time(
-                    f"sum by (model) ({rate('nv_inference_queue_duration_us')}) / ({done} > 0) / 1e6", f"{model} queue"
-                ),
-                over_time(
-                    f"sum by (model) ({rate('nv_inference_request_duration_us')}) / ({done} > 0) / 1e6", f"{model} all"
-                ),
-            ],
-            units.Seconds,
-            size=(8, 8),
-            empty=NO_TRITON,
-        )
+    yield panel.lines(
+        "Time per request, slowest engine",
+        "Mean over the requests of each engine, in the queue and in all; of each model, its slowest engine.",
+        [
+            over_time(slowest("nv_inference_queue_duration_us"), f"{model} queue"),
+            over_time(slowest("nv_inference_request_duration_us"), f"{model} all"),
+        ],
+        units.Seconds,
+        size=(8, 8),
+        empty=NO_TRITON,
     )

@@ -2,40 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grafana_foundation_sdk.builders import statetimeline, table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, states
 from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
-from dashboards.parts.query import ALERTS, THERMAL, dominant, over_time, rate
-from dashboards.parts.table import Key, Table, Text, Value, advice, gauge, lost_state
+from dashboards.parts.query import (
+    ALERTS,
+    THERMAL,
+    answering,
+    counted,
+    gpu_utilization,
+    over_time,
+    owners,
+    rate,
+    telling,
+    told_states,
+)
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook
+from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is
+
+
+def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
+    """One row per alert that fires, however many things it fires for."""
+    fires = f'ALERTS{{{ALERTS}, {scope}, severity!="info"}}'
+    return Table(
+        title="Alerts",
+        description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
+        "for how long, and the one it fires for longest. What to do leads to the alert's runbook.",
+        keys=(
+            Key("severity", "Severity", width=90, mappings=tuple(look.SEVERITIES)),
+            Key("alertname", "Alert", (link.to_health(),)),
+        ),
+        columns=(
+            Value("Times", fires, look.COUNT, width=65, reduce="count"),
+            Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=95),
+            Text("First on", _since(fires, scope), "instance", width=110, links=(link.to_node(link.cell("First on")),)),
+            runbook(fires),
+        ),
+        sort="Severity",
+        ascending=True,
+        size=size,
+        empty="No GPU alert fires",
+    ).build()
+
+
+def _since(fires: str, scope: str) -> str:
+    return f"(time() - ALERTS_FOR_STATE{{{scope}}}) and ignoring (alertstate) {fires}"
 
 
 def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = True) -> table.Panel:
-    """Alerts that fire now, the worst first, each with a link to what it is about."""
+    """One row per thing that an alert fires for."""
     node, gpu, workload = link.cell("Node"), link.cell("GPU"), link.cell("Workload")
-    links: tuple[Link, ...] = (link.to_node(node),) if all_links else ()
+    links = (link.to_node(node),) if all_links else ()
+    fires = f'ALERTS{{{ALERTS}, {scope}, severity!="info"}}'
     return Table(
-        title="Alerts that fire now",
-        description="Every GPU alert that fires (those of severity info left out), what it is about, and since when. "
-        "Click the GPU or the workload to go there; the alert's runbook says what to do.",
+        title="Alerts, one by one",
+        description="Everything a GPU alert fires for now, the worst first, and since when. Click the node, the GPU or the workload to go there.",
         keys=(
-            Key("severity", "Severity", width=95, mappings=tuple(look.SEVERITIES)),
+            Key("severity", "Severity", width=90, mappings=tuple(look.SEVERITIES)),
             Key("alertname", "Alert", width=230),
+            Key("cluster", "Cluster", width=80),
             Key("instance", "Node", links, width=150),
-            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=70),
+            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
             Key("user", "User", width=110),
         ),
         columns=(
-            Value(
-                "Firing for",
-                f'(time() - ALERTS_FOR_STATE{{{scope}}}) and ignoring (alertstate) ALERTS{{{ALERTS}, {scope}, severity!="info"}}',
-                units.Seconds,
-                decimals=0,
-                width=110,
-            ),
+            Value("Firing for", _since(fires, scope), units.Seconds, decimals=0, width=100),
+            runbook(fires),
         ),
         sort="Severity",
         ascending=True,
@@ -47,10 +85,11 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
     by = "cluster, instance, gpu"
-    state = f"sum by ({by}, state) ({rate(f'gpu_time_seconds_total{{{scope}}}')})"
+    state = told_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
-        description="One row per GPU, those that do not answer first. A dash: the GPU does not report it. Click a GPU to open it.",
+        description="One row per GPU, those that do not answer first. State: its largest loss where that takes a tenth of its time, "
+        "else what takes most. A dash: not reported, or not known while it does not answer. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", hidden=True),
@@ -60,8 +99,8 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=85, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
-            lost_state("Mostly", state, 140),
-            gauge("Utilization", rate(f"gpu_busy_seconds_total{{{scope}}}"), look.PLAIN, width=120),
+            lost_state("State", state),
+            gauge("Utilization", gpu_utilization(scope, by), look.PLAIN, width=120),
             gauge(
                 "Memory", f"gpu_memory_used_bytes{{{scope}}} / gpu_memory_total_bytes{{{scope}}}", look.FULL, width=120
             ),
@@ -72,14 +111,14 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Value("Margin", f"gpu_temperature_margin_celsius{{{scope}}}", units.Celsius, look.MARGIN, width=75),
             gauge(
                 "Held down by heat",
-                rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"),
+                answering(rate(f"gpu_throttled_seconds_total{{{scope}, {THERMAL}}}"), scope),
                 look.SHARE_OF_TIME,
-                width=130,
+                width=140,
             ),
             Value(
                 "XIDs",
-                f"sum by ({by}) (increase(gpu_xid_errors_total{{{scope}}}[$__range]))",
-                "short",
+                counted(f"gpu_xid_errors_total{{{scope}}}"),
+                look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
                 width=65,
@@ -87,7 +126,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Value(
                 "ECC unc.",
                 f'gpu_ecc_errors_total{{{scope}, type="uncorrected"}}',
-                "short",
+                look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
                 width=80,
@@ -100,19 +139,24 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     ).build()
 
 
-def mostly(
+def told(
     title: str,
     description: str,
-    selector: str,
+    seconds: Callable[[str], str],
     by: str,
     legend: str,
     *,
     size: tuple[int, int] = (12, 8),
     empty: str = "",
 ) -> statetimeline.Panel:
-    """The state in which each row spent most, over time."""
-    query = over_time(dominant(rate(selector), by), legend)
-    return timeline(title, description, query, states.by_code(), size=size, empty=empty)
+    """What is to be told of each row over time: its largest loss where that took a tenth, else what took most."""
+    query = over_time(telling(seconds, by), legend)
+    return timeline(title, f"{description} {TOLD}", query, states.by_code(), size=size, empty=empty)
+
+
+TOLD = (
+    "A step takes the colour of the largest loss if that took a tenth of it or more, else of the state that took most."
+)
 
 
 def workloads(
@@ -122,36 +166,33 @@ def workloads(
     *,
     owner_keys: tuple[Key, ...],
     onward: Link,
-    size: tuple[int, int] = (12, 11),
+    size: tuple[int, int] = (12, 9),
     empty: str,
     at_most: int = 25,
-    with_advice: bool = False,
 ) -> table.Panel:
-    """One row per workload, those that waste most first, from recorded series."""
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.2'
-    memory = f"workload:gpu_workload_memory_bytes:sum{{{scope}}}"
-    columns: list[Value | Text] = [
-        Value(
-            "Wasted",
-            f"workload:gpu_waste:rate5m{{{scope}}}",
-            "short",
-            look.SOME_IS_WORTH_A_LOOK,
-            decimals=1,
-            width=90,
-            reduce="sum",
-            wrap=f"topk({at_most}, {{}})",
-        ),
-        Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", "short", decimals=1, width=65, reduce="sum"),
-        gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{scope}}}", look.GOOD_IS_HIGH, width=130),
-        lost_state("Wasted on", state),
-    ]
-    if with_advice:
-        columns += [advice("What to do", state), Value("GPU memory", memory, units.BytesIEC, width=100, reduce="sum")]
+    """One row per workload, those that waste most now first, from recorded series."""
+    by = ", ".join(("cluster", "workload", *(key.label for key in owner_keys)))
+    mine = owners("workload", scope, by, as_it_is)
+    lost = owners("workload", scope, f"{by}, state", as_it_is).of(among(LOST))
     return Table(
         title=title,
         description=description,
-        keys=(Key("workload", "Workload", (onward,)), *owner_keys),
-        columns=tuple(columns),
+        keys=(Key("cluster", "Cluster", width=75), Key("workload", "Workload", (onward,)), *owner_keys),
+        columns=(
+            Value(
+                "Wasted",
+                WASTED.promql(mine),
+                look.COUNT,
+                look.SOME_IS_WORTH_A_LOOK,
+                decimals=1,
+                width=75,
+                reduce="sum",
+                wrap=f"topk({at_most}, {{}})",
+            ),
+            Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
+            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=105),
+            lost_state("Wasted on", f"{lost} > 0.2"),
+        ),
         sort="Wasted",
         size=size,
         empty=empty,
@@ -175,7 +216,7 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
         columns=(
             Value("GPU memory", f"gpu_process_memory_bytes{{{scope}}}", units.BytesIEC, width=130, reduce="sum"),
             gauge("SM", f'gpu_process_utilization_ratio{{{scope}, engine="sm"}}', look.PLAIN, width=120),
-            Value("CPU cores", rate(f"gpu_process_cpu_seconds_total{{{scope}}}"), "short", decimals=2, width=95),
+            Value("CPU cores", rate(f"gpu_process_cpu_seconds_total{{{scope}}}"), look.COUNT, decimals=2, width=95),
             Value("Host memory", f"gpu_process_resident_memory_bytes{{{scope}}}", units.BytesIEC, width=110),
             Value(
                 "Running for",

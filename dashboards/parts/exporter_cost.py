@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import panel
+from dashboards.parts import look, panel
 from dashboards.parts.query import NODE, over_time, rate
 
 BUILD = f"gpu_exporter_build_info{{{NODE}}}"
@@ -74,7 +74,7 @@ def cost(made: build.Dashboard) -> None:
                 over_time(f"sum(scrape_samples_scraped {OF_EXPORTERS})", "all"),
                 over_time(f"max(scrape_samples_scraped {OF_EXPORTERS})", "largest"),
             ],
-            "short",
+            look.COUNT,
             size=(8, 8),
             empty="Prometheus has no scrapes of the exporters",
         )

@@ -7,9 +7,10 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look
-from dashboards.parts.query import ALERTS, CLUSTER
+from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
+from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
 
 
 def nodes() -> table.Panel:
@@ -19,31 +20,37 @@ def nodes() -> table.Panel:
         return f"node:{name}{{{CLUSTER}}}"
 
     lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
+    fires = f'ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}'
     return Table(
         title="Nodes",
         description="One row per node, those with most alerts first. Click a node to see its GPUs.",
-        keys=(Key("cluster", "Cluster", width=110), Key("instance", "Node", (link.to_node(node),), width=170)),
+        keys=(
+            Key("cluster", "Cluster", width=80),
+            Key("instance", "Node", (link.to_node(node, link.cell("Cluster")),)),
+        ),
         columns=(
             Value(
                 "Alerts",
-                f'count by (cluster, instance) (ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}) or 0 * sum by (cluster, instance) ({of("gpu_up:count")})',
-                "short",
+                f"count by (cluster, instance) ({fires}) or 0 * sum by (cluster, instance) ({of('gpu_up:count')})",
+                look.COUNT,
                 look.SOME_IS_BAD,
-                decimals=0,
                 width=75,
             ),
-            Value("GPUs", of("gpu_up:sum"), "short", decimals=0, width=65),
-            Value(
-                "Gone", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", "short", look.SOME_IS_BAD, decimals=0, width=65
+            Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
+            Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
+            Value("Held", of("gpu_workload_gpus:sum"), look.COUNT, decimals=1, width=65),
+            gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
+            gauge(
+                "Memory",
+                f"{of('gpu_memory_used_bytes:sum')} / {of('gpu_memory_total_bytes:sum')}",
+                look.FULL,
+                width=140,
             ),
-            Value("Held", of("gpu_workload_gpus:sum"), "short", decimals=1, width=65),
-            gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN),
-            gauge("Memory", f"{of('gpu_memory_used_bytes:sum')} / {of('gpu_memory_total_bytes:sum')}", look.FULL),
-            Value("Wasted", of("gpu_waste:rate5m"), "short", look.SOME_IS_WORTH_A_LOOK, decimals=1, width=110),
+            Value("Wasted", of("gpu_waste:rate5m"), look.COUNT, look.SOME_IS_WORTH_A_LOOK, decimals=1, width=80),
             lost_state("Wasted on", lost),
-            gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME),
-            Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=105),
-            Value("Power", of("gpu_power_watts:sum"), units.Watt, width=90),
+            gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=145),
+            Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=110),
+            Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95),
         ),
         sort="Alerts",
         size=(24, 11),
@@ -58,67 +65,62 @@ def models_and_owners(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Models",
-            description="One row per GPU model: how many there are, how many are held, how they are used.",
+            description="One row per GPU model: how many there are, how many are held, how busy all of them are.",
             keys=(Key("model", "Model"),),
             columns=(
-                Value("GPUs", of("gpu_up:sum"), "short", decimals=0, width=65, reduce="sum"),
-                Value("Held", of("gpu_owner_share:sum"), "short", decimals=1, width=70, reduce="sum"),
-                gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=120),
+                Value("GPUs", of("gpu_up:count"), look.COUNT, width=60, reduce="sum"),
+                Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=65, reduce="sum"),
+                gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=105),
                 Value(
                     "Wasted",
                     of("gpu_waste:rate5m"),
-                    "short",
+                    look.COUNT,
                     look.SOME_IS_WORTH_A_LOOK,
                     decimals=1,
-                    width=110,
+                    width=75,
                     reduce="sum",
                 ),
             ),
             sort="GPUs",
-            size=(10, 8),
+            size=(8, 8),
         ).build()
     )
     made.with_panel(
         Table(
             title="Namespaces",
-            description="One row per namespace that holds GPUs. Click one for its workloads.",
+            description="One row per namespace that holds GPUs. A dash: nothing of it can be observed. Click one for its workloads.",
             keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),)),),
             columns=_owner_columns("namespace"),
             sort="Wasted",
-            size=(7, 8),
+            size=(8, 8),
             empty="No pod holds a GPU",
         ).build()
     )
     made.with_panel(
         Table(
             title="Slurm accounts",
-            description="One row per account that holds GPUs. Click one for its jobs.",
+            description="One row per account that holds GPUs. A dash: nothing of it can be observed. Click one for its jobs.",
             keys=(Key("account", "Account", (link.to_account(link.cell("Account")),)),),
             columns=_owner_columns("account"),
             sort="Wasted",
-            size=(7, 8),
+            size=(8, 8),
             empty="No Slurm job holds a GPU",
         ).build()
     )
 
 
 def _owner_columns(level: str) -> tuple[Value, ...]:
+    mine = owners(level, CLUSTER, level, as_it_is)
     return (
-        Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", "short", decimals=1, width=65, reduce="sum"),
-        gauge(
-            "Utilization",
-            f"{level}:gpu_utilization:ratio_rate5m{{{CLUSTER}}}",
-            look.GOOD_IS_HIGH,
-            reduce="avg",
-            width=110,
-        ),
+        Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
+        gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
         Value(
             "Wasted",
-            f"{level}:gpu_waste:rate5m{{{CLUSTER}}}",
-            "short",
+            WASTED.promql(mine),
+            look.COUNT,
             look.SOME_IS_WORTH_A_LOOK,
             decimals=1,
-            width=80,
+            width=75,
             reduce="sum",
         ),
     )

@@ -51,6 +51,7 @@ def dashboard(
         .annotation(_firing("Warnings", "warning", ORANGE, scope))
         .with_variable(variable.datasource())
         .with_variable(variable.cluster())
+        .with_variable(variable.docs())
     )
     for each in variables:
         frame.with_variable(each)

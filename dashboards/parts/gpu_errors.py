@@ -7,7 +7,8 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, in_range, now, over_time, rate
+from dashboards.parts.health_errors import XID_ADVICE
+from dashboards.parts.query import DEVICE, counted, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Value
 
 
@@ -16,13 +17,13 @@ def errors(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="XIDs in the range",
-            description="Errors the driver logged for this GPU, by NVIDIA's number and class. reset_gpu and restart_bm are on-call's, restart_app the owner's. Times is since the exporter started.",
-            keys=(Key("xid", "XID", width=80), Key("class", "Class")),
+            description="Errors the driver logged for this GPU, by NVIDIA's number, and NVIDIA's advice for their class.",
+            keys=(Key("xid", "XID", width=50), Key("class", "What to do", width=195, mappings=tuple(XID_ADVICE))),
             columns=(
                 Value(
                     "Times",
-                    f"gpu_xid_errors_total{{{DEVICE}}} and on (xid) {in_range(stamp)}",
-                    "short",
+                    f"{counted(f'gpu_xid_errors_total{{{DEVICE}}}')} and on (xid) {in_range(stamp)}",
+                    look.COUNT,
                     look.SOME_IS_BAD,
                     decimals=0,
                     width=80,
@@ -31,7 +32,7 @@ def errors(made: build.Dashboard) -> None:
                     "Last seen",
                     f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
                     units.DatetimeISO,
-                    width=170,
+                    width=160,
                 ),
             ),
             sort="Times",
@@ -44,7 +45,7 @@ def errors(made: build.Dashboard) -> None:
             "ECC errors",
             "Since the driver was loaded. Corrected ones are normal in small numbers.",
             now(f"gpu_ecc_errors_total{{{DEVICE}}}", "{{type}}"),
-            units.Short,
+            look.COUNT,
             size=(4, 4),
             decimals=0,
             steps=look.SOME_IS_WORTH_A_LOOK,
@@ -56,7 +57,7 @@ def errors(made: build.Dashboard) -> None:
             "Remapped rows",
             "Rows of memory replaced by spares, ever.",
             now(f"gpu_remapped_rows_total{{{DEVICE}}}", "{{cause}}"),
-            units.Short,
+            look.COUNT,
             size=(4, 4),
             decimals=0,
             steps=look.SOME_IS_WORTH_A_LOOK,

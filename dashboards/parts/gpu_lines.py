@@ -6,21 +6,21 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import panel
-from dashboards.parts.query import DEVICE, over_time, rate
+from dashboards.parts.query import DEVICE, answering, gpu_utilization, over_time, rate
 
 NOT_REPORTED = "not reported by this GPU"
 
 
 def load(made: build.Dashboard) -> None:
     def active(name: str) -> str:
-        return rate(f"gpu_{name}_seconds_total{{{DEVICE}}}")
+        return answering(rate(f"gpu_{name}_seconds_total{{{DEVICE}}}"), DEVICE)
 
     made.with_panel(
         panel.lines(
             "Utilization and SM activity",
             "Busy: a kernel ran. SM active: multiprocessors that had work. Occupancy: their warps in use. Busy high and SM low: small kernels.",
             [
-                over_time(active("busy"), "busy"),
+                over_time(gpu_utilization(DEVICE, "gpu"), "busy"),
                 over_time(active("sm_active"), "SM active"),
                 over_time(active("sm_occupancy"), "SM occupancy"),
             ],

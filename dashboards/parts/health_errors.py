@@ -7,18 +7,18 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look
 from dashboards.parts.health_links import keys
-from dashboards.parts.query import NODE, in_range
+from dashboards.parts.query import NODE, counted, in_range
 from dashboards.parts.table import Column, Key, Table, Value
 
 # fmt: off
 XID_ADVICE = look.words({
-    "reset_gpu":       ("Drain the node, reset the GPU",          look.RED),
-    "restart_bm":      ("Drain and restart the node",             look.RED),
-    "workflow":        ("Follow NVIDIA's workflow for this XID",  look.RED),
-    "contact_support": ("Drain; contact the vendor",              look.RED),
-    "restart_app":     ("Owner: restart or mend the program",     look.ORANGE),
-    "ignore":          ("Nothing by itself; look at those near it", look.GREY),
-    "unknown":         ("Not in NVIDIA's catalogue",              look.ORANGE),
+    "reset_gpu":       ("Drain, reset the GPU",      look.RED),
+    "restart_bm":      ("Drain, restart the node",   look.RED),
+    "workflow":        ("Follow NVIDIA's workflow",  look.RED),
+    "contact_support": ("Drain, contact the vendor", look.RED),
+    "restart_app":     ("Owner: mend the program",   look.ORANGE),
+    "ignore":          ("Nothing by itself",         look.GREY),
+    "unknown":         ("Not in the catalogue",      look.ORANGE),
 })
 # fmt: on
 
@@ -27,17 +27,17 @@ def xids() -> table.Panel:
     stamp = f"gpu_xid_last_timestamp_seconds{{{NODE}}}"
     return Table(
         title="XIDs in the time range",
-        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class. Times is since the exporter started.",
+        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
         keys=(
             *keys(),
             Key("xid", "XID", width=55),
-            Key("class", "What to do", mappings=tuple(XID_ADVICE)),
+            Key("class", "What to do", width=195, mappings=tuple(XID_ADVICE)),
         ),
         columns=(
             Value(
                 "Times",
-                f"gpu_xid_errors_total{{{NODE}}} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
-                "short",
+                f"{counted(f'gpu_xid_errors_total{{{NODE}}}')} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
+                look.COUNT,
                 decimals=0,
                 width=75,
             ),
@@ -45,7 +45,7 @@ def xids() -> table.Panel:
                 "Last seen",
                 f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
                 units.DatetimeISO,
-                width=165,
+                width=160,
             ),
         ),
         sort="Times",
@@ -62,16 +62,18 @@ def memory() -> table.Panel:
         Value(
             "Uncorrected",
             where(f'gpu_ecc_errors_total{{{NODE}, type="uncorrected"}}'),
-            "short",
+            look.COUNT,
             look.SOME_IS_BAD,
             decimals=0,
             width=125,
         ),
-        Value("Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), "short", decimals=0, width=95),
+        Value(
+            "Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), look.COUNT, decimals=0, width=95
+        ),
         Value(
             "Remapped rows",
             where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
-            "short",
+            look.COUNT,
             decimals=0,
             width=115,
         ),
@@ -88,7 +90,7 @@ def memory() -> table.Panel:
         Value(
             "Retired pages",
             where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
-            "short",
+            look.COUNT,
             decimals=0,
             width=110,
         ),

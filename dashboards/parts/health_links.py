@@ -10,10 +10,11 @@ from dashboards.parts.table import Key, Table, Value
 
 
 def keys() -> tuple[Key, ...]:
-    node, gpu = link.cell("Node"), link.cell("GPU")
+    node, gpu, cluster = link.cell("Node"), link.cell("GPU"), link.cell("Cluster")
     return (
-        Key("instance", "Node", (link.to_node(node),), width=110),
-        Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=55),
+        Key("cluster", "Cluster", width=75),
+        Key("instance", "Node", (link.to_node(node, cluster),)),
+        Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=55),
     )
 
 
@@ -28,16 +29,16 @@ def nvlink() -> table.Panel:
             Value(
                 "Links down",
                 f"count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and {some_up}",
-                "short",
+                look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
                 width=110,
             ),
-            Value("Errors in range", errors, "short", decimals=0, width=150),
+            Value("Errors in range", errors, look.COUNT, decimals=0, width=150),
             Value(
                 "Fabric",
                 f"sum by (cluster, instance, gpu) (gpu_fabric_unhealthy{{{NODE}}}) > 0",
-                "short",
+                look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
                 width=90,
@@ -59,7 +60,7 @@ def pcie() -> table.Panel:
         columns=(
             Value("Width now", narrow, "none", look.SOME_IS_BAD, width=100),
             Value("Could be", f"gpu_pcie_link_max_width{{{NODE}}} and ({narrow})", "none", width=95),
-            Value("Replays in range", replays, "short", decimals=0, width=150),
+            Value("Replays in range", replays, look.COUNT, decimals=0, width=150),
         ),
         sort="Replays in range",
         size=(12, 8),

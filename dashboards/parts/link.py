@@ -16,12 +16,14 @@ class Link:
     title: str
     target: str
     variables: tuple[tuple[str, str], ...] = ()
+    cluster: str = ""
+    """Where the cluster comes from, if the row or series tells; else the reader's choice is carried on."""
 
     @property
     def url(self) -> str:
         given = "".join(f"&var-{name}={value}" for name, value in self.variables)
-        carried = "${datasource:queryparam}&${cluster:queryparam}"
-        return f"/d/{self.target}?{carried}{given}&${{__url_time_range}}"
+        cluster = f"var-cluster={self.cluster}" if self.cluster else "${cluster:queryparam}"
+        return f"/d/{self.target}?${{datasource:queryparam}}&{cluster}{given}&${{__url_time_range}}"
 
     def value(self) -> dict[str, object]:
         """As the value of an override."""
@@ -29,6 +31,26 @@ class Link:
 
     def build(self) -> build.DashboardLink:
         return build.DashboardLink(self.title).url(self.url)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A link to a page of the documentation, for which `docs` is a variable of every dashboard."""
+
+    title: str
+    path: str
+
+    @property
+    def url(self) -> str:
+        return f"${{docs}}{self.path}"
+
+    def value(self) -> dict[str, object]:
+        return {"title": self.title, "url": self.url, "targetBlank": True}
+
+
+Onward = Link | Page
+RUNBOOK = Page("What to do: the runbook", "runbooks/${__value.text}.md")
+DIAGNOSIS = Page("What it means, and the whole advice", "diagnosis.md#the-states")
 
 
 def cell(name: str) -> str:
@@ -41,20 +63,21 @@ def label(name: str) -> str:
     return f"${{__field.labels.{name}:percentencode}}"
 
 
-def to_node(instance: str) -> Link:
-    return Link("Open the node", uid.NODE, (("instance", instance),))
+def to_node(instance: str, cluster: str = "") -> Link:
+    return Link("Open the node", uid.NODE, (("instance", instance),), cluster)
 
 
-def to_gpu(instance: str, gpu: str) -> Link:
-    return Link("Open the GPU", uid.GPU, (("instance", instance), ("gpu", gpu)))
+def to_gpu(instance: str, gpu: str, cluster: str = "") -> Link:
+    return Link("Open the GPU", uid.GPU, (("instance", instance), ("gpu", gpu)), cluster)
 
 
-def to_pod(workload: str) -> Link:
-    return Link("Open the workload", uid.KUBERNETES, (("namespace", "$__all"), ("workload", workload)))
+def to_pod(workload: str, cluster: str = "") -> Link:
+    return Link("Open the workload", uid.KUBERNETES, (("namespace", "$__all"), ("workload", workload)), cluster)
 
 
-def to_job(workload: str) -> Link:
-    return Link("Open the job", uid.SLURM, (("account", "$__all"), ("user", "$__all"), ("workload", workload)))
+def to_job(workload: str, cluster: str = "") -> Link:
+    given = (("account", "$__all"), ("user", "$__all"), ("workload", workload))
+    return Link("Open the job", uid.SLURM, given, cluster)
 
 
 def to_namespace(namespace: str) -> Link:

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import units
 
-GREEN, YELLOW, ORANGE, RED, BLUE, GREY = "#37872D", "#F2CC0C", "#FF9830", "#C4162A", "#5794F2", "#7B8794"
+from deploy.prometheus.render import ALERTS
+from exporter.ledger import palette
+from exporter.report.definitions import HIGH, LOW
+
+GREEN, YELLOW, ORANGE, RED, BLUE, GREY = (
+    palette.GOOD,
+    palette.WATCH,
+    palette.WARN,
+    palette.BAD,
+    palette.INFO,
+    palette.NONE,
+)
+
+COUNT = units.LocaleFormat
+"""All digits, in groups: 1,936 and not 2 K."""
+
+
+def unit(named: str, decimals: int | None) -> str:
+    """The unit for so many decimals: that of counts leaves a last 0 out, which numbers in a column should show."""
+    return "none" if named == COUNT and decimals else named
+
 
 Steps = tuple[tuple[float | None, str], ...]
 
 PLAIN: Steps = ((None, BLUE),)
-GOOD_IS_HIGH: Steps = ((None, RED), (0.3, ORANGE), (0.6, GREEN))
-"""Utilization of held GPUs; 30 % is where the alert stands."""
+NO_FILL: Steps = ((None, "transparent"),)
+"""Of cells that only their mapping colours."""
+GOOD_IS_HIGH: Steps = ((None, RED), (LOW, ORANGE), (HIGH, GREEN))
+"""Utilization of held GPUs."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
 """Memory, power: much is normal, all is worth a look."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))
@@ -59,3 +82,5 @@ ANSWERS = words({"0": ("LOST", RED), "1": ("answers", GREEN)})
 LINK = words({"0": ("down", RED), "1": ("up", GREEN)})
 THROTTLE = words({"0": ("full clocks", GREEN), "1": ("held down", RED)})
 SEVERITIES = words({name: (name, colour) for name, colour in SEVERITY.items()})
+RUNBOOKS = [model.ValueMap(options={a.name: model.ValueMappingResult(text=a.runbook) for a in ALERTS})]
+"""Names of alerts to the names of their pages."""

@@ -10,7 +10,6 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
-from grafana_foundation_sdk.models import units
 from grafana_foundation_sdk.models.text import TextMode
 
 from dashboards.parts import look, states
@@ -44,7 +43,7 @@ def number(
     title: str,
     description: str,
     queries: Queries,
-    unit: str = units.Short,
+    unit: str = look.COUNT,
     *,
     steps: look.Steps = look.PLAIN,
     size: tuple[int, int] = (4, 4),
@@ -56,12 +55,13 @@ def number(
     ceiling: float | None = None,
 ) -> stat.Panel:
     """One big number (or one per series), coloured by what it means."""
-    panel = _finish(_start(stat.Panel(), title, description, queries, size), unit, empty, links)
+    panel = _start(stat.Panel(), title, description, queries, size)
+    _finish(panel, look.unit(unit, decimals), empty, links)
     panel.thresholds(look.thresholds(steps)).color_mode(shared.BigValueColorMode.VALUE)
     panel.graph_mode(shared.BigValueGraphMode.AREA if spark else shared.BigValueGraphMode.NONE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
-    if decimals is not None:
-        panel.decimals(decimals)
+    if decimals is not None or unit == look.COUNT:
+        panel.decimals(decimals or 0)
     if mappings:
         panel.mappings(mappings)
     if ceiling is not None:
@@ -153,7 +153,7 @@ def ledger(
     description: str,
     query: prometheus.Dataquery,
     *,
-    unit: str = units.Short,
+    unit: str = look.COUNT,
     size: tuple[int, int] = (12, 9),
     ceiling: float | None = None,
     empty: str = "",

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.parts import variable
-from dashboards.parts.query import hours
+from dashboards.parts.query import CLUSTER, RANGE
+from exporter.report import promql
 
 
 class Price(NamedTuple):
@@ -40,24 +41,24 @@ def _description(row: Price) -> str:
     return f"Price of one GPU hour, for {which}"
 
 
+RATES = tuple(promql.Rate(row.models, f"${row.variable}") for row in PRICES)
+
+
 def priced(gpu_hours: Callable[[str], str]) -> str:
     """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
-    arms = [f"{gpu_hours(_matcher(row))} * ${row.variable}" for row in PRICES]
-    return "(" + " or ".join(arms) + ")"
-
-
-def _matcher(row: Price) -> str:
-    return f', model=~"{row.models}"' if row.models else ""
+    return promql.priced(gpu_hours, RATES)
 
 
 def held(owner: str) -> str:
-    """Price of what each owner held in the range, one series per owner and model. MIG instances are not in it."""
-    return priced(lambda model: hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}"))
+    """Price of what each owner held in the range, one series per owner and model."""
+    return promql.held_price(owner, RANGE, RATES)
 
 
 def lost(owner: str) -> str:
     """Price of what each owner held and lost in the range."""
-    by = "cluster, workload"
-    waste = f"sum by ({by}) (sum_over_time(workload:gpu_waste:rate5m{{{owner}}}[$__range]))"
-    all_of_it = f"sum by ({by}) (sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m{{{owner}}}[$__range]))"
-    return f"{held(owner)} * on ({by}) group_left () ({waste} / ({all_of_it} > 0))"
+    return promql.waste_price(owner, RANGE, RATES)
+
+
+def of_waste(level: str) -> str:
+    """The same per account, namespace, user or workload: what the digest of the report asks."""
+    return promql.price_of_waste(level, CLUSTER, RANGE, RATES)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from grafana_foundation_sdk.builders import prometheus
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
+from exporter.report import definitions
+from exporter.report.definitions import LOST, Amount, Ledger, among
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -21,8 +25,9 @@ GPU_LABELS = "cluster, instance, gpu, uuid"
 ALERTS = 'alertname=~"Gpu.*", alertstate="firing"'
 GPU_HOURS = "suffix: GPU h"
 """Not the unit for hours, which turns 48 of them into two days."""
-RULE_SECONDS = 60
-"""Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
+RANGE = "$__range"
+NOTABLE = 0.1
+"""Share of its time from which on a loss is told before what took more."""
 
 
 def over_time(expr: str, legend: str = "") -> prometheus.Dataquery:
@@ -43,7 +48,37 @@ def rate(selector: str) -> str:
 
 def hours(recorded: str) -> str:
     """GPU hours in the dashboard's range, from a recorded rate that is evaluated once a minute."""
-    return f"sum_over_time({recorded}[$__range]) * {RULE_SECONDS} / 3600"
+    return definitions.hours(recorded, RANGE)
+
+
+RANGE_HOURS = definitions.hours_in(RANGE)
+
+
+def owners(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Ledger:
+    """The recorded ledger of owners, at one level."""
+    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by, amount)
+
+
+def devices(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Ledger:
+    """The recorded ledger of GPUs, at one level."""
+    return Ledger(f"{level}_state:gpu_time_seconds:rate5m", scope, by, amount)
+
+
+def gpu_utilization(scope: str, by: str) -> str:
+    """Of GPUs one looks at, from their counters: a GPU that does not answer has none, instead of 0."""
+    busy = f"sum by ({by}) ({rate(f'gpu_busy_seconds_total{{{scope}}}')})"
+    seen = rate(f'gpu_time_seconds_total{{{scope}, state!="unobserved"}}')
+    return f"{busy} / (sum by ({by}) ({seen}) > 0)"
+
+
+def counted(counter: str) -> str:
+    """How far a counter that is born with its first event got in the range, the birth included; increase() misses it.
+
+    Only where the exporter restarted, increase() is the best there is.
+    """
+    born = f"max_over_time({counter}[{RANGE}])"
+    whole = f"({born} - {counter} offset {RANGE} or {born})"
+    return f"({whole} unless resets({counter}[{RANGE}]) > 0 or increase({counter}[{RANGE}]))"
 
 
 def in_range(moments: str) -> str:
@@ -51,13 +86,35 @@ def in_range(moments: str) -> str:
     return f"(time() - max_over_time({moments}[$__range]) < $__range_s)"
 
 
-def dominant(expr: str, by: str) -> str:
-    """The place in the table of the state in which each `by` spent most: one number, for a state timeline."""
-    top = f"topk by ({by}) (1, sum by ({by}, state) ({expr}))"
+def told_states(seconds: Callable[[str], str], by: str) -> str:
+    """Per `by` and state, how much it is worth telling.
+
+    The largest loss that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
+    matchers to add to its selector.
+    """
+    whole = f"on ({by}) group_left () (sum by ({by}) ({seconds('')}) > 0)"
+    share = f"sum by ({by}, state) ({seconds('')}) / {whole}"
+    lost = f"sum by ({by}, state) ({seconds(', ' + among(LOST))}) / {whole} >= {NOTABLE}"
+    return f"(1 + ({lost})) or ({share})"
+
+
+def telling(seconds: Callable[[str], str], by: str) -> str:
+    """The place in the table of states of the one to be told of each `by`: one number, for a state timeline."""
+    top = f"topk by ({by}) (1, {told_states(seconds, by)})"
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
+
+
+def answering(expr: str, scope: str) -> str:
+    """Without the GPUs that do not answer: their counters stand still, which is not 0."""
+    return f"{expr} and on (cluster, instance, uuid) (gpu_up{{{scope}}} == 1)"
 
 
 def worst(scope: str, count: int = 12) -> str:
     """The workloads that wasted most in the range, the same ones at every step of a graph."""
     waste = f"sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range] @ end())"
     return f"topk({count}, sum by (cluster, workload) ({waste}))"
+
+
+def of_worst(expr: str, scope: str) -> str:
+    """The series of those workloads alone: a graph of all of a cluster's is a graph of none."""
+    return f"{expr} and on (cluster, workload) {worst(scope)}"

@@ -10,11 +10,14 @@ from grafana_foundation_sdk.models import common as shared
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, states
-from dashboards.parts.link import Link
+from dashboards.parts import link, look, states
+from dashboards.parts.link import Onward
 from dashboards.parts.query import SOURCE, rows
 
 Config = model.DynamicConfigValue
+_FILLED = {"type": "color-background", "mode": "basic"}
+STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 200
+"""Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,12 @@ class Key:
 
     label: str
     title: str
-    links: tuple[Link, ...] = ()
+    links: tuple[Onward, ...] = ()
     width: int | None = None
     hidden: bool = False
     mappings: tuple[model.ValueMapping, ...] = ()
+    filled: bool = False
+    """Whether the colour of its mapping fills the cell: colours of states are made for areas, not for text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,7 @@ class Value:
 
     title: str
     expr: str
-    unit: str = units.Short
+    unit: str = look.COUNT
     steps: look.Steps | None = None
     """Colours the text; with `gauge`, the bar."""
     gauge: bool = False
@@ -45,7 +50,7 @@ class Value:
     empty: str = "-"
     width: int | None = None
     reduce: str = "max"
-    links: tuple[Link, ...] = ()
+    links: tuple[Onward, ...] = ()
     wrap: str = ""
     """A function around the reduced numbers of the first column, as `topk(20, {})`: it chooses the table's rows."""
 
@@ -59,12 +64,10 @@ class Text:
     label: str
     mappings: tuple[model.ValueMapping, ...] = ()
     width: int | None = None
-    links: tuple[Link, ...] = ()
-    coloured: bool = False
+    links: tuple[Onward, ...] = ()
+    filled: bool = False
     alias: str = ""
     """Another name for the label, where two columns show the same one."""
-    long: bool = False
-    """Whether a click shows the whole text."""
 
 
 Column = Value | Text
@@ -143,14 +146,24 @@ def gauge(title: str, expr: str, steps: look.Steps, *, width: int | None = None,
     return Value(title, expr, units.PercentUnit, steps, gauge=True, ceiling=1, decimals=0, width=width, reduce=reduce)
 
 
-def lost_state(title: str, expr: str, width: int | None = 170) -> Text:
+def cause(title: str) -> Key:
+    """The state as what names the row, with the way to the whole advice."""
+    return Key("state", title, (link.DIAGNOSIS,), STATE_WIDTH, mappings=tuple(states.by_name()), filled=True)
+
+
+def lost_state(title: str, expr: str) -> Text:
     """The state in which the row lost most."""
-    return Text(title, expr, "state", tuple(states.by_name()), width, coloured=True)
+    return Text(title, expr, "state", tuple(states.by_name()), STATE_WIDTH, (link.DIAGNOSIS,), filled=True)
 
 
-def advice(title: str, expr: str, width: int | None = None) -> Text:
-    """What the owner should do about the state in which the row lost most."""
-    return Text(title, expr, "state", tuple(states.advice_by_name()), width, alias="advice", long=True)
+def step(title: str, expr: str) -> Text:
+    """The first thing to do about the state in which the row lost most."""
+    return Text(title, expr, "state", tuple(states.step_by_name()), STEP_WIDTH, (link.DIAGNOSIS,), alias="step")
+
+
+def runbook(expr: str) -> Text:
+    """The page of an alert: its name in lower case, which its address needs."""
+    return Text("What to do", expr, "alertname", tuple(look.RUNBOOKS), RUNBOOK_WIDTH, (link.RUNBOOK,), alias="runbook")
 
 
 def _wrapped(column: Value, by: str) -> str:
@@ -163,7 +176,7 @@ def _override(panel: table.Panel, title: str, config: Sequence[Config]) -> None:
         panel.override_by_name(title, list(config))
 
 
-def _common(width: int | None, links: tuple[Link, ...], mappings: tuple[model.ValueMapping, ...]) -> list[Config]:
+def _common(width: int | None, links: tuple[Onward, ...], mappings: tuple[model.ValueMapping, ...]) -> list[Config]:
     config: list[Config] = []
     if width is not None:
         config.append(Config("custom.width", width))
@@ -177,24 +190,22 @@ def _common(width: int | None, links: tuple[Link, ...], mappings: tuple[model.Va
 def _key_config(key: Key) -> list[Config]:
     config = [Config("noValue", "-"), *_common(key.width, key.links, key.mappings)]
     if key.mappings:
-        config.append(Config("custom.cellOptions", {"type": "color-text"}))
+        config.append(Config("custom.cellOptions", _FILLED if key.filled else {"type": "color-text"}))
     return config
 
 
 def _text_config(column: Text) -> list[Config]:
     config = [Config("noValue", "-"), *_common(column.width, column.links, column.mappings)]
-    if column.long:
-        config.append(Config("custom.inspect", value=True))
-    if column.coloured:
-        config.append(Config("custom.cellOptions", {"type": "color-text"}))
+    if column.filled:
+        config += [Config("custom.cellOptions", _FILLED), Config("thresholds", look.thresholds_value(look.NO_FILL))]
     return config
 
 
 def _value_config(column: Value) -> list[Config]:
-    config = [Config("unit", column.unit), Config("noValue", column.empty)]
+    config = [Config("unit", look.unit(column.unit, column.decimals)), Config("noValue", column.empty)]
     config += _common(column.width, column.links, column.mappings)
-    if column.decimals is not None:
-        config.append(Config("decimals", column.decimals))
+    if column.decimals is not None or column.unit == look.COUNT:
+        config.append(Config("decimals", column.decimals or 0))
     if column.ceiling is not None:
         config += [Config("min", 0), Config("max", column.ceiling)]
     if column.steps is not None:

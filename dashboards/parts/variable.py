@@ -7,6 +7,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts.query import CLUSTER, SOURCE
 
+DOCS = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/"
 _ALL = model.VariableOption(text="All", value="$__all")
 
 
@@ -22,6 +23,12 @@ def cluster() -> build.QueryVariable:
         .all_value(".*")
         .current(_ALL)
     )
+
+
+def docs() -> build.TextBoxVariable:
+    """Where the links to runbooks and to the table of states lead: change it for a copy of your own."""
+    made = text("docs", "Documentation", DOCS, "Where runbooks and the table of states are, up to the last /")
+    return made.hide(model.VariableHide.HIDE_VARIABLE)
 
 
 def node() -> build.QueryVariable:

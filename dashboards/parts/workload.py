@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.builders import table
+from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, panel, price, states, workload_resources
-from dashboards.parts.query import GPU_HOURS, dominant, hours, now, over_time, rate, worst
-from dashboards.parts.table import Key, Table, Value, advice, gauge, lost_state
+from dashboards.parts import block, look, panel, price, workload_resources
+from dashboards.parts.query import GPU_HOURS, now, over_time, owners, rate, worst
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
+from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
-    made.with_row(build.Row(f"{kind.noun.capitalize()}s in the selection"))
+    made.with_row(build.Row(f"{kind.noun.capitalize()}s in the selection, why their GPUs are not busy, and what to do"))
     _numbers(made, kind)
     made.with_panel(_table(kind))
-    made.with_row(build.Row("Why the GPUs are not busy, and what to do"))
-    _causes(made, kind)
-    made.with_row(build.Row("The GPUs it holds"))
+    made.with_panel(_states(kind))
+    made.with_panel(_ledger(kind))
     made.with_panel(workload_resources.gpus(kind))
+    made.with_row(build.Row("Over time"))
+    made.with_panel(_back(kind))
     workload_resources.gpu_lines(made, kind)
     made.with_row(build.Row("The host side"))
     workload_resources.host(made, kind)
@@ -36,8 +38,7 @@ def _alert_scope(kind: Kind) -> str:
 
 def _numbers(made: build.Dashboard, kind: Kind) -> None:
     scope = kind.scope
-    seconds = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}}}"
-    busy = f'sum(sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.BUSY_REGEX}"}}[$__range]))'
+    everything = owners("workload", scope, "")
     made.with_panel(
         panel.number(
             "GPUs held",
@@ -51,20 +52,20 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            "Share of the held GPU time of the whole range in which a kernel ran.",
-            now(f"{busy} / (sum(sum_over_time({seconds}[$__range])) > 0)"),
+            "Share of the held and observed GPU time of the whole range in which a kernel ran.",
+            now(UTILIZATION.promql(everything)),
             units.PercentUnit,
             steps=look.GOOD_IS_HIGH,
             size=(4, 4),
             decimals=0,
-            empty="held none",
+            empty="not observed",
         )
     )
     made.with_panel(
         panel.number(
             "GPU hours held",
             "In the time range.",
-            now(f"sum({hours(seconds)})"),
+            now(HELD.promql(everything)),
             GPU_HOURS,
             size=(4, 4),
             decimals=1,
@@ -75,24 +76,24 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "GPU hours wasted",
             "Held and idle, waiting or throttled, in the time range.",
-            now(f"sum({hours(f'workload:gpu_waste:rate5m{{{scope}}}')})"),
+            now(WASTED.promql(everything)),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(4, 4),
             decimals=1,
-            empty="held none",
+            empty="not observed",
         )
     )
     made.with_panel(
         panel.number(
             "Price of the waste",
-            "At the prices set above; MIG instances are not in it.",
+            "At the prices set above.",
             now(f"sum({price.lost(scope)})"),
             units.Dollars,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,
-            empty="no whole GPU held",
+            empty="not observed",
         )
     )
     made.with_panel(
@@ -122,33 +123,34 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
 
 def _table(kind: Kind) -> table.Panel:
     scope = kind.scope
-    state = f'workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}, state=~"{states.LOST_REGEX}"}} > 0.2'
+    by = ", ".join(("cluster", "workload", *(key.label for key in kind.owner_keys)))
+    mine = owners("workload", scope, by)
+    lost = owners("workload", scope, f"{by}, state").of(among(LOST))
     return Table(
         title=f"{kind.noun.capitalize()}s",
-        description=f"One row per {kind.noun} that holds GPUs now, those that waste most first. Click one to select it.",
-        keys=(Key("workload", kind.noun.capitalize(), (kind.onward,)), *kind.owner_keys),
+        description=f"One row per {kind.noun} that held GPUs in the time range, those that wasted most of it first; utilization and waste "
+        "are of the range. A dash: not observed, or no longer there. Click one to select it.",
+        keys=(
+            Key("cluster", "Cluster", width=75),
+            Key("workload", kind.noun.capitalize(), (kind.onward,)),
+            *kind.owner_keys,
+        ),
         columns=(
-            Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", "short", decimals=1, width=65, reduce="sum"),
-            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{scope}}}", look.GOOD_IS_HIGH, width=130),
             Value(
                 "Wasted",
-                f"workload:gpu_waste:rate5m{{{scope}}}",
-                "short",
+                WASTED.promql(mine),
+                GPU_HOURS,
                 look.SOME_IS_WORTH_A_LOOK,
                 decimals=1,
-                width=85,
+                width=95,
                 reduce="sum",
+                wrap="topk(50, {})",
             ),
-            lost_state("Wasted on", state, 160),
-            advice("What to do", state),
+            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
+            lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
-                "GPU memory",
-                f"workload:gpu_workload_memory_bytes:sum{{{scope}}}",
-                units.BytesIEC,
-                width=105,
-                reduce="sum",
+                "GPUs now", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"
             ),
-            Value("Idle for", f"gpu_workload_idle_seconds{{{scope}}}", units.Seconds, decimals=0, width=85),
             Value(
                 "Running for",
                 f"time() - gpu_workload_start_time_seconds{{{scope}}}",
@@ -158,54 +160,53 @@ def _table(kind: Kind) -> table.Panel:
             ),
         ),
         sort="Wasted",
-        size=(24, 9),
-        empty=f"No {kind.noun} in this selection holds a GPU now",
+        size=(24, 6),
+        empty=f"No {kind.noun} in this selection held a GPU in the time range",
     ).build()
 
 
-def _causes(made: build.Dashboard, kind: Kind) -> None:
+def _states(kind: Kind) -> table.Panel:
+    by_state = f"{owners('workload', kind.scope, 'state').of()} > 0"
+    return Table(
+        title="GPU hours by state, and what to do",
+        description="The held GPU hours of the time range by state, the largest first, and what helps first. Click a state for the whole advice.",
+        keys=(cause("State"),),
+        columns=(
+            Value("GPU hours", by_state, GPU_HOURS, decimals=1, width=105, reduce="sum"),
+            gauge(
+                "Share",
+                f"({by_state}) / on () group_left () (sum({by_state}) > 0)",
+                look.PLAIN,
+                width=100,
+                reduce="sum",
+            ),
+            step("What to do first", by_state),
+        ),
+        sort="GPU hours",
+        size=(10, 8),
+        empty=f"No {kind.noun} of the selection held a GPU in the time range",
+    ).build()
+
+
+def _ledger(kind: Kind) -> timeseries.Panel:
+    return panel.ledger(
+        "Held GPUs by state",
+        "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
+        over_time(f"sum by (state) ({rate(f'gpu_workload_gpu_seconds_total{{{kind.scope}}}')})"),
+        size=(14, 8),
+        empty=f"No {kind.noun} of the selection held a GPU in the time range",
+    )
+
+
+def _back(kind: Kind) -> statetimeline.Panel:
     scope = kind.scope
-    seconds = f"gpu_workload_gpu_seconds_total{{{scope}}}"
-    empty = f"No {kind.noun} of the selection held a GPU in the time range"
-    made.with_panel(
-        panel.ledger(
-            "Held GPUs by state",
-            "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
-            over_time(f"sum by (state) ({rate(seconds)})"),
-            size=(14, 9),
-            empty=empty,
-        )
-    )
-    recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{scope}}}"
-    made.with_panel(
-        Table(
-            title="GPU hours by state, and what to do",
-            description="The held GPU hours of the time range by state, the largest first, and what the owner should do about each.",
-            keys=(Key("state", "State", width=165, mappings=tuple(states.by_name())),),
-            columns=(
-                Value("GPU hours", f"{hours(recorded)} > 0", GPU_HOURS, decimals=1, width=110, reduce="sum"),
-                gauge(
-                    "Share",
-                    f"sum by (state) (sum_over_time({recorded}[$__range])) / on () group_left () (sum(sum_over_time({recorded}[$__range])) > 0) > 0",
-                    look.PLAIN,
-                    width=110,
-                ),
-                advice("What to do", f"{hours(recorded)} > 0"),
-            ),
-            sort="GPU hours",
-            size=(10, 9),
-            empty=empty,
-        ).build()
-    )
-    made.with_panel(
-        panel.timeline(
-            "What each one mostly did",
-            "The state in which each workload spent most of each step; of many, the 12 that wasted most.",
-            over_time(
-                dominant(f"({rate(seconds)} and on (cluster, workload) {worst(scope)})", "workload"), BY_WORKLOAD
-            ),
-            states.by_code(),
-            size=(24, 7),
-            empty=empty,
-        )
+    chosen = f"and on (cluster, workload) {worst(scope)}"
+    return block.told(
+        "What held each one back",
+        "One row per workload; of many, the 12 that wasted most.",
+        lambda more: f"({rate(f'gpu_workload_gpu_seconds_total{{{scope}{more}}}')} {chosen})",
+        "cluster, workload",
+        BY_WORKLOAD,
+        size=(24, 7),
+        empty=f"No {kind.noun} of the selection held a GPU in the time range",
     )

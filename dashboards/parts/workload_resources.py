@@ -7,71 +7,97 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, panel
-from dashboards.parts.query import GPU_LABELS, NODE, THERMAL, now, over_time, rate
-from dashboards.parts.table import Key, Table, Value, gauge
+from dashboards.parts.query import (
+    NODE,
+    NOTABLE,
+    THERMAL,
+    answering,
+    gpu_utilization,
+    now,
+    of_worst,
+    over_time,
+    rate,
+    told_states,
+)
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
+from exporter.report.definitions import among
+
+PEERS = among(("wait_peer", "wait_collective"))
+"""States in which a GPU waits for another one of the same workload."""
 
 
 def gpus(kind: Kind) -> table.Panel:
     """NODE in its queries takes the hidden variable of the nodes that the selection is on."""
-    node, gpu = link.cell("Node"), link.cell("GPU")
-    held = f" and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
+    node, gpu, cluster = link.cell("Node"), link.cell("GPU"), link.cell("Cluster")
     by = "cluster, instance, gpu"
+    told = told_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), by)
+
+    def own(expr: str, *more: str) -> str:
+        """A number of each GPU, on the rows of whoever holds it."""
+        labels = ", ".join((by, *more))
+        joined = f"group_left ({', '.join(more)}) max by ({labels}) ({expr})"
+        return f"(gpu_owner_share{{{kind.scope}}} > 0) * 0 + on ({by}) {joined}"
+
     return Table(
-        title="Its GPUs",
-        description="One row per GPU the selection holds, the least used first: a straggler or a crashed rank stands out. "
-        "Click a GPU to open it.",
+        title="Its GPUs: which one the others wait for, which one is not used",
+        description="One row per GPU the selection holds; the one that the others wait for comes first, then the least used. Others wait: how much "
+        "more of its time some other GPU of the workload waits for its peers than this one does. Click a GPU to open it.",
         keys=(
+            Key("cluster", "Cluster", width=75),
             Key("workload", kind.noun.capitalize()),
-            Key("instance", "Node", (link.to_node(node),), width=140),
-            Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
+            Key("instance", "Node", (link.to_node(node, cluster),), width=140),
+            Key("gpu", "GPU", (link.to_gpu(node, gpu, cluster),), width=60),
         ),
-        columns=tuple(
+        columns=(
+            gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
+            lost_state("State", own(f"topk by ({by}) (1, {told})", "state")),
+            gauge("Utilization", own(gpu_utilization(NODE, by)), look.GOOD_IS_HIGH, width=130),
+            gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
+            gauge(
+                "Memory",
+                own(f"gpu_memory_used_bytes{{{NODE}}} / gpu_memory_total_bytes{{{NODE}}}"),
+                look.FULL,
+                width=130,
+            ),
             Value(
-                made.title,
-                f"(gpu_owner_share{{{kind.scope}}} > 0) * 0 + on ({by}) group_left () max by ({by}) ({made.expr})",
-                made.unit,
-                made.steps,
-                made.gauge,
-                made.ceiling,
-                made.decimals,
-                width=made.width,
-            )
-            for made in (
-                gauge("Utilization", rate(f"gpu_busy_seconds_total{{{NODE}}}") + held, look.GOOD_IS_HIGH, width=140),
-                gauge("SM active", rate(f"gpu_sm_active_seconds_total{{{NODE}}}") + held, look.PLAIN, width=140),
-                gauge(
-                    "Memory",
-                    f"(gpu_memory_used_bytes{{{NODE}}} / gpu_memory_total_bytes{{{NODE}}}){held}",
-                    look.FULL,
-                    width=140,
-                ),
-                Value(
-                    "Temp.",
-                    f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}{held}',
-                    units.Celsius,
-                    look.HEAT,
-                    width=75,
-                ),
-                gauge(
-                    "Held down by heat",
-                    f"sum by ({GPU_LABELS}) ({rate(f'gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}')}){held}",
-                    look.SHARE_OF_TIME,
-                    width=130,
-                ),
-                Value("Power", f"gpu_power_watts{{{NODE}}}{held}", units.Watt, width=80),
-            )
+                "Temp.",
+                own(f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}'),
+                units.Celsius,
+                look.HEAT,
+                width=75,
+            ),
+            gauge(
+                "Held down by heat",
+                own(answering(rate(f"gpu_throttled_seconds_total{{{NODE}, {THERMAL}}}"), NODE)),
+                look.SHARE_OF_TIME,
+                width=145,
+            ),
+            Value("Power", own(f"gpu_power_watts{{{NODE}}}"), units.Watt, width=80),
         ),
-        sort="Utilization",
-        ascending=True,
+        sort="Others wait",
         size=(24, 8),
-        empty="The selection holds no whole GPU now (MIG instances are on the GPU dashboard)",
+        empty="The selection holds no GPU now",
     ).build()
 
 
+def _waits(by: str) -> str:
+    """Share of its observed time that each GPU waits for its peers; 0 for one that never does."""
+    waits = f"sum by ({by}) ({rate(f'gpu_time_seconds_total{{{NODE}, {PEERS}}}')})"
+    seen = rate(f'gpu_time_seconds_total{{{NODE}, state!="unobserved"}}')
+    return f"{waits} / (sum by ({by}) ({seen}) > 0)"
+
+
+def _lead(own: str) -> str:
+    """How much longer the GPU of the workload that waits most waits than each of them; of no use under a tenth."""
+    by = "cluster, workload"
+    return f"(max by ({by}) ({own}) - on ({by}) group_right () ({own})) >= {NOTABLE}"
+
+
 def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
-    held = f"and on ({GPU_LABELS}) (gpu_owner_share{{{kind.scope}}} > 0)"
-    busy = f"({rate(f'gpu_busy_seconds_total{{{NODE}}}')} {held})"
+    by = "cluster, instance, gpu"
+    held = f"and on ({by}) (gpu_owner_share{{{kind.scope}}} > 0)"
+    busy = f"({gpu_utilization(NODE, by)} {held})"
     names = ("least used GPU", "mean", "most used GPU")
     made.with_panel(
         panel.band(
@@ -90,8 +116,11 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.lines(
             "GPU memory",
-            "That its processes use, over all its GPUs.",
-            over_time(f"sum by (workload) (gpu_workload_memory_bytes{{{kind.scope}}})", BY_WORKLOAD),
+            "That its processes use, over all its GPUs. Of many, the 12 that wasted most; so in all graphs below.",
+            over_time(
+                of_worst(f"sum by (cluster, workload) (gpu_workload_memory_bytes{{{kind.scope}}})", kind.scope),
+                BY_WORKLOAD,
+            ),
             units.BytesIEC,
             empty="No process of the selection is on a GPU",
         )
@@ -106,11 +135,17 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Cores in use, and the limit. At its limit, the GPU waits for CPU.",
             [
                 over_time(
-                    f"sum by (workload) ({rate(f'gpu_workload_cpu_seconds_total{{{scope}}}')})", f"{BY_WORKLOAD} used"
+                    of_worst(
+                        f"sum by (cluster, workload) ({rate(f'gpu_workload_cpu_seconds_total{{{scope}}}')})", scope
+                    ),
+                    f"{BY_WORKLOAD} used",
                 ),
-                over_time(f"sum by (workload) (gpu_workload_cpu_limit_cores{{{scope}}})", f"{BY_WORKLOAD} limit"),
+                over_time(
+                    of_worst(f"sum by (cluster, workload) (gpu_workload_cpu_limit_cores{{{scope}}})", scope),
+                    f"{BY_WORKLOAD} limit",
+                ),
             ],
-            units.Short,
+            look.COUNT,
             size=(8, 8),
             empty="The host tells nothing of its CPU",
         )
@@ -120,7 +155,10 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Pressure",
             "Share of time some of its tasks were stalled for CPU, storage (io) or memory. The cause behind waiting GPUs.",
             over_time(
-                f"max by (workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
+                of_worst(
+                    f"max by (cluster, workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
+                    scope,
+                ),
                 f"{BY_WORKLOAD} {{{{resource}}}}",
             ),
             units.PercentUnit,
@@ -132,7 +170,10 @@ def host(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "Read from storage",
             "Bytes per second.",
-            over_time(f"sum by (workload) ({rate(f'gpu_workload_read_bytes_total{{{scope}}}')})", BY_WORKLOAD),
+            over_time(
+                of_worst(f"sum by (cluster, workload) ({rate(f'gpu_workload_read_bytes_total{{{scope}}}')})", scope),
+                BY_WORKLOAD,
+            ),
             units.BytesPerSecondSI,
             size=(8, 8),
             empty="The host tells nothing of its reads",
@@ -143,8 +184,14 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Host memory",
             "Resident, and the limit. At the limit its processes are killed.",
             [
-                over_time(f"sum by (workload) (gpu_workload_resident_memory_bytes{{{scope}}})", f"{BY_WORKLOAD} used"),
-                over_time(f"sum by (workload) (gpu_workload_memory_limit_bytes{{{scope}}})", f"{BY_WORKLOAD} limit"),
+                over_time(
+                    of_worst(f"sum by (cluster, workload) (gpu_workload_resident_memory_bytes{{{scope}}})", scope),
+                    f"{BY_WORKLOAD} used",
+                ),
+                over_time(
+                    of_worst(f"sum by (cluster, workload) (gpu_workload_memory_limit_bytes{{{scope}}})", scope),
+                    f"{BY_WORKLOAD} limit",
+                ),
             ],
             units.BytesIEC,
             size=(12, 7),
@@ -155,8 +202,8 @@ def host(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "GPUs held",
             "By each workload.",
-            over_time(f"sum by (workload) (gpu_workload_gpus{{{scope}}})", BY_WORKLOAD),
-            units.Short,
+            over_time(of_worst(f"sum by (cluster, workload) (gpu_workload_gpus{{{scope}}})", scope), BY_WORKLOAD),
+            look.COUNT,
             size=(12, 7),
             empty="The selection held no GPU in the time range",
         )
@@ -170,7 +217,10 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "Steps per second",
             "As the program reports. The truest utilization there is.",
-            over_time(f"max by (workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})", BY_WORKLOAD),
+            over_time(
+                of_worst(f"max by (cluster, workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})", scope),
+                BY_WORKLOAD,
+            ),
             units.OpsPerSecond,
             size=(8, 7),
             empty=silent,
@@ -180,7 +230,10 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "Samples per second",
             "Samples or tokens, as the program reports.",
-            over_time(f"sum by (workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})", BY_WORKLOAD),
+            over_time(
+                of_worst(f"sum by (cluster, workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})", scope),
+                BY_WORKLOAD,
+            ),
             units.OpsPerSecond,
             size=(8, 7),
             empty=silent,
@@ -190,7 +243,7 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
         panel.bars(
             "Progress",
             "How far it is, as the program reports.",
-            now(f"max by (workload) (gpu_workload_progress_ratio{{{scope}}})", BY_WORKLOAD),
+            now(f"max by (cluster, workload) (gpu_workload_progress_ratio{{{scope}}})", BY_WORKLOAD),
             units.PercentUnit,
             size=(8, 7),
             ceiling=1,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from exporter.ledger.states import BY_STATE
-from exporter.report.model import Advice, DeviceUse, Hours, total, utilization, wasted
-from exporter.report.promql import BUSY, WASTED
+from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
+from exporter.report.model import Advice, DeviceUse
 
 _WORTH_SAYING = 0.02
 """Of the held hours: less is left unsaid."""
@@ -14,16 +14,16 @@ _LITTLE_MEMORY = 0.25
 """Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3
 
-BETTER = tuple(state for state in BUSY if state not in WASTED and state != "busy")
+BETTER = tuple(state for state in BUSY if state not in LOST and state != "busy")
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 
 def of_states(hours: Hours) -> tuple[Advice, ...]:
     """The ledger's own advice for each wasted state, then for states that could be better; the largest first."""
-    least = _WORTH_SAYING * total(hours)
+    least = _WORTH_SAYING * held(hours)
     return tuple(
         Advice(state, hours[state], BY_STATE[state].advice)
-        for group in (WASTED, BETTER)
+        for group in (LOST, BETTER)
         for state in sorted(group, key=lambda name: -hours.get(name, 0.0))
         if hours.get(state, 0.0) > max(least, 0.0)
     )
@@ -37,7 +37,7 @@ def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:
 def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
     idle = [device for device in devices if utilization(device.hours) == 0]
     if idle and len(idle) < len(devices):
-        hours = sum(wasted(device.hours) for device in idle)
+        hours = sum((lost(device.hours) or 0.0) for device in idle)
         used = len(devices) - len(idle)
         yield Advice(
             "unused",
@@ -51,7 +51,7 @@ def _too_large(devices: Sequence[DeviceUse]) -> Iterable[Advice]:
     if devices and len(small) == len(devices):
         yield Advice(
             "too_large",
-            sum(wasted(device.hours) for device in small),
+            sum((lost(device.hours) or 0.0) for device in small),
             "No GPU was used for more than a quarter of its memory, nor much of its time: a MIG slice, a shared GPU or"
             " a smaller model may be enough.",
         )

@@ -47,7 +47,7 @@ def digest(client: Client, group: Group, since: float, prices: Sequence[Price], 
         since=now - since,
         until=now,
         held=sum(row.held for row in rows),
-        wasted=sum(row.wasted for row in rows),
+        wasted=sum(row.wasted or 0.0 for row in rows),
         tables={level: table for level, table in tables.items() if table and level != group.level},
         causes=hours,
         advice=advice.of_states(hours),
@@ -64,13 +64,13 @@ def _table(client: Client, level: str, scope: str, window: str, prices: Sequence
     held = by_key(promql.held(level, scope, window))
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
-    price = by_key(promql.price_of_waste(level, scope, window, prices))
+    price = by_key(promql.price_of_waste(level, scope, window, promql.rates(prices)))
     state = by_key(promql.wasted_on(level, scope, window))
     rows = [
         Row(
             labels=dict(zip(labels, key, strict=True)),
             held=sample.value,
-            wasted=wasted[key].value if key in wasted else 0.0,
+            wasted=wasted[key].value if key in wasted else None,
             utilization=use[key].value if key in use else None,
             price_wasted=price[key].value if key in price else None,
             state=state[key].labels.get("state", "") if key in state else "",
@@ -78,7 +78,7 @@ def _table(client: Client, level: str, scope: str, window: str, prices: Sequence
         for key, sample in held.items()
         if sample.value > 0
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.wasted, -row.held, *row.labels.values())))
+    return tuple(sorted(rows, key=lambda row: (-(row.wasted or 0.0), -row.held, *row.labels.values())))
 
 
 def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:

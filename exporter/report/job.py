@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.report import advice, promql
 from exporter.report.client import Client, Sample
+from exporter.report.definitions import Hours, held
 from exporter.report.failure import NoDataError, NoMetricsError
-from exporter.report.model import DeviceUse, Hours, JobReport, Name, NodeUse, Progress, Span, total
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from exporter.report.price import Price, of
 
 _COARSE, _FINE = 10_000, 2_000
@@ -267,4 +268,4 @@ def _cost(hours: Hours, devices: Sequence[DeviceUse], prices: Sequence[Price]) -
     if not weights:
         return None
     mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
-    return mean * total(hours)
+    return mean * held(hours)

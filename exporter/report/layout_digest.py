@@ -40,7 +40,7 @@ def document(digest: Digest, currency: str) -> Document:
 
 
 def _table(rows: Sequence[Row], currency: str) -> Table:
-    labels = tuple(rows[0].labels)
+    labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
     head = (
         *(label.capitalize() for label in labels),
         ">Held",
@@ -49,7 +49,7 @@ def _table(rows: Sequence[Row], currency: str) -> Table:
         ">Price of waste",
         "Wasted on",
     )
-    return Table(head, [(*row.labels.values(), *_numbers(row, currency)) for row in rows])
+    return Table(head, [(*(row.labels[label] for label in labels), *_numbers(row, currency)) for row in rows])
 
 
 def _numbers(row: Row, currency: str) -> Sequence[str]:

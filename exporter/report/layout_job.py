@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from exporter.report import words
+from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.report.model import Advice, DeviceUse, Hours, JobReport, NodeUse, total, utilization, wasted, worst
-from exporter.report.promql import BUSY, WASTED
+from exporter.report.model import Advice, DeviceUse, JobReport, NodeUse, worst
 
 _MOST_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
@@ -37,7 +37,7 @@ def heading(report: JobReport) -> str:
 
 
 def bars(hours: Hours) -> Bars:
-    whole = total(hours)
+    whole = held(hours)
     return Bars(
         tuple(
             Bar(words.title(state), words.hours(amount), amount / whole, _tone(state))
@@ -49,7 +49,7 @@ def bars(hours: Hours) -> Bars:
 def _tone(state: str) -> str:
     if state == "busy":
         return "good"
-    if state in WASTED:
+    if state in LOST:
         return "bad"
     return "fair" if state in BUSY else "none"
 
@@ -72,7 +72,9 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if span.time_limit:
         used = span.seconds / span.time_limit
         yield "Time limit", f"{words.span(span.time_limit)}, {words.percent(used)} of it used"
-    yield "GPU hours", f"{words.hours(total(report.hours))}, {words.hours(wasted(report.hours))} of it wasted"
+    wasted = lost(report.hours)
+    part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
+    yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
     yield "Utilization", words.percent(utilization(report.hours))
     yield from _spent(report, currency)
     yield from _memory(report)
@@ -135,9 +137,9 @@ def _nodes(nodes: Sequence[NodeUse]) -> Table:
         (
             node.node,
             words.count(node.gpus),
-            words.hours(total(node.hours)),
+            words.hours(held(node.hours)),
             words.percent(utilization(node.hours)),
-            words.hours(wasted(node.hours)),
+            words.hours(lost(node.hours)),
             words.title(worst(node.hours)),
         )
         for node in nodes
@@ -166,7 +168,7 @@ def _device(device: DeviceUse, *, several: bool) -> Sequence[str]:
         words.percent(device.sm_active),
         memory,
         "-" if device.power_watts is None else f"{device.power_watts:.0f} W",
-        words.hours(wasted(device.hours)),
+        words.hours(lost(device.hours)),
         words.title(worst(device.hours)),
     )
     return (device.node, *row) if several else row

@@ -5,29 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporter.report.promql import BUSY, WASTED
-
-Hours = Mapping[str, float]
-"""GPU hours by state of the ledger."""
-
-
-def total(hours: Hours) -> float:
-    return sum(hours.values())
-
-
-def wasted(hours: Hours) -> float:
-    return sum(hours.get(state, 0.0) for state in WASTED)
-
-
-def utilization(hours: Hours) -> float | None:
-    """Share of the held and observed time in which a kernel ran."""
-    observed = total(hours) - hours.get("unobserved", 0.0)
-    return sum(hours.get(state, 0.0) for state in BUSY) / observed if observed > 0 else None
+from exporter.report import definitions
+from exporter.report.definitions import LOST, Hours, held
 
 
 def worst(hours: Hours) -> str:
     """The state most was wasted to; empty where nothing was."""
-    state = max(WASTED, key=lambda name: hours.get(name, 0.0))
+    state = max(LOST, key=lambda name: hours.get(name, 0.0))
     return state if hours.get(state, 0.0) > 0 else ""
 
 
@@ -139,8 +123,8 @@ class JobReport:
 
     @property
     def cost_wasted(self) -> float | None:
-        held = total(self.hours)
-        return self.cost * wasted(self.hours) / held if self.cost is not None and held else None
+        lost = definitions.lost(self.hours)
+        return self.cost * lost / held(self.hours) if self.cost is not None and lost is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +133,10 @@ class Row:
 
     labels: Mapping[str, str]
     held: float
-    wasted: float
+    wasted: float | None
     utilization: float | None
     price_wasted: float | None
+    """None of these three where nothing was observed."""
     state: str
     """Most was wasted to it; empty where nothing was."""
 

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from exporter.ledger.states import RULES, Group
+from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, Ledger, among, hours, hours_in
 from exporter.report.price import Price
 
 EVERYTHING = 'cluster=~".*"'
 
-BUSY = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
-"""A kernel ran."""
-WASTED = tuple(
-    rule.state
-    for rule in RULES
-    if rule.group is Group.WAITING
-    or rule.state == "held_idle"
-    or (rule.group is Group.BUSY and rule.audience == "oncall")
-)
-"""Held, and nothing (or less than could be) came of it: what the recording rules call waste."""
-BUSY_REGEX, WASTED_REGEX = "|".join(BUSY), "|".join(WASTED)
-RULE_SECONDS = 60
-"""Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 LEVELS = ("account", "namespace", "user")
 
 
@@ -44,67 +32,75 @@ def advanced(counter: str, window: str) -> str:
     return f"({whole} unless resets({counter}[{window}]) > 0 or increase({counter}[{window}]))"
 
 
-def hours(recorded: str, window: str) -> str:
-    """GPU hours in the window, from a recorded rate that is evaluated once a minute."""
-    return f"sum_over_time({recorded}[{window}]) * {RULE_SECONDS} / 3600"
-
-
 # --- the digest: the queries of the Waste dashboard -------------------------------------------------------------
 
 
-def _ledger(level: str, scope: str) -> str:
-    return f"{level}_state:gpu_workload_gpu_seconds:rate5m{{{scope}"
-
-
 def keys(level: str) -> str:
-    return "workload, user, namespace, account" if level == "workload" else level
+    return "cluster, workload, user, namespace, account" if level == "workload" else level
+
+
+def ledger(level: str, scope: str, window: str, by: str = "") -> Ledger:
+    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by or keys(level), hours_in(window))
 
 
 def held(level: str, scope: str, window: str) -> str:
-    return f"sum by ({keys(level)}) ({hours(_ledger(level, scope) + '}', window)})"
+    return HELD.promql(ledger(level, _own(level, scope), window))
 
 
 def wasted(level: str, scope: str, window: str) -> str:
-    return f"sum by ({keys(level)}) ({hours(f'{level}:gpu_waste:rate5m{{{scope}}}', window)})"
+    return WASTED.promql(ledger(level, _own(level, scope), window))
 
 
 def utilization(level: str, scope: str, window: str) -> str:
-    ledger = _ledger(level, scope)
-    by = "cluster, workload, kind, user, namespace, account" if level == "workload" else level
-    busy = f'sum by ({by}) (sum_over_time({ledger}, state=~"{BUSY_REGEX}"}}[{window}]))'
-    ratio = f"{busy} / (sum by ({by}) (sum_over_time({ledger}}}[{window}])) > 0)"
-    return f"max by ({keys(level)}) ({ratio})"
+    return UTILIZATION.promql(ledger(level, _own(level, scope), window))
 
 
 def wasted_on(level: str, scope: str, window: str) -> str:
-    inner = f'sum_over_time({_ledger(level, scope)}, state=~"{WASTED_REGEX}"}}[{window}]) > 0'
     by = keys(level)
-    return f"topk by ({by}) (1, max by ({by}, state) ({inner}))"
+    lost = ledger(level, _own(level, scope), window, f"{by}, state").of(among(LOST))
+    return f"topk by ({by}) (1, {lost} > 0)"
 
 
-def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Price]) -> str:
-    mine = scope if level == "workload" else f'{scope}, {level}!=""'
-    return f"sum by ({keys(level)}) ({_waste_price(mine, window, prices)})"
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a GPU hour costs: a pattern of models (empty for the rest), and a number or a dashboard's variable."""
+
+    models: str
+    amount: str
 
 
-def _waste_price(owner: str, window: str, prices: Sequence[Price]) -> str:
+def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
+    return tuple(Rate(row.models, f"{row.per_hour:.2f}") for row in prices)
+
+
+def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+    return f"sum by ({keys(level)}) ({waste_price(_own(level, scope), window, prices)})"
+
+
+def _own(level: str, scope: str) -> str:
+    return scope if level == "workload" else f'{scope}, {level}!=""'
+
+
+def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    """Of what each owner held, one series per owner and model; a MIG instance is priced as the part of a GPU it is."""
+    return priced(lambda model: hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window), prices)
+
+
+def waste_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
     by = "cluster, workload"
-    waste = f"sum by ({by}) (sum_over_time(workload:gpu_waste:rate5m{{{owner}}}[{window}]))"
-    everything = f"sum by ({by}) (sum_over_time(workload_state:gpu_workload_gpu_seconds:rate5m{{{owner}}}[{window}]))"
-    paid = _priced(lambda model: hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window), prices)
-    return f"{paid} * on ({by}) group_left () ({waste} / ({everything} > 0))"
+    of = ledger("workload", owner, window, by)
+    part = f"({WASTED.promql(of)}) / ({HELD.promql(of)} > 0)"
+    return f"{held_price(owner, window, prices)} * on ({by}) group_left () ({part})"
 
 
-def _priced(gpu_hours: Callable[[str], str], prices: Sequence[Price]) -> str:
-    arms = (
-        f"{gpu_hours(f', model=~{quoted(row.models)}' if row.models else '')} * {row.per_hour:.2f}" for row in prices
-    )
+def priced(gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
+    """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
+    arms = (f"{gpu_hours(f', model=~{quoted(row.models)}' if row.models else '')} * {row.amount}" for row in prices)
     return "(" + " or ".join(arms) + ")"
 
 
 def causes(scope: str, window: str) -> str:
-    recorded = f'{_ledger("workload", scope)}, state=~"{WASTED_REGEX}"}}'
-    return f"sum by (state) ({hours(recorded, window)} > 0)"
+    return f"{ledger('workload', scope, window, 'state').of(among(LOST))} > 0"
 
 
 # --- one workload ----------------------------------------------------------------------------------------------

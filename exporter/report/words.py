@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import time
 
+from exporter.ledger.palette import look
+
 _GIB = 1 << 30
 _JOULES_PER_KWH = 3.6e6
 
-TITLES = {
-    "unobserved": "Unobserved",
-    "free": "Free",
-    "held_idle": "Held idle",
-    "wait_storage": "Waits for storage",
-    "wait_cpu": "Waits for CPU",
-    "wait_peer": "Waits for peers",
-    "wait_other": "Waits, cause unknown",
-    "throttled_thermal": "Throttled by heat",
-    "throttled_power_brake": "Power brake",
-    "communication": "Communication",
-    "memory_bound": "Memory bound",
-    "small_kernels": "Small kernels",
-    "busy": "Busy",
-    "unused": "GPUs not used",
-    "too_large": "GPU too large",
-}
-"""As the dashboards call the states, and two findings of the report."""
+_FINDINGS = {"unused": "GPUs not used", "too_large": "GPU too large"}
+"""Of the report itself, beside the states."""
 
 
 def title(state: str) -> str:
-    return TITLES.get(state, state)
+    """A state as it is called everywhere; empty for none."""
+    return (_FINDINGS.get(state) or look(state).title) if state else ""
 
 
 def percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.0f} %"
 
 
-def hours(amount: float) -> str:
+def hours(amount: float | None) -> str:
+    if amount is None:
+        return "-"
     return f"{amount:,.1f} h" if amount >= 1 else f"{amount * 60:.1f} min"
 
 

@@ -6,7 +6,8 @@ import dataclasses
 import json
 
 from exporter.report import words
-from exporter.report.model import Digest, JobReport, total, utilization, wasted, worst
+from exporter.report.definitions import held, lost, utilization
+from exporter.report.model import Digest, JobReport, worst
 
 _LONGEST = 240
 """Characters of the short form; sacct shows it whole, and slurmdbd keeps it in a text column."""
@@ -17,8 +18,8 @@ def to_json(report: JobReport | Digest) -> str:
     if isinstance(report, JobReport):
         content |= {
             "gpus": report.gpus,
-            "gpu_hours": total(report.hours),
-            "gpu_hours_wasted": wasted(report.hours),
+            "gpu_hours": held(report.hours),
+            "gpu_hours_wasted": lost(report.hours),
             "utilization": utilization(report.hours),
             "energy_joules": report.energy_joules,
             "cost_wasted": report.cost_wasted,
@@ -33,7 +34,7 @@ def short(report: JobReport | Digest) -> str:
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used",
         f"{words.count(report.gpus)} GPUs {words.span(report.span.seconds)}",
-        f"wasted {words.hours(wasted(report.hours))}" + _most_to(report),
+        f"wasted {words.hours(lost(report.hours))}" + _most_to(report),
     ]
     sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
     told = [(peak, size) for peak, size in sizes if peak is not None and size]

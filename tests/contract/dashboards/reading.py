@@ -13,6 +13,7 @@ from typing import Any
 FOLDER = Path(__file__).parents[3] / "dashboards" / "json"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
+DOCS = "${docs}"
 _STAND_INS = (
     (re.compile(r"\$__(rate_interval|interval)\b"), "5m"),
     (re.compile(r"\$__range_s\b"), "21600"),
@@ -31,6 +32,7 @@ class Query:
     legend: str
     unit: str
     """Of the panel, or of the column that this query fills."""
+    instant: bool
 
     @property
     def promql(self) -> str:
@@ -71,7 +73,15 @@ def every_query() -> list[Query]:
 def _of_panel(name: str, panel: dict[str, Any]) -> Iterator[Query]:
     for target in panel.get("targets") or []:
         unit = column_unit(panel, target["refId"]) if panel["type"] == "table" else default_unit(panel)
-        yield Query(name, panel["title"], target["refId"], target["expr"], target.get("legendFormat", ""), unit)
+        yield Query(
+            name,
+            panel["title"],
+            target["refId"],
+            target["expr"],
+            target.get("legendFormat", ""),
+            unit,
+            target.get("instant") is True,
+        )
 
 
 def default_unit(panel: dict[str, Any]) -> str:
@@ -109,6 +119,11 @@ def links(panel: dict[str, Any]) -> list[str]:
     for override in panel["fieldConfig"].get("overrides") or []:
         found += [link for each in override["properties"] if each["id"] == "links" for link in each["value"]]
     return [link["url"] for link in found]
+
+
+def board_links(panel: dict[str, Any]) -> list[str]:
+    """Those that lead to other dashboards; the rest leads to the documentation."""
+    return [url for url in links(panel) if not url.startswith(DOCS)]
 
 
 def variables(name: str) -> dict[str, dict[str, Any]]:

@@ -10,14 +10,28 @@ import promql_parser as promql
 import pytest
 
 from dashboards.parts import uid
+from deploy.prometheus.render import ALERTS
 from tests.contract.dashboards.inference import labels
-from tests.contract.dashboards.reading import NAMES, links, load, panels, renamed, stand_in, variables, variables_used
+from tests.contract.dashboards.reading import (
+    DOCS,
+    NAMES,
+    board_links,
+    links,
+    load,
+    panels,
+    properties,
+    renamed,
+    stand_in,
+    variables,
+    variables_used,
+)
+from tests.stack import ROOT
 
 BY_UID = {load(name)["uid"]: name for name in NAMES}
 _GIVEN = re.compile(r"var-(\w+)=([^&]+)")
 _CELL = re.compile(r'__data\.fields\["([^"]+)"\]')
 _LABEL = re.compile(r"__field\.labels\.(\w+)")
-EVERY_LINK = [(name, panel, url) for name in NAMES for panel in panels(name) for url in links(panel)]
+EVERY_LINK = [(name, panel, url) for name in NAMES for panel in panels(name) for url in board_links(panel)]
 
 
 def _target(url: str) -> str:
@@ -33,9 +47,8 @@ def test_links_carry_data_source_cluster_and_time_range() -> None:
     bare = [
         (name, url)
         for name, _, url in EVERY_LINK
-        if not all(
-            f"${{{each}}}" in url for each in ("datasource:queryparam", "cluster:queryparam", "__url_time_range")
-        )
+        if not all(f"${{{each}}}" in url for each in ("datasource:queryparam", "__url_time_range"))
+        or ("${cluster:queryparam}" in url) == ("&var-cluster=" in url)
     ]
 
     assert bare == []
@@ -59,12 +72,45 @@ def test_links_take_their_values_from_columns_and_labels_that_exist() -> None:
             assert wanted <= labels(promql.parse(stand_in(target["expr"]))), where
 
 
+def test_links_to_the_documentation_arrive() -> None:
+    found = {url.removeprefix(DOCS) for name in NAMES for panel in panels(name) for url in links(panel)}
+    pages = {url for url in found if not url.startswith("/d/")}
+
+    assert pages == {"runbooks/${__value.text}.md", "diagnosis.md#the-states"}
+    assert "\n## The states\n" in (ROOT / "docs/diagnosis.md").read_text()
+    for name in NAMES:
+        assert variables(name)["docs"]["query"].endswith("/docs/")
+
+
+def test_every_alert_leads_to_its_runbook() -> None:
+    """The link is made from the text of the cell: the alert's name in lower case, which Grafana cannot make."""
+    tables = [panel for name in NAMES for panel in panels(name) if "runbook" in renamed(panel)]
+    assert {panel["title"] for panel in tables} == {"Alerts", "Alerts, one by one"}
+
+    for panel in tables:
+        (mapping,) = properties(panel, renamed(panel)["runbook"])["mappings"]
+        shown = {alert: result["text"] for alert, result in mapping["options"].items()}
+        assert set(shown) == {alert.name for alert in ALERTS}
+        assert all((ROOT / f"docs/runbooks/{text}.md").exists() for text in shown.values())
+
+
+def test_every_list_of_alerts_has_the_runbook() -> None:
+    bare = [
+        (name, panel["title"])
+        for name in NAMES
+        for panel in panels(name)
+        if panel["type"] == "table" and "alertname" in renamed(panel) and "runbook" not in renamed(panel)
+    ]
+
+    assert bare == []
+
+
 def test_links_lead_from_the_fleet_to_the_gpu_and_to_the_workload_in_two_clicks() -> None:
     def reached(start: str) -> set[str]:
         return {_target(url) for name, _, url in EVERY_LINK if load(name)["uid"] == start}
 
     first = reached(uid.FLEET)
-    assert {uid.NODE, uid.GPU, uid.KUBERNETES, uid.SLURM, uid.WASTE, uid.HEALTH} <= first
+    assert {uid.NODE, uid.KUBERNETES, uid.SLURM, uid.WASTE, uid.HEALTH} <= first
     assert uid.GPU in reached(uid.NODE)
     assert {uid.KUBERNETES, uid.SLURM} <= reached(uid.WASTE)
 

@@ -85,10 +85,10 @@ def _recordings() -> dict[str, str]:
 
 
 def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Rules whose expressions ask no rule of the same or a later layer."""
+    """Rules whose expressions ask no rule of the same or a later layer; one may ask what it was itself before."""
     left = dict(rules)
     while left:
-        ready = {name: expr for name, expr in left.items() if not _names(expr) & left.keys()}
+        ready = {name: expr for name, expr in left.items() if not _names(expr) & left.keys() - {name}}
         assert ready, "recording rules go round in a circle"
         yield ready
         left = {name: expr for name, expr in left.items() if name not in ready}

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.report import advice, layout_job, price, promql, words
+from exporter.report.definitions import utilization
 from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.formats import data, markdown, page, plain
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span, utilization
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from exporter.report.terminal import Colors
 
 GIB = 1 << 30
@@ -72,7 +73,7 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 
 
 def test_every_query_parses() -> None:
-    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, price.PRICES
+    selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(price.PRICES)
     queries = [
         promql.holding(selector),
         promql.nodes(selector, "60s"),

@@ -1,0 +1,167 @@
+"""What held, used, wasted and utilization are, once in PromQL and once in Python; docs/definitions.md has the words.
+
+A ledger gives GPU time by state. In PromQL it is a recorded `…_state:…_gpu_seconds:rate5m`, summed over a window; in
+Python it is hours by state. Both forms give the same number of the same time, and nothing where nothing was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from exporter.ledger.states import RULES, Group
+
+Hours = Mapping[str, float]
+"""GPU hours by state of the ledger."""
+
+BUSY = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
+"""A kernel ran."""
+LOST = tuple(
+    rule.state
+    for rule in RULES
+    if rule.group is Group.WAITING
+    or rule.state == "held_idle"
+    or (rule.group is Group.BUSY and rule.audience == "oncall")
+)
+"""Held, and nothing (or less than could be) came of it: what the recording rules call waste."""
+FREE, UNOBSERVED = ("free",), ("unobserved",)
+
+RULE_SECONDS = 60
+"""Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
+
+LOW, HIGH = 0.3, 0.7
+"""Utilization under the first is bad, from the second on good: the marks of the alert and of the colours."""
+
+
+Amount = Callable[[str], str]
+"""Makes an amount of time out of a selector of a ledger."""
+
+
+def as_it_is(recorded: str) -> str:
+    """GPUs' worth of the last minutes, from a recorded rate."""
+    return recorded
+
+
+def hours_in(window: str) -> Amount:
+    """GPU hours in the window, from a recorded rate that is evaluated once a minute."""
+    return lambda recorded: hours(recorded, window)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A ledger in PromQL: its series, the matchers that select from it, the labels of the result, and of what time."""
+
+    series: str
+    matchers: str
+    by: str
+    amount: Amount
+
+    def of(self, *states: str) -> str:
+        """The time in the states that these matchers select."""
+        selector = f"{self.series}{{{', '.join((self.matchers, *states))}}}"
+        return f"sum by ({self.by}) ({self.amount(selector)})"
+
+
+def hours(recorded: str, window: str) -> str:
+    """GPU hours in the window, from a recorded rate that is evaluated once a minute."""
+    return f"sum_over_time({recorded}[{window}]) * {RULE_SECONDS} / 3600"
+
+
+def among(states: Iterable[str]) -> str:
+    return f'state=~"{"|".join(states)}"'
+
+
+def without(states: Iterable[str]) -> str:
+    return f'state!~"{"|".join(states)}"'
+
+
+def _sum(of: Hours, states: Iterable[str]) -> float:
+    return sum(of.get(state, 0.0) for state in states)
+
+
+def held(of: Hours) -> float:
+    return sum(of.values()) - _sum(of, FREE)
+
+
+def observed(of: Hours) -> float:
+    return held(of) - _sum(of, UNOBSERVED)
+
+
+def used(of: Hours) -> float | None:
+    return _sum(of, BUSY) if observed(of) > 0 else None
+
+
+def lost(of: Hours) -> float | None:
+    return _sum(of, LOST) if observed(of) > 0 else None
+
+
+def utilization(of: Hours) -> float | None:
+    return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
+
+
+def _held(of: Ledger) -> str:
+    return of.of(without(FREE))
+
+
+def _observed(of: Ledger) -> str:
+    return of.of(without((*FREE, *UNOBSERVED)))
+
+
+def _used(of: Ledger) -> str:
+    return f"{of.of(among(BUSY))} and {_observed(of)} > 0"
+
+
+def _lost(of: Ledger) -> str:
+    return f"{of.of(among(LOST))} and {_observed(of)} > 0"
+
+
+def _utilization(of: Ledger) -> str:
+    return f"{of.of(among(BUSY))} / ({_observed(of)} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One number, in words, in PromQL and in Python. Both forms give nothing where nothing was observed."""
+
+    name: str
+    numerator: str
+    denominator: str
+    unobserved: str
+    """What time in which nobody could tell what the GPU did makes of it."""
+    promql: Callable[[Ledger], str]
+    python: Callable[[Hours], float | None]
+
+
+HELD = Definition(
+    "Held",
+    "GPU hours in which somebody held the GPU, used or not; a part of a GPU counts as a part",
+    "",
+    "counts as held",
+    _held,
+    held,
+)
+USED = Definition(
+    "Used",
+    "GPU hours in which a kernel ran: all busy states, the throttled ones too",
+    "",
+    "counts as not used; with nothing else there is no number",
+    _used,
+    used,
+)
+WASTED = Definition(
+    "Wasted",
+    "GPU hours in a lost state: held, and idle, waiting, or slowed down by heat or the power brake",
+    "",
+    "counts as not wasted; with nothing else there is no number",
+    _lost,
+    lost,
+)
+UTILIZATION = Definition(
+    "Utilization",
+    "used GPU hours",
+    "held GPU hours that were observed",
+    "is in neither; with nothing else there is no number",
+    _utilization,
+    utilization,
+)
+DEFINITIONS = (HELD, USED, WASTED, UTILIZATION)
