@@ -36,7 +36,8 @@ if ! have bin/helm; then
 fi
 
 if ! have crds; then
-  source=$(cd tests/e2e/kubernetes/operator && go list -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)
+  module=github.com/prometheus-operator/prometheus-operator # `list` knows no directory before it is downloaded
+  source=$(cd tests/e2e/kubernetes/operator && go mod download "$module" && go list -m -f '{{.Dir}}' "$module")
   mkdir -p "$root/crds.new"
   for kind in servicemonitors podmonitors prometheusrules prometheuses prometheusagents scrapeconfigs probes \
     alertmanagers alertmanagerconfigs thanosrulers; do

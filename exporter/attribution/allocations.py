@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from exporter.attribution.devices import Devices
+from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
 from exporter.attribution.slurm.source import ENVIRON, TRUST, Allocation
@@ -38,14 +38,33 @@ class Allocations:
     """By source: devices it tells otherwise than a source of higher trust."""
 
 
-def pod_allocations(view: KubernetesView, devices: Devices) -> Mapping[PodPlace, Amounts]:
-    """Replicas of a shared device count: a pod with two of the three handed out holds two thirds."""
+UNKNOWN_ID, MIG_PLACE, NOT_HERE = "unknown_id", "mig_placement", "not_on_this_node"
+REASONS: tuple[str, ...] = (UNKNOWN_ID, MIG_PLACE, NOT_HERE)
+
+
+def pod_allocations(view: KubernetesView, devices: Devices) -> tuple[Mapping[PodPlace, Amounts], Mapping[str, int]]:
+    """What each pod was given, and how many devices of which nothing was found here, by each of REASONS.
+
+    Replicas of a shared device count: a pod with two of the three handed out holds two thirds.
+    """
     found: dict[PodPlace, Counter[str]] = defaultdict(Counter)
+    unresolved = Counter(dict.fromkeys(REASONS, 0))
     for given in view.given:
         place = PodPlace(given.namespace, given.pod, given.container)
-        for target in devices.find(given.device):
+        told = view.claimable.get(given.device.claimed)
+        name = DeviceName(uuid=told) if told else given.device
+        targets = devices.find(name)
+        if not targets:
+            unresolved[_reason(name)] += 1
+        for target in targets:
             found[place][target.uuid] += 1
-    return {place: dict(counts) for place, counts in found.items()}
+    return {place: dict(counts) for place, counts in found.items()}, dict(unresolved)
+
+
+def _reason(name: DeviceName) -> str:
+    if name == DeviceName():
+        return UNKNOWN_ID
+    return MIG_PLACE if name.claimed else NOT_HERE
 
 
 def job_allocations(

@@ -20,6 +20,10 @@ class DeviceName(NamedTuple):
     """N of /dev/nvidiaN."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    profile: str = ""
+    """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
+    claimed: str = ""
+    """What NVIDIA's DRA driver calls it, where that tells a MIG instance by its place on the GPU."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -30,8 +34,10 @@ _KUBERNETES = (
     re.compile(rf"(?P<uuid>(?:GPU|MIG)-{_UUID})(?:(?:::|-).*)?"),
     # GKE: nvidia0, nvidia0/gi1, nvidia0/vgpu3, nvidia0/gi1/vgpu3
     re.compile(r"nvidia(?P<minor>[0-9]+)(?:/gi(?P<gi>[0-9]+))?(?:/vgpu[0-9]+)?"),
-    # NVIDIA's DRA driver; its MIG names (gpu-0-mig-…) tell a placement, which is not known here
+    # NVIDIA's DRA driver; MIG by number of the profile, first and number of slices, or by profile, its number, slice
     re.compile(r"gpu-(?P<minor>[0-9]+)"),
+    re.compile(r"(?P<claimed>gpu-(?P<minor>[0-9]+)-mig-[0-9]+-[0-9]+-[0-9]+)"),
+    re.compile(r"(?P<claimed>gpu-(?P<minor>[0-9]+)-mig-(?P<profile>[0-9a-z]+(?:-[a-z]+)*)-[0-9]+-[0-9]+)"),
 )
 
 
@@ -46,6 +52,8 @@ def kubernetes_device(text: str) -> DeviceName | None:
                 minor=_number(found.get("minor")),
                 gpu_instance=_number(found.get("gi")),
                 compute_instance=_number(found.get("ci")),
+                profile=found.get("profile") or "",
+                claimed=found.get("claimed") or "",
             )
     return None
 
@@ -79,10 +87,14 @@ class Devices:
             found = self._by_index.get(name.driver_index, [])
         else:
             found = []
-        return tuple(target for target in found if _fits(target, name))
+        fitting = tuple(target for target in found if _fits(target, name))
+        # Which of several like instances a place means is not known here: better nobody's than a neighbour's.
+        return () if name.claimed and len(fitting) != 1 else fitting
 
 
 def _fits(target: Target, name: DeviceName) -> bool:
     if name.gpu_instance is not None and target.gpu_instance != name.gpu_instance:
+        return False
+    if name.profile and target.profile.replace(".", "").replace("+", "-") != name.profile:
         return False
     return name.compute_instance is None or target.compute_instance == name.compute_instance

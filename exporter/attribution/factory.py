@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.join import Attribution
+from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.slurm.show_job import ShowJob
@@ -55,12 +56,13 @@ def attribution(options: AttributionOptions, environment: Mapping[str, str] = os
 def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> Kubernetes | None:
     if options.kubernetes == OFF:
         return None
-    watch = None
-    if options.kubernetes_api:
-        node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
-        watch = PodWatch(ApiServer.in_cluster(environment), node, options.pod_labels)
     site = KubernetesSite(options.pod_resources_socket, options.kubernetes == ON, options.pod_logs)
-    return Kubernetes(site, watch=watch)
+    if not options.kubernetes_api:
+        return Kubernetes(site)
+    node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
+    server = ApiServer.in_cluster(environment)
+    slices = replace(site, slices=lambda: resource_slices.listed(server, node))
+    return Kubernetes(slices, watch=PodWatch(server, node, options.pod_labels))
 
 
 def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm | None:

@@ -143,7 +143,7 @@ class Attribution:
         if index.groups or index.unseen:
             yield SourceHealth("cgroup", bool(index.groups), 0.0)
         if self._kubernetes:
-            yield from self._kubernetes.health(index.now, pods.conflicts)
+            yield from self._kubernetes.health(index.now, pods.conflicts, pods.unresolved)
         if self._slurm:
             yield from self._slurm.health(index.now, jobs.conflicts)
 

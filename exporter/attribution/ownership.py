@@ -19,6 +19,8 @@ class Target:
     parent_uuid: str = ""
     gpu_instance: int | None = None
     compute_instance: int | None = None
+    profile: str = ""
+    """Of a MIG instance: `1g.10gb`."""
     share: float = 1.0
     """Part of the whole GPU, 0 to 1: 1 but for MIG instances."""
 
@@ -31,6 +33,8 @@ class SourceHealth:
     success: bool
     age: float
     conflicts: int = 0
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Devices it says were given to somebody and that are none of this node's as far as is known, by reason."""
 
 
 @dataclass(frozen=True, slots=True)

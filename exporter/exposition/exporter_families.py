@@ -51,6 +51,10 @@ def _build(_: NodeStatus) -> Iterable[Sample]:
     return (Sample(1, (__version__, platform.python_version())),)
 
 
+def _unresolved(status: NodeStatus) -> Iterable[Sample]:
+    return (Sample(count, (h.source, reason)) for h in status.sources for reason, count in h.unresolved.items())
+
+
 # fmt: off
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _per_gpu("gpu_up", "Whether the GPU answers the driver; a GPU seen once stays listed.", Unit.NONE, lambda g: g.up),
@@ -72,6 +76,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _labelled("gpu_exporter_attribution_success", "Whether the attribution source answered last time it was asked.", "source", lambda s: ((h.source, h.success) for h in s.sources)),
     _labelled("gpu_exporter_attribution_age_seconds", "Age of the source's last good answer.", "source", lambda s: ((h.source, h.age if h.age != float("inf") else None) for h in s.sources), Unit.SECONDS),
     _labelled("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust.", "source", lambda s: ((h.source, h.conflicts) for h in s.sources)),
+    Family(name="gpu_exporter_attribution_unresolved_devices", help="Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance told by its place alone (DRA), a device that the driver does not show.", type=Type.GAUGE, unit=Unit.NONE, labels=("source", "reason"), samples=_unresolved, prefix=()),
     _node("gpu_exporter_unattributed_processes", "GPU processes whose owner is not known.", Unit.NONE, lambda s: s.unattributed_processes),
     _labelled("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', or otherwise left out, by reason, summed over passes.", "reason", lambda s: s.dropped.items(), type=Type.COUNTER),
 )

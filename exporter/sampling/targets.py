@@ -22,6 +22,7 @@ def target_of(device: Device) -> Target:
         parent_uuid=device.parent_uuid,
         gpu_instance=mig.gpu_instance if mig else None,
         compute_instance=mig.compute_instance if mig else None,
+        profile=mig.profile if mig else "",
         share=mig.share if mig else 1.0,
     )
 

@@ -20,7 +20,7 @@ def gpu(number: int, minor: int | None = None) -> Target:
     )
 
 
-def instance(number: int, gi: int) -> Target:
+def instance(number: int, gi: int, profile: str = "1g.10gb") -> Target:
     """MIG instance `gi` of GPU `number`."""
     return Target(
         uuid=f"MIG-00000000-0000-0000-000{gi}-00000000000{number}",
@@ -30,6 +30,7 @@ def instance(number: int, gi: int) -> Target:
         parent_uuid=f"GPU-00000000-0000-0000-0000-00000000000{number}",
         gpu_instance=gi,
         compute_instance=0,
+        profile=profile,
         share=1 / 7,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.attribution import naming
-from exporter.attribution.allocations import Amounts, pod_allocations
+from exporter.attribution.allocations import MIG_PLACE, Amounts, pod_allocations
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
 from exporter.attribution.naming import PodPlace
@@ -28,6 +28,7 @@ class PodsNow:
     inferred: frozenset[str] = frozenset()
     view: KubernetesView = field(default_factory=KubernetesView)
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
@@ -48,7 +49,9 @@ class PodOwners:
 
     def join(self, index: ProcessIndex) -> PodsNow:
         view = self._kubernetes.view(index.now)
-        given = pod_allocations(view, index.devices)
+        given, unresolved = pod_allocations(view, index.devices)
+        if unresolved[MIG_PLACE]:
+            self._kubernetes.ask_claimable()
         holders: dict[str, set[PodName]] = defaultdict(set)
         for place, amounts in given.items():
             for uuid in amounts:
@@ -73,6 +76,7 @@ class PodOwners:
             inferred=self._names.inferred,
             view=view,
             conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
+            unresolved=unresolved,
         )
 
     def _places(

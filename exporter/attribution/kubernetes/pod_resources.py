@@ -18,10 +18,12 @@ LIST = "/v1.PodResourcesLister/List"
 _PODS = 1
 _POD_NAME, _POD_NAMESPACE, _POD_CONTAINERS = 1, 2, 3
 _CONTAINER_NAME, _CONTAINER_DEVICES, _CONTAINER_DYNAMIC = 1, 2, 5
-_DEVICES_IDS = 2
+_DEVICES_RESOURCE, _DEVICES_IDS = 1, 2
 _DYNAMIC_CLAIMS = 4
 _CLAIM_DRIVER, _CLAIM_DEVICE = 2, 4
 _DRA_DRIVER = "gpu.nvidia.com"
+_NVIDIA = "nvidia.com/"
+"""Of a resource's name: its devices are GPUs or parts of one, whatever their ids look like."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -33,6 +35,7 @@ class PodDevice(NamedTuple):
     pod: str
     container: str
     device: DeviceName
+    """All empty where the id of an NVIDIA device is of a kind not known here."""
 
 
 def listed(path: Path, timeout: float = 5.0) -> tuple[PodDevice, ...]:
@@ -56,18 +59,21 @@ def decode(message: bytes) -> tuple[PodDevice, ...]:
 
 
 def _devices(container: bytes) -> Iterator[DeviceName]:
-    names = [
-        text.decode()
-        for devices in _children(container, _CONTAINER_DEVICES)
-        for text in _children(devices, _DEVICES_IDS)
-    ]
-    names += [
-        _text(environ, _CLAIM_DEVICE)
-        for dynamic in _children(container, _CONTAINER_DYNAMIC)
-        for environ in _children(dynamic, _DYNAMIC_CLAIMS)
-        if _text(environ, _CLAIM_DRIVER) == _DRA_DRIVER
-    ]
-    yield from filter(None, map(kubernetes_device, names))
+    for devices in _children(container, _CONTAINER_DEVICES):
+        ours = _text(devices, _DEVICES_RESOURCE).startswith(_NVIDIA)
+        for text in _children(devices, _DEVICES_IDS):
+            yield from _named(text.decode(), ours=ours)
+    for dynamic in _children(container, _CONTAINER_DYNAMIC):
+        for claim in _children(dynamic, _DYNAMIC_CLAIMS):
+            if _text(claim, _CLAIM_DRIVER) == _DRA_DRIVER:
+                yield from _named(_text(claim, _CLAIM_DEVICE), ours=True)
+
+
+def _named(text: str, *, ours: bool) -> Iterator[DeviceName]:
+    """The device; one without any name where it is NVIDIA's and its id is not understood."""
+    found = kubernetes_device(text)
+    if found or ours:
+        yield found or DeviceName()
 
 
 def _text(message: bytes, number: int) -> str:

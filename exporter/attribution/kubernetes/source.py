@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.kubernetes import pod_logs, pod_resources
@@ -32,6 +34,8 @@ class KubernetesView:
     """By the uid in their cgroups; empty without the API server."""
     logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
     """By the same uid, from the kubelet's log directories; empty where they are out of sight."""
+    claimable: Mapping[str, str] = field(default_factory=dict[str, str])
+    """UUIDs by the names of NVIDIA's DRA driver; empty without the API server, or while nobody needed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class KubernetesSite:
     socket: Path
     required: bool = False
     logs: Path = pod_logs.FOLDER
+    slices: Callable[[], Mapping[str, str]] | None = None
+    """UUIDs by the names of NVIDIA's DRA driver, where the API server may be asked. Raises SourceError."""
 
 
 class Kubernetes:
@@ -60,7 +66,10 @@ class Kubernetes:
         self._met = site.required
         self._watch = watch
         self._logs = site.logs
+        self._ask_slices = site.slices
         self._logged: Mapping[str, PodName] = {}
+        self._claimable: Mapping[str, str] = {}
+        self._claims_asked = False
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
@@ -84,21 +93,32 @@ class Kubernetes:
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
-        return KubernetesView(self._met, () if stale else answer.value, pods, self._logged)
+        return KubernetesView(self._met, () if stale else answer.value, pods, self._logged, self._claimable)
 
-    def health(self, now: float, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
+    def ask_claimable(self) -> None:
+        """Names of the DRA driver are in the answer, and what they mean is not known: ask with the next question."""
+        self._claims_asked = True
+
+    def health(
+        self, now: float, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[SourceHealth, ...]:
         api = (self._watch.health(now),) if self._watch else ()
         if not self._met:
             return api
-        return (self._poller.answer.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0)), *api)
+        own = self._poller.answer.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))
+        return (replace(own, unresolved=unresolved), *api)
 
     def _ask(self) -> tuple[PodDevice, ...]:
+        self._logged = pod_logs.read(self._logs)
+        if self._claims_asked and self._ask_slices:
+            self._claims_asked = False
+            with suppress(SourceError):  # then it is asked for again, as long as it is needed
+                self._claimable = self._ask_slices()
         if not self._socket.exists():
             if self._met:
                 raise SourceError(f"{self._socket}: no such socket")
             return ()
         self._met = True
-        self._logged = pod_logs.read(self._logs)
         return pod_resources.listed(self._socket, self._timeout)
 
 

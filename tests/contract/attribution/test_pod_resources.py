@@ -46,6 +46,35 @@ def attribution(kubelet: Kubelet, timeout: float = 5.0) -> tuple[Attribution, Ku
     return Attribution(source), source
 
 
+def test_what_the_kubelet_gave_and_nobody_knows_is_counted(kubelet: Kubelet) -> None:
+    dra = "gpu.nvidia.com"
+    kubelet.pods = [
+        GivenPod("ml", "odd", "main", ["card7"]),
+        GivenPod("ml", "net", "main", ["eth0"], "example.com/nic"),
+        GivenPod("ml", "claims", "main", claims=[(dra, "gpu-2-mig-19-4-1"), (dra, "gpu-0"), ("net.example", "eth1")]),
+    ]
+    joined, source = attribution(kubelet)
+    source.start()
+    until(lambda: source.view(0).given)
+
+    ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
+
+    (health,) = [each for each in ownership.health if each.source == "kubernetes"]
+    assert health.unresolved == {"unknown_id": 1, "mig_placement": 1, "not_on_this_node": 0}
+    assert ownership.holders == {A.uuid: (pod("ml", "claims"),)}
+
+
+def test_without_the_kubelets_socket_the_log_folders_still_name_pods(tmp_path: Path) -> None:
+    (tmp_path / f"logs/ml_train_{POD_A}").mkdir(parents=True)
+    source = Kubernetes(KubernetesSite(tmp_path / "no.sock", required=True, logs=tmp_path / "logs"))
+    source._poller.ask_once()
+
+    owners = Attribution(source).join([A], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
+
+    assert owners.processes == {7: pod("ml", "train", "")}
+    assert [each.success for each in owners.health if each.source == "kubernetes"] == [False]
+
+
 def test_pods_with_one_several_shared_and_mig_devices_hold_them(kubelet: Kubelet) -> None:
     kubelet.pods = [
         GivenPod("ml", "one", "main", [A.uuid]),

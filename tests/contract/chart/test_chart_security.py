@@ -58,7 +58,8 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
         if values.get("attribution", {}).get("pods", {}).get("api")
         else []
     )
-    assert [rule for rule in rights if "pods" in rule["resources"]] == wanted
+    slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+    assert [rule for rule in rights if rule["verbs"] != ["use"]] == (wanted and [*wanted, slices])
     assert token["automountServiceAccountToken"] is bool(wanted)
     assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "use"}
 
@@ -84,7 +85,8 @@ def test_exporter_reads_what_the_chart_makes(web: Path) -> None:
 
     assert bcrypt.checkpw((web / "password").read_bytes(), config.users["prometheus"].encode())
     context = ssl.create_default_context(cafile=str(web / "ca.crt"))
-    context.load_cert_chain(config.tls.cert_file, config.tls.key_file)
+    assert config.tls
+    context.load_cert_chain(config.tls.cert, config.tls.key)
 
 
 def test_given_password_and_hash_are_kept(render: Render, one: One) -> None:
