@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from exporter.driver.interface import Device
-from exporter.metrics.family import Family
+from exporter.metrics.family import Family, Type
 
 R = TypeVar("R")
 
@@ -53,6 +53,11 @@ class Collector(Generic[R]):
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
     enabled: bool = True
+    counters: tuple[Family[R], ...] = field(init=False)
+    """Those of the families that are counters."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counters", tuple(each for each in self.families if each.type is Type.COUNTER))
 
 
 AnyCollector = Collector[Any]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from exporter.metrics.family import Sample
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """A published counter: `base` is what the driver's counter had reached before its resets."""
 
     base: float
@@ -24,19 +23,24 @@ Counts = Mapping[tuple[str, ...], Counted]
 """The counters of one family on one target, by label values."""
 
 
-def count(previous: Counts, samples: tuple[Sample, ...]) -> tuple[Counts, tuple[Sample, ...]]:
+def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
     """Carry a counter over the resets of its source, and keep the labels that have gone.
 
     A driver reload starts the driver's own counters at 0 again, and a reset GPU forgets its errors; what was
-    published stays published.
+    published stays published. Every reading is compared with the one before, whether it is scraped or not.
     """
-    counts = dict(previous)
-    for sample in samples:
-        before = counts.get(sample.labels)
+    changed: dict[tuple[str, ...], Counted] = {}
+    for value, labels in samples:
+        before = previous.get(labels)
         if before is None:
-            counts[sample.labels] = Counted(0.0, sample.value)
-        elif sample.value < before.raw:
-            counts[sample.labels] = Counted(before.value, sample.value)
-        elif sample.value > before.raw:
-            counts[sample.labels] = Counted(before.base, sample.value)
-    return counts, tuple([Sample(entry.base + entry.raw, labels) for labels, entry in counts.items()])
+            changed[labels] = Counted(0.0, value)
+        elif value < before.raw:
+            changed[labels] = Counted(before.value, value)
+        elif value > before.raw:
+            changed[labels] = Counted(before.base, value)
+    return {**previous, **changed} if changed else previous
+
+
+def published(counts: Counts) -> tuple[Sample, ...]:
+    """What a scrape shows of the counters."""
+    return tuple([Sample(base + raw, labels) for labels, (base, raw) in counts.items()])

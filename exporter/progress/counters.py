@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from exporter.attribution.owner import Owner
 from exporter.exposition.snapshot import Block
-from exporter.metrics.counters import Counts, count
+from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import Type
 from exporter.progress.families import PROGRESS_FAMILIES, Reported
 
@@ -22,5 +22,6 @@ class ProgressCounters:
             samples = family.collect(reported)
             if family.type is Type.COUNTER:
                 kept = {labels: entry for labels, entry in self._counts.get(family.name, {}).items() if labels in known}
-                self._counts[family.name], samples = count(kept, samples)
+                counts = self._counts[family.name] = count(kept, samples)
+                samples = published(counts)
             yield Block(family, (), samples)

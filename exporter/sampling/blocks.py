@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
 from exporter.driver.interface import Device
 from exporter.exposition.exporter_families import NODE_FAMILIES
 from exporter.exposition.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
-from exporter.sampling.cached_reading import is_fresh, outlives_device
+from exporter.sampling.cached_reading import CachedReading, FamilySamples, is_fresh, outlives_device
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Outcome
+
+log = logging.getLogger(__name__)
 
 
 def prefix(device: Device) -> tuple[str, ...]:
@@ -29,8 +33,11 @@ def prefix(device: Device) -> tuple[str, ...]:
     )
 
 
-def device_blocks(gpu: Gpu, monotonic: float, stale: float) -> Iterator[Block]:
-    """Series of one GPU and its instances: all while fresh, counters and descriptions for good."""
+def device_blocks(gpu: Gpu, monotonic: float, stale: float, broken: set[str] | None = None) -> Iterator[Block]:
+    """Series of one GPU and its instances: all while fresh, counters and descriptions for good.
+
+    A collector whose samples cannot be made has none, and is added to `broken`.
+    """
     for target in (gpu.device, *gpu.device.instances):
         state = gpu.states.get(target.uuid)
         if state is None:
@@ -38,9 +45,20 @@ def device_blocks(gpu: Gpu, monotonic: float, stale: float) -> Iterator[Block]:
         labels = prefix(target)
         for cached in state.readings.values():
             shown = is_fresh(cached, monotonic, gpu.answered, stale)
-            for family, samples in cached.samples:
+            for family, samples in _samples(cached, broken):
                 if samples and (shown or outlives_device(family)):
                     yield Block(family, labels, samples)
+
+
+def _samples(cached: CachedReading, broken: set[str] | None) -> FamilySamples:
+    try:
+        return cached.samples
+    except Exception:  # a bug in one family must not take the page with it
+        if broken is None:
+            raise
+        log.debug("samples of collector %s cannot be made", cached.collector.name, exc_info=True)
+        broken.add(cached.collector.name)
+        return ()
 
 
 def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[LazyBlock]:
@@ -48,7 +66,11 @@ def xid_blocks(gpu: Gpu, counts: XidCounts) -> Iterator[LazyBlock]:
     return (LazyBlock(family, counts, prefix(gpu.device)) for family in XID_FAMILIES)
 
 
-def node_blocks(status: NodeStatus) -> Iterator[LazyBlock]:
+def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[LazyBlock]:
+    """Series of the node and the exporter; the collectors in `broken` have failed, however their read went."""
+    if broken:
+        collectors = (replace(each, success=each.success and each.name not in broken) for each in status.collectors)
+        status = replace(status, collectors=tuple(collectors))
     return (LazyBlock(family, status) for family in NODE_FAMILIES)
 
 

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from exporter.collectors.base import AnyCollector, Pace
+from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import AnyFamily, Sample, Type
 
+FamilySamples = tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class CachedReading:
-    """The last good reading of one collector on one target, with its samples by family."""
+    """The last good reading of one collector on one target. Nothing of it changes but `_samples`, made once.
+
+    Passes are many and scrapes few: every reading advances the counters, so that no reset between two scrapes is
+    missed; samples are made of those readings alone that a scrape meets, and kept with them.
+    """
 
     collector: AnyCollector
     reading: Any
     time: float
     monotonic: float
-    samples: tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
+    counts: tuple[Counts, ...] = ()
+    """Of the collector's counters, in their order."""
+    _samples: FamilySamples | None = field(default=None, init=False)
+
+    @property
+    def samples(self) -> FamilySamples:
+        """By family; raises what a family's function raises."""
+        if self._samples is None:
+            self._samples = tuple(self._made())
+        return self._samples
+
+    def _made(self) -> Iterator[tuple[AnyFamily, tuple[Sample, ...]]]:
+        counts = iter(self.counts)
+        for family in self.collector.families:
+            counted = family.type is Type.COUNTER
+            yield family, published(next(counts)) if counted else family.collect(self.reading)
+
+
+_NONE: Counts = {}
+
+
+def counted(collector: AnyCollector, before: CachedReading | None, reading: Any) -> tuple[Counts, ...]:
+    """The collector's counters after one more reading."""
+    previous = before.counts if before else (_NONE,) * len(collector.counters)
+    return tuple(
+        [count(each, family.collect(reading)) for each, family in zip(previous, collector.counters, strict=True)]
+    )
 
 
 def outlives_device(family: AnyFamily) -> bool:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
-from exporter.metrics.counters import Counts, count
-from exporter.metrics.family import Sample, Type
-from exporter.sampling.cached_reading import CachedReading
+from exporter.sampling.cached_reading import CachedReading, counted
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +29,13 @@ class TargetState:
     """What is kept of one GPU or MIG instance between passes."""
 
     readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
-    tried: Mapping[str, float] = field(default_factory=dict[str, float])
+    again: Mapping[str, float] = field(default_factory=dict[str, float])
     """Monotonic seconds at which a collector may be asked again."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
     """How often in a row the device had nothing of a collector."""
-    counts: Mapping[str, Counts] = field(default_factory=dict[str, Counts])
-    """Published counters by family name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one collector fared on one GPU (its instances included). `error` is empty on success."""
 
     collector: str
@@ -80,58 +75,74 @@ def read_gpu(
     answered = False
     device_error: DriverError | None = None
     for target in (device, *device.instances):
-        state = states.get(target.uuid, TargetState())
         memory = memories.setdefault(target.uuid, Memory())
-        for collector in _due(collectors, target, state, monotonic):
-            state, outcome, failure = _attempt(
-                collector, CheckedDevice(target, memory, collector.name, monotonic), state, now, monotonic
-            )
+        attempts = _TargetRead(target, memory, states.get(target.uuid, TargetState()), now, monotonic)
+        for collector in attempts.due(collectors):
+            outcome, failure = attempts.attempt(collector)
             outcomes.append(outcome)
             answered = answered or failure is None
             if isinstance(failure, DeviceLostError | DriverGoneError):
                 device_error = failure
                 break
-        read[target.uuid] = state
+        read[target.uuid] = attempts.state()
         if device_error:
             break
     return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error)
 
 
-def _due(
-    collectors: Iterable[AnyCollector], target: Device, state: TargetState, monotonic: float
-) -> Iterable[AnyCollector]:
-    scope = Scope.GPU if target.mig is None else Scope.INSTANCE
-    return (c for c in collectors if c.scope is scope and monotonic >= state.tried.get(c.name, 0.0))
+class _TargetRead:
+    """One read of one target under way. It works on copies: the state before it stays as it was.
 
+    A read that hangs goes on beside the passes, which still have that state.
+    """
 
-def _attempt(
-    collector: AnyCollector, target: CheckedDevice, state: TargetState, now: float, monotonic: float
-) -> tuple[TargetState, Outcome, DriverError | None]:
-    started = time.perf_counter()
-    failure: DriverError | None = None
-    error = ""
-    refused = 0
-    again = monotonic + _period(collector)
-    try:
-        state = _read(collector, target, state, now, monotonic)
-    except UnsupportedError:
-        refused = state.refusals.get(collector.name, 0) + 1
-        pause = min(_UNSUPPORTED_FIRST * 2.0 ** min(refused - 1, 16), _UNSUPPORTED_LONGEST)
-        again = monotonic + max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)
-    except DriverError as caught:
-        failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
-        again = monotonic
-    except Exception as caught:  # one collector's bug must not take the others' data with it
-        failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
-        log.debug("collector %s is broken on %s", collector.name, target.uuid, exc_info=True)
-    losses = target.losses()
-    state = replace(
-        state,
-        tried={**state.tried, collector.name: again},
-        refusals={**state.refusals, collector.name: refused} if refused or state.refusals else state.refusals,
-    )
-    outcome = Outcome(collector.name, time.perf_counter() - started, error or losses.words, losses.rejected)
-    return state, outcome, failure
+    def __init__(self, target: Device, memory: Memory, state: TargetState, now: float, monotonic: float) -> None:
+        self._target = target
+        self._memory = memory
+        self._readings = dict(state.readings)
+        self._again = dict(state.again)
+        self._refusals = dict(state.refusals)
+        self._now = now
+        self._monotonic = monotonic
+
+    def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
+        scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
+        again, monotonic = self._again, self._monotonic
+        return [each for each in collectors if monotonic >= again.get(each.name, 0.0) and each.scope is scope]
+
+    def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
+        started = time.perf_counter()
+        device = CheckedDevice(self._target, self._memory, collector.name, self._monotonic)
+        failure: DriverError | None = None
+        error = ""
+        refused = 0
+        again = self._monotonic + _period(collector)
+        try:
+            self._read(collector, device)
+        except UnsupportedError:
+            refused = self._refusals.get(collector.name, 0) + 1
+            again = self._monotonic + _pause(collector, refused)
+        except DriverError as caught:
+            failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
+            again = self._monotonic
+        except Exception as caught:  # one collector's bug must not take the others' data with it
+            failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
+            log.debug("collector %s is broken on %s", collector.name, self._target.uuid, exc_info=True)
+        self._again[collector.name] = again
+        self._refusals[collector.name] = refused
+        losses = device.losses()
+        seconds = time.perf_counter() - started
+        return Outcome(collector.name, seconds, error or losses.words, losses.rejected), failure
+
+    def state(self) -> TargetState:
+        return TargetState(self._readings, self._again, self._refusals)
+
+    def _read(self, collector: AnyCollector, device: Device) -> None:
+        before = self._readings.get(collector.name)
+        tick = Tick(self._now, self._monotonic - before.monotonic if before else 0.0)
+        reading = collector.read(device, before.reading if before else None, tick)
+        counts = counted(collector, before, reading)
+        self._readings[collector.name] = CachedReading(collector, reading, self._now, self._monotonic, counts)
 
 
 def _period(collector: AnyCollector) -> float:
@@ -139,16 +150,7 @@ def _period(collector: AnyCollector) -> float:
     return collector.pace.value * 0.95 if collector.pace is not Pace.ONCE else float("inf")
 
 
-def _read(collector: AnyCollector, target: Device, state: TargetState, now: float, monotonic: float) -> TargetState:
-    before = state.readings.get(collector.name)
-    tick = Tick(now, monotonic - before.monotonic if before else 0.0)
-    reading = collector.read(target, before.reading if before else None, tick)
-    counts = dict(state.counts)
-    samples: list[tuple[Any, tuple[Sample, ...]]] = []
-    for family in collector.families:
-        made = family.collect(reading)
-        if family.type is Type.COUNTER:
-            counts[family.name], made = count(counts.get(family.name, {}), made)
-        samples.append((family, made))
-    cached = CachedReading(collector, reading, now, monotonic, tuple(samples))
-    return replace(state, readings={**state.readings, collector.name: cached}, counts=counts)
+def _pause(collector: AnyCollector, refused: int) -> float:
+    """Seconds until a collector of which the device had nothing, `refused` times in a row, is asked again."""
+    pause = min(_UNSUPPORTED_FIRST * 2.0 ** min(refused - 1, 16), _UNSUPPORTED_LONGEST)
+    return max(pause, collector.pace.value if collector.pace is not Pace.ONCE else 0.0)

@@ -107,12 +107,13 @@ class Sampler:
         stale = self._pacing.stale
 
         def series() -> Iterator[AnyBlock]:
+            broken: set[str] = set()
             for gpu in gpus:
-                yield from device_blocks(gpu, started, stale)
+                yield from device_blocks(gpu, started, stale, broken)
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
             yield from result.blocks
-            yield from node_blocks(status)
+            yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)
 

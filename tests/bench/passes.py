@@ -78,8 +78,9 @@ def _sampler(options: Sequence[str]) -> Sampler:
 
 @dataclass(slots=True)
 class Measured:
-    """CPU seconds."""
+    """CPU seconds; `yardsticks` are a fixed piece of Python beside each pass, to hold the others against."""
 
+    yardsticks: list[float] = field(default_factory=list[float])
     passes: list[float] = field(default_factory=list[float])
     pages: list[float] = field(default_factory=list[float])
     zipping: float = 0.0
@@ -100,6 +101,7 @@ def _measure(sampler: Sampler, number: int, profile: cProfile.Profile | None) ->
             profile.disable()
         if second >= 0:
             found.passes.append(spent)
+            found.yardsticks.append(_yardstick())
         if second % PAGE_EVERY == 0:
             started = time.process_time()
             found.body = renderer.render(blocks, "")[1]
@@ -115,6 +117,7 @@ def _write(found: Measured, given: argparse.Namespace) -> None:
     series = sum(line[:1] not in {b"#", b""} for line in found.body.split(b"\n"))
     first, *pages = found.pages
     rows = (
+        ("pass over a yardstick, median", f"{_ratio(found.passes, found.yardsticks):.2f}"),
         ("pass, 10 % / median / 90 %", _three(found.passes)),
         ("page, first / median", f"{first * 1e3:.2f} / {statistics.median(pages) * 1e3:.2f} ms"),
         ("gzip", f"{found.zipping * 1e3:.2f} ms, {len(found.body)} to {len(found.zipped)} bytes"),
@@ -124,6 +127,16 @@ def _write(found: Measured, given: argparse.Namespace) -> None:
     sys.stdout.write(f"{given.gpus} GPUs, {given.processes} processes, CPU time of {given.passes} passes\n")
     for name, text in rows:
         sys.stdout.write(f"  {name:<32} {text}\n")
+
+
+def _yardstick() -> float:
+    started = time.process_time()
+    sum(len(str(number)) for number in range(20_000))
+    return time.process_time() - started
+
+
+def _ratio(seconds: Sequence[float], yardsticks: Sequence[float]) -> float:
+    return statistics.median(spent / unit for spent, unit in zip(seconds, yardsticks, strict=True))
 
 
 def _three(seconds: Sequence[float]) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Collector, Pace
-from exporter.metrics.counters import Counts, count
-from exporter.metrics.family import Sample
-from exporter.sampling.cached_reading import CachedReading, is_fresh
+from exporter.exposition.snapshot import NodeStatus
+from exporter.metrics.counters import Counts, count, published
+from exporter.metrics.family import Sample, Unit, counter, gauge
+from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
+from exporter.sampling.cached_reading import CachedReading, counted, is_fresh
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.reader import read_gpu
+from exporter.simulator import SimulatedDriver, parse
 
 
 def collector(pace: Pace) -> Collector[object]:
@@ -22,30 +29,29 @@ def totals(samples: tuple[Sample, ...]) -> dict[tuple[str, ...], float]:
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e12), max_size=3), max_size=20))
 def test_published_counter_never_goes_back_and_no_label_vanishes(raw: list[dict[str, float]]) -> None:
     counts: Counts = {}
-    published: dict[tuple[str, ...], float] = {}
+    shown: dict[tuple[str, ...], float] = {}
     for step in raw:
-        counts, samples = count(counts, tuple(Sample(value, (kind,)) for kind, value in step.items()))
-        now = totals(samples)
-        assert set(published) <= set(now)
-        assert all(now[labels] >= value for labels, value in published.items())
-        published = now
+        counts = count(counts, tuple(Sample(value, (kind,)) for kind, value in step.items()))
+        now = totals(published(counts))
+        assert set(shown) <= set(now)
+        assert all(now[labels] >= value for labels, value in shown.items())
+        shown = now
 
 
 def test_counter_of_a_reloaded_driver_goes_on_from_where_it_was() -> None:
-    counts, _ = count({}, (Sample(100.0, ("a",)),))
+    before = count({}, (Sample(100.0, ("a",)),))
+    after = count(before, (Sample(7.0, ("a",)),))
+    later = count(after, (Sample(9.0, ("a",)),))
 
-    counts, samples = count(counts, (Sample(7.0, ("a",)),))
-    _, later = count(counts, (Sample(9.0, ("a",)),))
-
-    assert (samples[0].value, later[0].value) == (107.0, 109.0)
+    assert [published(each)[0].value for each in (before, after, later)] == [100.0, 107.0, 109.0]
 
 
 def test_first_value_is_the_sources_own() -> None:
-    assert count({}, (Sample(42.0, ("a",)),))[1] == (Sample(42.0, ("a",)),)
+    assert published(count({}, (Sample(42.0, ("a",)),))) == (Sample(42.0, ("a",)),)
 
 
 def test_gauge_is_fresh_for_its_pace_and_gone_when_the_device_is_silent() -> None:
-    slow = CachedReading(collector(Pace.SLOW), None, 0.0, 100.0, ())
+    slow = CachedReading(collector(Pace.SLOW), None, 0.0, 100.0)
 
     assert is_fresh(slow, monotonic=140.0, answered=139.0, stale=10.0)
     assert not is_fresh(slow, monotonic=140.0, answered=120.0, stale=10.0)
@@ -53,6 +59,67 @@ def test_gauge_is_fresh_for_its_pace_and_gone_when_the_device_is_silent() -> Non
 
 
 def test_what_is_read_once_stays_while_the_device_answers() -> None:
-    once = CachedReading(collector(Pace.ONCE), None, 0.0, 0.0, ())
+    once = CachedReading(collector(Pace.ONCE), None, 0.0, 0.0)
 
     assert is_fresh(once, monotonic=1e6, answered=1e6 - 1, stale=10.0)
+
+
+def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
+    made: list[float] = []
+
+    def value(reading: float) -> float:
+        made.append(reading)
+        return reading
+
+    level = Collector(
+        name="test",
+        help="A test.",
+        pace=Pace.PASS,
+        read=lambda *_: 0.0,
+        families=(gauge("gpu_level", "A test.", Unit.NONE, value),),
+    )
+    unseen, seen = (CachedReading(level, number, 0.0, 0.0, counted(level, None, number)) for number in (1.0, 2.0))
+
+    assert made == []
+    assert seen.samples is seen.samples
+    assert made == [2.0]
+    assert unseen.reading == 1.0
+
+
+def test_reset_between_two_scrapes_is_not_missed() -> None:
+    total = Collector(
+        name="test",
+        help="A test.",
+        pace=Pace.PASS,
+        read=lambda *_: 0.0,
+        families=(counter("gpu_errors_total", "A test.", Unit.NONE, lambda number: number),),
+    )
+    cached: CachedReading | None = None
+    for raw in (100.0, 5.0, 120.0):  # scraped at the first and the last
+        cached = CachedReading(total, raw, 0.0, 0.0, counted(total, cached, raw))
+
+    assert cached is not None
+    assert cached.samples[0][1] == (Sample(220.0),)
+
+
+def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None:
+    def fails(_: float) -> float:
+        raise KeyError("bug")
+
+    def made(name: str, value: Callable[[float], float]) -> Collector[float]:
+        families = (gauge(f"gpu_{name}", "A test.", Unit.NONE, value),)
+        return Collector(name=name, help="A test.", pace=Pace.PASS, read=lambda *_: 1.0, families=families)
+
+    device = SimulatedDriver(parse("1xH100")).devices()[0]
+    collectors = (made("bad", fails), made("good", lambda number: number))
+    read = read_gpu(device, {}, collectors, 0.0, 0.0, {})
+    gpu, broken = Gpu(device, read.states, answered=0.0), set[str]()
+
+    shown = [block.family.name for block in device_blocks(gpu, 0.0, 10.0, broken)]
+    status = NodeStatus(
+        collectors=collector_statuses(collectors, {each.collector: [each] for each in read.outcomes}, {})
+    )
+    success = next(b for b in node_blocks(status, broken) if b.family.name == "gpu_scrape_collector_success")
+
+    assert shown == ["gpu_good"]
+    assert {labels[0]: value for value, labels in success.samples} == {"bad": 0, "good": 1}
