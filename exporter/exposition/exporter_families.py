@@ -57,7 +57,7 @@ def _unresolved(status: NodeStatus) -> Iterable[Sample]:
 
 # fmt: off
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
-    _per_gpu("gpu_up", "Whether the GPU answers the driver; a GPU seen once stays listed.", Unit.NONE, lambda g: g.up),
+    _per_gpu("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`.", Unit.NONE, lambda g: g.up),
     _per_gpu("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, lambda g: g.unattributed_bytes),
     _labelled("gpu_devices", "GPUs of this node, as the driver and as the PCI bus show them; fewer by driver is a lost GPU.", "source", lambda s: (("driver", s.driver_gpus), ("pci", s.pci_gpus))),
     Family(name="gpu_driver_info", help="Versions of the driver, of NVML and of CUDA.", type=Type.INFO, unit=Unit.NONE, labels=DRIVER_LABELS, samples=_driver, prefix=()),

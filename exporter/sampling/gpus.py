@@ -30,7 +30,15 @@ class Gpu:
     """Whether it answered in this pass."""
     failure: str = ""
 
+    def answers(self, monotonic: float, patience: float) -> bool:
+        """Late is not lost: one that missed a deadline counts as answering until `patience` s after its last answer."""
+        if not self.present or self.answered == float("-inf"):
+            return False
+        return not self.failure or (self.failure == LATE and monotonic - self.answered <= patience)
 
+
+LATE = "HUNG"
+"""The failure of a GPU whose read did not end by the deadline. What the driver itself says of a GPU holds at once."""
 _TURN = 0.02
 """Seconds a GPU has to itself: threads that call the driver side by side spend as much again on the interpreter's
 lock. One that takes longer goes on beside the others."""
@@ -89,9 +97,9 @@ class Gpus:
             if result is not None:
                 self._take(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
-            elif self._gpus[uuid].failure != "HUNG":
+            elif self._gpus[uuid].failure != LATE:
                 log.warning("GPU %s does not answer within the deadline", uuid)
-                self._gpus[uuid] = replace(self._gpus[uuid], failure="HUNG")
+                self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         return tuple(errors)
 
     def stop(self) -> None:

@@ -124,7 +124,7 @@ class Sampler:
             index=gpu.device.index,
             uuid=uuid,
             model=shown.model,
-            up=gpu.present and not gpu.failure and gpu.answered > float("-inf"),
+            up=gpu.answers(monotonic, self._pacing.stale),
             age=monotonic - gpu.answered,
             hung_seconds=self._gpus.hung_seconds(uuid),
             busy_ratio=shown.busy,

@@ -25,6 +25,8 @@ from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.gpu import Gpu as SimulatedGpu
 from exporter.simulator.spec import parse
 
+_PATIENCE = 10.0
+"""Seconds after its last answer that a late GPU counts as there: the default of --sample.stale."""
 _UNUSED = {"info", "gpm", "engines", "clocks", "fabric"}
 """Collectors no alert asks: left out, for time."""
 _XIDS = {"13", "31", "48", "63", "64", "74", "79", "94"}
@@ -157,7 +159,7 @@ class CompressedNode:
     @staticmethod
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
-        up = gpu.present and not gpu.failure and gpu.answered > float("-inf")
+        up = gpu.answers(now, _PATIENCE)
         leaked = settlement.unattributed_bytes.get(uuid)
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 

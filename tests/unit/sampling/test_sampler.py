@@ -25,7 +25,7 @@ from exporter.driver.interface import (
 )
 from exporter.metrics.family import Unit, counter
 from exporter.sampling.driver_connection import DriverConnection
-from exporter.sampling.gpus import Gpus
+from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.reader import Outcome, read_gpu
 from exporter.sampling.worker import Worker
 from tests.unit.collectors.answers import hopper
@@ -188,6 +188,39 @@ def test_hung_gpu_costs_only_itself_and_is_read_again_once_it_answers(gate: thre
     assert [gpu.reading for gpu in gpus.all] == [True, True]
     assert gpus.all[0].failure == ""
     gpus.stop()
+
+
+def test_late_gpu_is_not_lost_until_its_gauges_are_stale(gate: threading.Event) -> None:
+    """One deadline missed on a loaded host is no lost GPU; see the alert GpuLost, and LOST on the dashboards."""
+    values = iter((1.0,))
+
+    def hangs(_: str) -> float:
+        found = next(values, None)
+        if found is None:
+            gate.wait(DEADLINE)
+            return 5.0
+        return found
+
+    gpus = Gpus([collector("value")])
+    device = Scripted(0, hangs)
+
+    gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 100.0)
+    assert gpus.all[0].answers(100.0, 10.0)
+
+    gpus.read((device,), 0.0, time.monotonic() + 0.05, 101.0)
+    (late,) = gpus.all
+    assert late.failure == "HUNG"
+    assert late.answers(101.0, 10.0)
+    assert not late.answers(110.5, 10.0)
+
+    gpus.read((), 0.0, time.monotonic() + DEADLINE, 102.0)
+    assert not gpus.all[0].answers(102.0, 10.0)  # the driver no longer has it: lost at once
+    gate.set()
+    gpus.stop()
+
+
+def test_gpu_that_never_answered_does_not_answer() -> None:
+    assert not Gpu(Scripted(0, lambda _: 1.0)).answers(0.0, 10.0)
 
 
 def test_gpu_that_goes_stays_listed_with_its_counters() -> None:
