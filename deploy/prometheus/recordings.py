@@ -37,19 +37,40 @@ def _record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Recor
     return Recording(record=record, expr=expr, help=help, by=labels)
 
 
+def _once(labels: Iterable[str], expr: str) -> str:
+    """One series per `labels`, however many targets scrape the same exporter."""
+    return f"max {by(('instance', *labels))} ({expr})"
+
+
+_COPIES = _record(
+    "node:gpu_exporter_copies:ratio",
+    NODE,
+    f"count {by(NODE)} (gpu_up) / count {by(NODE)} (count {by((*NODE, 'uuid'))} (gpu_up))",
+    "How many targets scrape the node's exporter: sums over its GPUs are divided by it.",
+)
+
+
 def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str = "") -> tuple[Recording, ...]:
     """The rules of a level made of GPUs. `join` adds labels the device series lack; `base` is a level to add up."""
 
-    def total(name: str, expr: str, *more: str) -> str:
-        return _sum((*labels, *more), f"{base}:{name}" if base else expr + join)
+    def gathered(expr: str, *more: str) -> str:
+        if join:
+            return _sum((*labels, *more), _once(("uuid", *more), expr) + join)
+        return f"{_sum((*labels, *more), expr)} / on (cluster, node, instance) group_left () {_COPIES.record}"
 
-    busy = "rate(gpu_busy_seconds_total[5m])" + join
+    def total(name: str, expr: str, *more: str) -> str:
+        return _sum((*labels, *more), f"{base}:{name}") if base else gathered(expr, *more)
+
     thermal = f"max {by(_DEVICE)} (rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])){join}"
     name, state = "gpu_time_seconds:rate5m", f"{level}_state:gpu_time_seconds:rate5m"
-    seconds = f"{base}_state:{name}" if base else "rate(gpu_time_seconds_total[5m])"
-    if join:  # most states of most GPUs are 0: what is left out need not be joined
-        seconds = f"({seconds} > 0){join}"
-    count = _sum(labels, f"{base}:gpu_up:count") if base else f"count {by(labels)} (gpu_up{join})"
+    seconds = "rate(gpu_time_seconds_total[5m])"
+    # Most states of most GPUs are 0: what is left out need not be joined.
+    ledger = (
+        _sum((*labels, "state"), f"{base}_state:{name}")
+        if base
+        else gathered(f"{seconds} > 0" if join else seconds, "state")
+    )
+    count = total("gpu_up:count", "gpu_up >= bool 0")
     plain = (
         ("gpu_up:sum", "gpu_up", "GPUs that answer."),
         (
@@ -65,17 +86,16 @@ def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str
     made = (
         ("gpu_up:count", count, "GPUs the exporters know, answering or not."),
         *((metric, total(metric, expr), text) for metric, expr, text in plain),
-        ("gpu_utilization:ratio_rate5m", f"avg {by(labels)} ({busy})", "Mean share of time a kernel ran, 0 to 1."),
         (
             "gpu_thermal_throttle:ratio_rate5m",
             f"avg {by(labels)} ({thermal})",
             "Mean share of time the clocks were held down by heat, 0 to 1.",
         ),
     )
-    ledger = _record(
+    states = _record(
         state,
         (*labels, "state"),
-        _sum((*labels, "state"), seconds),
+        ledger,
         "The device ledger: GPUs' worth of time in each state. Sums to the GPUs of the level.",
     )
     waste = _record(
@@ -84,17 +104,29 @@ def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str
         _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}') + (f" or 0 * {_sum(labels, state)}" if join else ""),
         "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
     )
-    return (*(_record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made), ledger, waste)
+    observed = _sum(labels, f'{state}{{state!="unobserved"}}')
+    utilization = _record(
+        f"{level}:gpu_utilization:ratio_rate5m",
+        labels,
+        f"{level}:gpu_busy_seconds:rate5m / ({observed} > 0)",
+        "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
+    )
+    plain_rules = (_record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made)
+    return (*plain_rules, states, utilization, waste)
 
 
 def _allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
     held = f"{level}:gpu_workload_gpus:sum"
-    source = f"{base}:gpu_workload_gpus:sum" if base else "gpu_workload_gpus"
+    total = (
+        _sum(labels, f"{base}:gpu_workload_gpus:sum")
+        if base
+        else f"{_sum(labels, 'gpu_workload_gpus')} / {_COPIES.record}"
+    )
     return (
         _record(
             held,
             labels,
-            f"{_sum(labels, source)} or 0 * {level}:gpu_up:count",
+            f"{total} or 0 * {level}:gpu_up:count",
             "GPUs held by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
         ),
         _record(
@@ -108,11 +140,12 @@ def _allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Re
 
 def _reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
     name = "gpu_throttled_seconds:rate5m"
-    source = f"{base}_reason:{name}" if base else "rate(gpu_throttled_seconds_total[5m])"
+    raw = _sum((*labels, "reason"), "rate(gpu_throttled_seconds_total[5m])")
+    total = f"{raw} / on (cluster, node, instance) group_left () {_COPIES.record}"
     return _record(
         f"{level}_reason:{name}",
         (*labels, "reason"),
-        _sum((*labels, "reason"), source),
+        _sum((*labels, "reason"), f"{base}_reason:{name}") if base else total,
         "GPUs' worth of time the clocks were held down, by reason. A software power cap is normal at full load.",
     )
 
@@ -127,14 +160,14 @@ _INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {_INFO.record}
 _MODEL_SHARE = _record(
     "model:gpu_owner_share:sum",
     MODEL,
-    _sum(MODEL, "gpu_owner_share" + _INFO_JOIN),
+    _sum(MODEL, _once(("uuid", *OWNER_LABELS), "gpu_owner_share") + _INFO_JOIN),
     "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
 )
 
 _WORKLOAD_MODELS = _record(
     "workload_model:gpu_owner_share:sum",
     (*OWNER_LABELS, "model"),
-    _sum((*OWNER_LABELS, "model"), "gpu_owner_share" + _INFO_JOIN),
+    _sum((*OWNER_LABELS, "model"), _once(("uuid", *OWNER_LABELS), "gpu_owner_share") + _INFO_JOIN),
     "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
 _HEAT = (
@@ -160,7 +193,9 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     base = level == "workload"
     own = "" if base else f'{level}!=""'
     state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
-    seconds = "rate(gpu_workload_gpu_seconds_total[5m])" if base else f"{_WORKLOAD_SECONDS}{{{own}}}"
+    seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
+    if base:
+        seconds = _once((*labels, "state"), "rate(gpu_workload_gpu_seconds_total[5m])")
     raw = {
         "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
         "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
@@ -168,7 +203,7 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     }
     observed = _sum(labels, f'{state}{{state!="unobserved"}}')
     rows = [
-        (f"{level}:{name}", _sum(labels, expr if base else f"workload:{name}{{{own}}}"), text)
+        (f"{level}:{name}", _sum(labels, _once(labels, expr) if base else f"workload:{name}{{{own}}}"), text)
         for name, (expr, text) in raw.items()
     ]
     rows += [
@@ -222,7 +257,9 @@ _MAINTENANCE = _record(
 GROUPS = (
     Group("gpu-device", INTERVAL, (_INFO, _EXPORTERS, _MAINTENANCE)),
     Group(
-        "gpu-node", INTERVAL, (*_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE), *_HEAT)
+        "gpu-node",
+        INTERVAL,
+        (_COPIES, *_device_level("node", NODE), *_allocation("node", NODE), _reasons("node", NODE), *_HEAT),
     ),
     Group(
         "gpu-cluster",

@@ -17,6 +17,11 @@ B = 'cluster="c1",job="gpu-exporter",node="n2",instance="n2:9836"'
 A0, A1 = f'{A},gpu="0",uuid="GPU-a0"', f'{A},gpu="1",uuid="GPU-a1"'
 B0 = f'{B},gpu="0",uuid="GPU-b0"'
 
+C = 'cluster="c2",job="gpu-exporter",node="n3",instance="n3:9836"'
+C0, C1 = f'{C},gpu="0",uuid="GPU-c0"', f'{C},gpu="1",uuid="GPU-c1"'
+
+OTHER = 'kind="pod",namespace="quiet",pod="train-1",workload="quiet/train-1"'
+
 SERIES = {
     # a0 is busy for ml/train-0, a1 waits for it, b0 is free; b0 is of another model; slurm:77 holds nothing any more.
     f"gpu_up{{{A0}}}": "1x30",
@@ -51,38 +56,73 @@ SERIES = {
     f'gpu_workload_gpu_seconds_total{{{B},{JOB},state="held_idle"}}': "900x30",
     f"gpu_workload_memory_bytes{{{A},{OWNER}}}": "90x30",
     f"gpu_workload_energy_joules_total{{{A},{OWNER}}}": "0+48000x30",
+    # c0 does not answer, its counters stand still; c1 is busy for ml/train-1.
+    f"gpu_up{{{C0}}}": "0x30",
+    f"gpu_up{{{C1}}}": "1x30",
+    f'gpu_info{{{C0},model="H100"}}': "1x30",
+    f'gpu_info{{{C1},model="H100"}}': "1x30",
+    f"gpu_busy_seconds_total{{{C0}}}": "900x30",
+    f"gpu_busy_seconds_total{{{C1}}}": "0+60x30",
+    f'gpu_time_seconds_total{{{C0},state="busy"}}': "900x30",
+    f'gpu_time_seconds_total{{{C0},state="unobserved"}}': "0+60x30",
+    f'gpu_time_seconds_total{{{C1},state="busy"}}': "0+60x30",
+    f"gpu_power_watts{{{C1}}}": "600x30",
+    f"gpu_owner_share{{{C0},{OTHER}}}": "1x30",
+    f"gpu_owner_share{{{C1},{OTHER}}}": "1x30",
+    f"gpu_workload_gpus{{{C},{OTHER}}}": "2x30",
+    f'gpu_workload_gpu_seconds_total{{{C},{OTHER},state="busy"}}': "0+60x30",
+    f'gpu_workload_gpu_seconds_total{{{C},{OTHER},state="unobserved"}}': "0+60x30",
+}
+SERIES |= {
+    # Two targets scrape the exporter of n3.
+    name.replace('job="gpu-exporter"', 'job="again",endpoint="metrics"'): values
+    for name, values in SERIES.items()
+    if 'node="n3"' in name
 }
 
 N1, N2 = 'cluster="c1", instance="n1:9836", node="n1"', 'cluster="c1", instance="n2:9836", node="n2"'
 
+N3 = 'cluster="c2", instance="n3:9836", node="n3"'
+WEST, EAST = 'cluster="c1"', 'cluster="c2"'
+
 EXPECTED: dict[str, dict[str, float]] = {
-    "node:gpu_up:count": {N1: 2, N2: 1},
-    "node:gpu_workload_gpus:sum": {N1: 2, N2: 0},
-    "node:gpu_free:sum": {N1: 0, N2: 1},
-    "node:gpu_utilization:ratio_rate5m": {N1: 0.625, N2: 0},
+    "node:gpu_exporter_copies:ratio": {N1: 1, N2: 1, N3: 2},
+    "node:gpu_up:count": {N1: 2, N2: 1, N3: 2},
+    "node:gpu_up:sum": {N1: 2, N2: 1, N3: 1},
+    "node:gpu_workload_gpus:sum": {N1: 2, N2: 0, N3: 2},
+    "node:gpu_free:sum": {N1: 0, N2: 1, N3: 0},
+    "node:gpu_utilization:ratio_rate5m": {N1: 0.625, N2: 0, N3: 1},
     "node:gpu_thermal_throttle:ratio_rate5m": {N1: 0.25},
     "node:gpu_waste:rate5m": {N1: 0.75},
-    "cluster:gpu_up:count": {'cluster="c1"': 3},
-    "cluster:gpu_workload_gpus:sum": {'cluster="c1"': 2},
-    "cluster:gpu_free:sum": {'cluster="c1"': 1},
-    "cluster:gpu_busy_seconds:rate5m": {'cluster="c1"': 1.25},
-    "cluster:gpu_power_watts:sum": {'cluster="c1"': 850},
+    "cluster:gpu_up:count": {WEST: 3, EAST: 2},
+    "cluster:gpu_workload_gpus:sum": {WEST: 2, EAST: 2},
+    "cluster:gpu_free:sum": {WEST: 1, EAST: 0},
+    "cluster:gpu_busy_seconds:rate5m": {WEST: 1.25, EAST: 1},
+    "cluster:gpu_utilization:ratio_rate5m": {WEST: 1.25 / 3, EAST: 1},
+    "cluster:gpu_power_watts:sum": {WEST: 850, EAST: 600},
     "cluster_state:gpu_time_seconds:rate5m": {
         'cluster="c1", state="busy"': 1.25,
         'cluster="c1", state="wait_cpu"': 0.75,
         'cluster="c1", state="free"': 1,
+        'cluster="c2", state="busy"': 1,
+        'cluster="c2", state="unobserved"': 1,
     },
     "cluster_reason:gpu_throttled_seconds:rate5m": {
         'cluster="c1", reason="sw_thermal"': 0.5,
         'cluster="c1", reason="hw_thermal"': 0.2,
     },
-    "model:gpu_up:count": {'cluster="c1", model="H100"': 2, 'cluster="c1", model="A100"': 1},
-    "model:gpu_owner_share:sum": {'cluster="c1", model="H100"': 2},
-    "model:gpu_memory_used_bytes:sum": {'cluster="c1", model="H100"': 90, 'cluster="c1", model="A100"': 0},
-    "model:gpu_waste:rate5m": {'cluster="c1", model="H100"': 0.75, 'cluster="c1", model="A100"': 0},
-    "namespace:gpu_workload_gpus:sum": {'cluster="c1", namespace="ml"': 2},
-    "namespace:gpu_utilization:ratio_rate5m": {'cluster="c1", namespace="ml"': 0.625},
-    "namespace:gpu_waste:rate5m": {'cluster="c1", namespace="ml"': 0.75},
+    "model:gpu_up:count": {f'{WEST}, model="H100"': 2, f'{WEST}, model="A100"': 1, f'{EAST}, model="H100"': 2},
+    "model:gpu_owner_share:sum": {f'{WEST}, model="H100"': 2, f'{EAST}, model="H100"': 2},
+    "model:gpu_memory_used_bytes:sum": {f'{WEST}, model="H100"': 90, f'{WEST}, model="A100"': 0},
+    "model:gpu_utilization:ratio_rate5m": {
+        f'{WEST}, model="H100"': 0.625,
+        f'{WEST}, model="A100"': 0,
+        f'{EAST}, model="H100"': 1,
+    },
+    "model:gpu_waste:rate5m": {f'{WEST}, model="H100"': 0.75, f'{WEST}, model="A100"': 0, f'{EAST}, model="H100"': 0},
+    "namespace:gpu_workload_gpus:sum": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
+    "namespace:gpu_utilization:ratio_rate5m": {f'{WEST}, namespace="ml"': 0.625, f'{EAST}, namespace="quiet"': 1},
+    "namespace:gpu_waste:rate5m": {f'{WEST}, namespace="ml"': 0.75},
     "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},
     "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75, 'cluster="c1", account="physics"': 0},
     "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
