@@ -107,7 +107,7 @@ class CheckedDevice(Device):
         if function in FUNCTIONS:
             return (function, *args)
         if function == "nvmlDeviceGetFieldValues":
-            return (function, self._collector)
+            return (function, self._collector, args[0][:1])
         return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
 
     def _answer(self, key: Key, function: str, args: tuple[Any, ...]) -> Any:

@@ -1,0 +1,108 @@
+"""`make faults`: plant every fault of the plan on one GPU of two, and print what it did.
+
+`python -m tests.faults.matrix [--functions A,B] [--quick]`. Status 1 where a cell is not clean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.fake_nvml.build import build
+from tests.faults.plan import Fault, of_function, of_values
+from tests.faults.rig import Rig, Seen
+from tests.faults.verdict import Verdict, judge
+
+DURING = (1.0, 1.0, 1.0, 31.0)
+"""Seconds between the passes while the fault is there: the readings of every 30 s meet it too."""
+AFTER = (1.0, 1.0, 1.0, 1.0, 31.0)
+"""And afterwards: what is read every 30 s is back with its next read."""
+LONGEST_WAIT = 5.0
+"""Seconds of this machine's time in which a GPU that was lost or hung must be back."""
+
+
+def cell(rig: Rig, fault: Fault) -> Verdict:
+    before = _steady(rig)
+    rig.scenario.set(fault.values)
+    during = [rig.step(seconds) for seconds in DURING]
+    rig.scenario.remove(*fault.values)
+    after = [rig.step(seconds) for seconds in AFTER]
+    spacing = [*DURING, *AFTER]
+    deadline = time.monotonic() + LONGEST_WAIT
+    while (fault.hangs or fault.loses) and _missing(before, after[-1]) and time.monotonic() < deadline:
+        time.sleep(0.1)  # the driver is enumerated again by a thread with a clock of its own
+        after.append(rig.step(6.0))
+        spacing.append(6.0)
+    return judge(before, during, after, spacing)
+
+
+def _steady(rig: Rig) -> Seen:
+    seen = rig.step()
+    for _ in range(50):
+        last, seen = seen, rig.step()
+        if last.series.keys() == seen.series.keys():
+            break
+    return seen
+
+
+def _missing(before: Seen, now: Seen) -> bool:
+    return bool(before.series.keys() - now.series.keys())
+
+
+def functions(rig: Rig, log: Path) -> Sequence[str]:
+    """The functions the exporter calls about a GPU, from the log of the fake library."""
+    for _ in range(3):
+        rig.step(31.0)
+    return sorted({line.split()[0] for line in log.read_text().splitlines() if line.endswith("gpu0")})
+
+
+def run(scenario: Path, log: Path, *, quick: bool, only: Sequence[str]) -> int:
+    rig = Rig(scenario)
+    names = functions(rig, log)
+    log.unlink()
+    chosen = [name for name in names if not only or name in only]
+    plan: Iterator[Fault] = (fault for name in chosen for fault in of_function(name))
+    faults = [*plan, *(() if only else of_values())]
+    if quick:
+        faults = [fault for index, fault in enumerate(faults) if not (fault.hangs or fault.loses) and index % 9 == 0]
+    unclean: Counter[str] = Counter()
+    for fault in faults:
+        verdict = cell(rig, fault)
+        for column, wrong in verdict.columns().items():
+            if wrong:
+                unclean[column] += 1
+                print(f"{fault.where} {fault.what}: not {column}: {', '.join(dict.fromkeys(wrong))[:300]}", flush=True)  # noqa: T201
+        log.unlink(missing_ok=True)
+    rig.close()
+    print(f"{len(names)} functions, {len(faults)} faults, {sum(unclean.values())} unclean {dict(unclean)}")  # noqa: T201
+    return 1 if unclean else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--functions", default="", help="names of driver functions, with commas; default: all")
+    parser.add_argument("--quick", action="store_true", help="every ninth fault, none that hangs or loses the GPU")
+    arguments = parser.parse_args()
+    if "FAKE_NVML_SCENARIO" in os.environ:
+        scenario, log = Path(os.environ["FAKE_NVML_SCENARIO"]), Path(os.environ["FAKE_NVML_LOG"])
+        return run(scenario, log, quick=arguments.quick, only=[name for name in arguments.functions.split(",") if name])
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(build()),
+            "FAKE_NVML_SCENARIO": f"{folder}/scenario",
+            "FAKE_NVML_LOG": f"{folder}/calls",
+        }
+        command = [sys.executable, "-m", "tests.faults.matrix", *sys.argv[1:]]
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

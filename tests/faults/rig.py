@@ -1,0 +1,70 @@
+"""The real sampler over the fake driver library, pass by pass on a clock of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.collectors import COLLECTORS
+from exporter.driver.nvml import NvmlDriver
+from exporter.exposition.snapshot import Snapshot
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.sampler import Moment, Pacing, Sampler
+from tests.fake_nvml.scenario import Scenario, node, uuid
+
+HURT, WELL = uuid(0), uuid(1)
+"""The GPU that faults are planted on, and the one that must not notice."""
+
+Key = tuple[str, tuple[str, ...]]
+"""Family and label values."""
+
+DEADLINE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One pass: its series, and how long it took in seconds of this machine."""
+
+    series: Mapping[Key, float]
+    counters: frozenset[Key]
+    seconds: float
+
+    def of(self, gpu: str) -> dict[Key, float]:
+        return {key: value for key, value in self.series.items() if gpu in key[1]}
+
+
+class Rig:
+    """Two H100s of the fake library, named by FAKE_NVML_SCENARIO."""
+
+    def __init__(self, scenario: Path) -> None:
+        self.scenario = Scenario(scenario, {**node(2), "epoch": 1_000_000_000})
+        self.sampler = Sampler(
+            NvmlDriver(), UnknownNode(), COLLECTORS, Pacing(1.0, DEADLINE, 10.0), Accounting(AccountingOptions(), ())
+        )
+        self.now = time.time()
+        self.sampler.start()
+
+    def step(self, seconds: float = 1.0) -> Seen:
+        """One pass, booked `seconds` after the last."""
+        self.now += seconds
+        started = time.monotonic()
+        snapshot = self.sampler.run_pass(Moment(self.now, self.now))
+        return _seen(snapshot, time.monotonic() - started)
+
+    def close(self) -> None:
+        self.sampler.stop()
+
+
+def _seen(snapshot: Snapshot, seconds: float) -> Seen:
+    series: dict[Key, float] = {}
+    counters: set[Key] = set()
+    for block in snapshot.blocks:
+        for value, labels in block.samples:
+            key = (block.family.name, (*block.prefix, *labels))
+            series[key] = value
+            if block.family.type.value == "counter":
+                counters.add(key)
+    return Seen(series, frozenset(counters), seconds)
