@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from exporter.driver import constants as nvml
+
 UNITS: tuple[tuple[str, int, str], ...] = (
     # unit           GPM id  what it does
-    ("graphics",          1, "the graphics or compute engine was active"),
-    ("sm",                2, "an SM had a warp, averaged over all SMs"),
-    ("sm_occupancy",      3, "warp slots were filled, averaged over all SMs"),
-    ("tensor",            5, "a tensor pipe was active"),
-    ("dram",             10, "device memory moved data, as a share of its peak rate"),
-    ("fp64",             11, "the FP64 pipe was active"),
-    ("fp32",             12, "the FP32 pipe was active"),
-    ("fp16",             13, "the FP16 pipe was active"),
-    ("integer",           4, "the integer pipe was active"),
+    ("graphics", nvml.NVML_GPM_METRIC_GRAPHICS_UTIL, "the graphics or compute engine was active"),
+    ("sm", nvml.NVML_GPM_METRIC_SM_UTIL, "an SM had a warp, averaged over all SMs"),
+    ("sm_occupancy", nvml.NVML_GPM_METRIC_SM_OCCUPANCY, "warp slots were filled, averaged over all SMs"),
+    ("tensor", nvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL, "a tensor pipe was active"),
+    ("dram", nvml.NVML_GPM_METRIC_DRAM_BW_UTIL, "device memory moved data, as a share of its peak rate"),
+    ("fp64", nvml.NVML_GPM_METRIC_FP64_UTIL, "the FP64 pipe was active"),
+    ("fp32", nvml.NVML_GPM_METRIC_FP32_UTIL, "the FP32 pipe was active"),
+    ("fp16", nvml.NVML_GPM_METRIC_FP16_UTIL, "the FP16 pipe was active"),
+    ("integer", nvml.NVML_GPM_METRIC_INTEGER_UTIL, "the integer pipe was active"),
 )  # fmt: skip
 UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
 

@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
 
-_DOMAINS = {"graphics": 0, "sm": 1, "memory": 2, "video": 3}
-_STATE_UNKNOWN = 32
+_DOMAINS = {
+    "graphics": nvml.NVML_CLOCK_GRAPHICS,
+    "sm": nvml.NVML_CLOCK_SM,
+    "memory": nvml.NVML_CLOCK_MEM,
+    "video": nvml.NVML_CLOCK_VIDEO,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ def read(device: Device, previous: Clocks | None, tick: Tick) -> Clocks:
     clocks = Clocks(
         now=_clocks(device, "nvmlDeviceGetClockInfo"),
         maximum=read_when_due(previous.maximum if previous else None, Pace.SLOW, tick, maximum),
-        state=None if state == _STATE_UNKNOWN else state,
+        state=None if state == nvml.NVML_PSTATE_UNKNOWN else state,
     )
     if not clocks.now and not clocks.maximum.value and clocks.state is None:
         raise UnsupportedError("no clocks")

@@ -7,30 +7,39 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
 
 _TOTALS = (
-    # type             code  since load  lifetime
-    ("corrected",         0,          3,        5),
-    ("uncorrected",       1,          4,        6),
-)  # fmt: skip
+    # type, its code, field since driver load, field over the life of the board
+    (
+        "corrected",
+        nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED,
+        nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL,
+        nvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL,
+    ),
+    (
+        "uncorrected",
+        nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
+        nvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL,
+    ),
+)
 _LOCATIONS = (
-    # type           location        field (since driver load)
-    ("corrected",   "l1_cache",          7),
-    ("uncorrected", "l1_cache",          8),
-    ("corrected",   "l2_cache",          9),
-    ("uncorrected", "l2_cache",         10),
-    ("corrected",   "device_memory",    11),
-    ("uncorrected", "device_memory",    12),
-    ("corrected",   "register_file",    13),
-    ("uncorrected", "register_file",    14),
-    ("corrected",   "texture_memory",   15),
-    ("uncorrected", "texture_memory",   16),
-    ("uncorrected", "cbu",              17),
-)  # fmt: skip
-_SINCE_LOAD, _LIFETIME = 0, 1
-_SRAM = 7
+    # type, location, field since driver load
+    ("corrected", "l1_cache", nvml.NVML_FI_DEV_ECC_SBE_VOL_L1),
+    ("uncorrected", "l1_cache", nvml.NVML_FI_DEV_ECC_DBE_VOL_L1),
+    ("corrected", "l2_cache", nvml.NVML_FI_DEV_ECC_SBE_VOL_L2),
+    ("uncorrected", "l2_cache", nvml.NVML_FI_DEV_ECC_DBE_VOL_L2),
+    ("corrected", "device_memory", nvml.NVML_FI_DEV_ECC_SBE_VOL_DEV),
+    ("uncorrected", "device_memory", nvml.NVML_FI_DEV_ECC_DBE_VOL_DEV),
+    ("corrected", "register_file", nvml.NVML_FI_DEV_ECC_SBE_VOL_REG),
+    ("uncorrected", "register_file", nvml.NVML_FI_DEV_ECC_DBE_VOL_REG),
+    ("corrected", "texture_memory", nvml.NVML_FI_DEV_ECC_SBE_VOL_TEX),
+    ("uncorrected", "texture_memory", nvml.NVML_FI_DEV_ECC_DBE_VOL_TEX),
+    ("uncorrected", "cbu", nvml.NVML_FI_DEV_ECC_DBE_VOL_CBU),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +60,8 @@ def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
     since_load: dict[str, float | None] = {}
     lifetime: dict[str, float | None] = {}
     for type_, code, load_field, lifetime_field in _TOTALS:
-        since_load[type_] = _total(device, fields, load_field, code, _SINCE_LOAD)
-        lifetime[type_] = _total(device, fields, lifetime_field, code, _LIFETIME)
+        since_load[type_] = _total(device, fields, load_field, code, nvml.NVML_VOLATILE_ECC)
+        lifetime[type_] = _total(device, fields, lifetime_field, code, nvml.NVML_AGGREGATE_ECC)
     ecc = Ecc(
         since_load={type_: count for type_, count in since_load.items() if count is not None},
         lifetime={type_: count for type_, count in lifetime.items() if count is not None},
@@ -76,7 +85,9 @@ def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float
         (type_, location): count for type_, location, field in _LOCATIONS if (count := fields.get(field)) is not None
     }
     for type_, code, _, _ in _TOTALS:
-        sram = device.get("nvmlDeviceGetMemoryErrorCounter", code, _SINCE_LOAD, _SRAM)
+        sram = device.get(
+            "nvmlDeviceGetMemoryErrorCounter", code, nvml.NVML_VOLATILE_ECC, nvml.NVML_MEMORY_LOCATION_SRAM
+        )
         found.update({} if sram is None else {(type_, "sram"): sram})
     return found
 

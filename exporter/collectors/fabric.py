@@ -6,10 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by
 
-_STATES = {1: "not_started", 2: "in_progress", 3: "completed"}
+_STATES = {
+    nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not_started",
+    nvml.NVML_GPU_FABRIC_STATE_IN_PROGRESS: "in_progress",
+    nvml.NVML_GPU_FABRIC_STATE_COMPLETED: "completed",
+}
 _CHECKS = {
     # check: shift of its two bits in the health mask, 0 not known, 1 true, 2 false
     "degraded_bandwidth": 0,

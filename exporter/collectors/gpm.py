@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit
 
@@ -30,11 +31,27 @@ class Path:
 
 
 PATHS = (
-    Path("pcie",   "transmit", (((197, 0), 1),),                                         20),
-    Path("pcie",   "receive",  (((198, 0), 1),),                                         21),
-    Path("nvlink", "transmit", (((138, ALL_LINKS), 1024), ((202, ALL_LINKS), 1)),        61),
-    Path("nvlink", "receive",  (((139, ALL_LINKS), 1024), ((204, ALL_LINKS), 1)),        60),
-)  # fmt: skip
+    Path("pcie", "transmit", (((nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
+    Path("pcie", "receive", (((nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC),
+    Path(
+        "nvlink",
+        "transmit",
+        (
+            ((nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS), 1024),
+            ((nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, ALL_LINKS), 1),
+        ),
+        nvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC,
+    ),
+    Path(
+        "nvlink",
+        "receive",
+        (
+            ((nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS), 1024),
+            ((nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS), 1),
+        ),
+        nvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
+    ),
+)
 _PCIE_FIELDS = tuple(field for path in PATHS if path.bus == "pcie" for field, _ in path.fields)
 _NVLINK_FIELDS = tuple(field for path in PATHS if path.bus == "nvlink" for field, _ in path.fields)
 _GPM_IDS = (*UNIT_IDS, *(path.gpm for path in PATHS))

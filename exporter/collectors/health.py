@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by
 
-_FIELD = 230
+_FIELD = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _ACTIONS = (
     "none",
     "gpu_reset",

@@ -7,40 +7,42 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
 
-_COMMON_SPEED, _LINK_COUNT, _SPEED, _STATE = 90, 91, 164, 165
+_COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
+_SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_STATE
 _UP = frozenset({1, 2})
 """Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled."""
 
 _TOTALS = {
-    "crc_flit": 38,
-    "crc_data": 45,
-    "replay": 52,
-    "recovery": 59,
-    "ecc_data": 160,
+    "crc_flit": nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    "crc_data": nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+    "replay": nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    "recovery": nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+    "ecc_data": nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL,
 }
 """One count over the first 12 links; on GPUs with more, the counts per link below replace it."""
 
 _PER_LINK = {
     # up to Hopper
-    "replay": 161,
-    "recovery": 162,
-    "crc": 163,
+    "replay": nvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY,
+    "recovery": nvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY,
+    "crc": nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC,
     # NVLink 5, Blackwell and newer
-    "malformed_packet": 206,
-    "buffer_overrun": 207,
-    "receive": 208,
-    "receive_remote": 209,
-    "receive_general": 210,
-    "local_link_integrity": 211,
-    "transmit_discard": 212,
-    "link_recovery_successful": 213,
-    "link_recovery_failed": 214,
-    "link_recovery": 215,
-    "effective": 219,
-    "symbol": 221,
+    "malformed_packet": nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS,
+    "buffer_overrun": nvml.NVML_FI_DEV_NVLINK_COUNT_BUFFER_OVERRUN_ERRORS,
+    "receive": nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS,
+    "receive_remote": nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_REMOTE_ERRORS,
+    "receive_general": nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_GENERAL_ERRORS,
+    "local_link_integrity": nvml.NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS,
+    "transmit_discard": nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS,
+    "link_recovery_successful": nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS,
+    "link_recovery_failed": nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS,
+    "link_recovery": nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
+    "effective": nvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
+    "symbol": nvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS,
 }
 
 

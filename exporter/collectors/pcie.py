@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, counter, gauge
 
-_REPLAYS = 94
+_REPLAYS = nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER
 _ERRORS = {
-    "correctable": 173,
-    "naks_received": 174,
-    "receiver": 175,
-    "bad_tlp": 176,
-    "naks_sent": 177,
-    "bad_dllp": 178,
-    "non_fatal": 179,
-    "fatal": 180,
-    "unsupported_request": 181,
-    "lcrc": 182,
-    "lane": 183,
+    "correctable": nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS,
+    "naks_received": nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED,
+    "receiver": nvml.NVML_FI_DEV_PCIE_COUNT_RECEIVER_ERROR,
+    "bad_tlp": nvml.NVML_FI_DEV_PCIE_COUNT_BAD_TLP,
+    "naks_sent": nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_SENT,
+    "bad_dllp": nvml.NVML_FI_DEV_PCIE_COUNT_BAD_DLLP,
+    "non_fatal": nvml.NVML_FI_DEV_PCIE_COUNT_NON_FATAL_ERROR,
+    "fatal": nvml.NVML_FI_DEV_PCIE_COUNT_FATAL_ERROR,
+    "unsupported_request": nvml.NVML_FI_DEV_PCIE_COUNT_UNSUPPORTED_REQ,
+    "lcrc": nvml.NVML_FI_DEV_PCIE_COUNT_LCRC_ERROR,
+    "lane": nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR,
 }
 
 

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
 
-_SINGLE_BIT, _DOUBLE_BIT, _PENDING = 29, 30, 31
+_SINGLE_BIT, _DOUBLE_BIT, _PENDING = (
+    nvml.NVML_FI_DEV_RETIRED_SBE,
+    nvml.NVML_FI_DEV_RETIRED_DBE,
+    nvml.NVML_FI_DEV_RETIRED_PENDING,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
 
-_GPU_SENSOR = 0
-_MEMORY_FIELD = 82
+_GPU_SENSOR = nvml.NVML_TEMPERATURE_GPU
+_MEMORY_FIELD = nvml.NVML_FI_DEV_MEMORY_TEMP
 _THRESHOLDS = (
     # threshold    code  T.Limit field
-    ("shutdown",      0, 193),
-    ("slowdown",      1, 194),
-    ("memory_max",    2, 195),
-    ("gpu_max",       3, 196),
+    ("shutdown", nvml.NVML_TEMPERATURE_THRESHOLD_SHUTDOWN, nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT),
+    ("slowdown", nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN, nvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT),
+    ("memory_max", nvml.NVML_TEMPERATURE_THRESHOLD_MEM_MAX, nvml.NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT),
+    ("gpu_max", nvml.NVML_TEMPERATURE_THRESHOLD_GPU_MAX, nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT),
 )  # fmt: skip
 
 

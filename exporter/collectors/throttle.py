@@ -7,35 +7,36 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by
 
 _FLAGS = (
     # reason             bit
-    ("app_clocks",     0x002),
-    ("sw_power_cap",   0x004),
-    ("hw_slowdown",    0x008),
-    ("sync_boost",     0x010),
-    ("sw_thermal",     0x020),
-    ("hw_thermal",     0x040),
-    ("hw_power_brake", 0x080),
-    ("display_clock",  0x100),
-    ("board_limit",    0x200),
-    ("reliability",    0x400),
+    ("app_clocks", nvml.nvmlClocksEventReasonApplicationsClocksSetting),
+    ("sw_power_cap", nvml.nvmlClocksEventReasonSwPowerCap),
+    ("hw_slowdown", nvml.nvmlClocksEventReasonHwSlowdown),
+    ("sync_boost", nvml.nvmlClocksEventReasonSyncBoost),
+    ("sw_thermal", nvml.nvmlClocksEventReasonSwThermalSlowdown),
+    ("hw_thermal", nvml.nvmlClocksEventReasonHwThermalSlowdown),
+    ("hw_power_brake", nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown),
+    ("display_clock", nvml.nvmlClocksEventReasonDisplayClockSetting),
+    ("board_limit", nvml.nvmlClocksEventReasonBoardLimit),
+    ("reliability", nvml.nvmlClocksEventReasonReliability),
 )  # fmt: skip
 _KNOWN = 0x1FF
 """The bits every driver may set; the last two came with nvml.h 13.5 and are shown only where supported."""
 
 _POLICIES = (
     # reason             field  policy of nvmlDeviceGetViolationStatus
-    ("sw_power_cap",        74, 0),
-    ("sync_boost",          76, 2),
-    ("board_limit",         77, 3),
-    ("low_utilization",     78, 4),
-    ("reliability",         79, 5),
+    ("sw_power_cap", nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, nvml.NVML_PERF_POLICY_POWER),
+    ("sync_boost", nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, nvml.NVML_PERF_POLICY_SYNC_BOOST),
+    ("board_limit", nvml.NVML_FI_DEV_PERF_POLICY_BOARD_LIMIT, nvml.NVML_PERF_POLICY_BOARD_LIMIT),
+    ("low_utilization", nvml.NVML_FI_DEV_PERF_POLICY_LOW_UTILIZATION, nvml.NVML_PERF_POLICY_LOW_UTILIZATION),
+    ("reliability", nvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, nvml.NVML_PERF_POLICY_RELIABILITY),
 )  # fmt: skip
-_THERMAL_POLICY = 1
+_THERMAL_POLICY = nvml.NVML_PERF_POLICY_THERMAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.sample_integral import Integral, advance, asks, assume
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
 
-_GPU_SAMPLES, _MEMORY_SAMPLES = 1, 2
-"""NVML_GPU_UTILIZATION_SAMPLES, NVML_MEMORY_UTILIZATION_SAMPLES."""
+_GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,11 @@ class CheckedDevice(Device):
     def _record(self, key: Key, answer: Any, shape: Mapping[str, Rule]) -> Any:
         for name, rule in shape.items():
             number = getattr(answer, name, None)
-            believed = None if number is None else self._number((*key, name), number, rule)
+            if number is None:
+                self._refuse((*key, name))
+                continue
+            self._accept((*key, name))
+            believed = self._number((*key, name), number, rule)
             if believed != number:
                 setattr(answer, name, believed)
         if key[0] == "nvmlDeviceGetMemoryInfo" and (answer.used or 0) > answer.total:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from exporter.driver import constants as nvml
+
 _REASONS = ("sw_thermal", "hw_thermal", "hw_power_brake")
-_EARLY, _LATE = (251, 252, 253), (269, 270, 271)
+_EARLY = (251, 252, 253)
+"""Without a name in nvml.h any more."""
+_LATE = (
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+)
 _FIRST_BRANCH, _MOVED_BRANCH = 575, 580
 _LAST_EARLY, _FIRST_LATE = 65, 82
 

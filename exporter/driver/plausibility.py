@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from exporter.driver import constants as nvml
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -86,6 +88,11 @@ _BYTES = Range(0, 2.0**50)
 _ROWS = Growth(per_second=10, at_once=1024, highest=1e6)
 _ERRORS = Growth(per_second=1e7, at_once=1e9)
 _ECC_ERRORS = Growth(per_second=1e6, at_once=1e7)
+_PAGES = Growth(per_second=1, at_once=1024, highest=1e6)
+_MEGABYTES_PER_SECOND = Range(0, 10e6)
+_PCIE_BYTES = Growth(per_second=1e12, at_once=1e12)
+_NVLINK_BYTES = Growth(per_second=20e12, at_once=20e12)
+_NVLINK_KIBIBYTES = Growth(per_second=20e9, at_once=20e9)
 _NANOSECONDS = Growth(per_second=1.1e9, at_once=60e9)
 _ENGINE = (_PERCENT, Range(0, 2.0**32))
 _MEMORY = {"total": _BYTES, "used": _BYTES, "free": _BYTES, "reserved": _BYTES}
@@ -132,27 +139,49 @@ FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetNvLinkState": _FLAG,
 }
 
+
+def _from(first: int, last: int, rule: Rule) -> Mapping[int, Rule]:
+    return dict.fromkeys(range(first, last + 1), rule)
+
+
 FIELDS: Mapping[int, Rule] = {
-    **dict.fromkeys(range(3, 29), _ECC_ERRORS),
-    **dict.fromkeys((29, 30), Growth(per_second=1, at_once=1024, highest=1e6)),  # retired pages
-    31: _FLAG,  # a page waits to be retired
-    **dict.fromkeys((*range(32, 74), *range(160, 164)), _ERRORS),  # NVLink errors up to Hopper
-    **dict.fromkeys((*range(74, 80), *range(251, 254), *range(269, 272)), _NANOSECONDS),  # held-down clocks
-    82: _CELSIUS,  # memory
-    90: Range(0, 10_000_000),  # MB/s of one link
-    91: Range(0, 128),  # links
-    94: _ERRORS,  # PCIe replays
-    **dict.fromkeys((138, 139), Growth(per_second=20e9, at_once=20e9)),  # NVLink, KiB
-    164: Range(0, 10_000_000),
-    165: Range(0, 255),
-    **dict.fromkeys(range(173, 184), _ERRORS),  # PCIe errors
-    **dict.fromkeys(range(193, 197), _CELSIUS),  # T.Limit
-    **dict.fromkeys((197, 198), Growth(per_second=1e12, at_once=1e12)),  # PCIe, bytes
-    **dict.fromkeys((202, 204), Growth(per_second=20e12, at_once=20e12)),  # NVLink, bytes
-    **dict.fromkeys(range(206, 216), _ERRORS),  # NVLink 5 errors
-    230: Range(0, 255),  # recovery action
+    **_from(nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL, nvml.NVML_FI_DEV_ECC_DBE_AGG_CBU, _ECC_ERRORS),
+    nvml.NVML_FI_DEV_RETIRED_SBE: _PAGES,
+    nvml.NVML_FI_DEV_RETIRED_DBE: _PAGES,
+    nvml.NVML_FI_DEV_RETIRED_PENDING: _FLAG,
+    nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL: _ERRORS,
+    nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: _ERRORS,
+    nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: _ERRORS,
+    nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: _ERRORS,
+    **_from(nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL, nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC, _ERRORS),
+    **_from(nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP, nvml.NVML_FI_DEV_PERF_POLICY_RELIABILITY, _NANOSECONDS),
+    **_from(251, 253, _NANOSECONDS),  # the clock event counters before 580.82
+    **_from(
+        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+        _NANOSECONDS,
+    ),
+    nvml.NVML_FI_DEV_MEMORY_TEMP: _CELSIUS,
+    nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: _MEGABYTES_PER_SECOND,
+    nvml.NVML_FI_DEV_NVLINK_GET_SPEED: _MEGABYTES_PER_SECOND,
+    nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Range(0, 128),
+    nvml.NVML_FI_DEV_NVLINK_GET_STATE: Range(0, 255),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: _ERRORS,
+    **_from(nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR, _ERRORS),
+    **_from(nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT, nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT, _CELSIUS),
+    nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: _PCIE_BYTES,
+    nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: _PCIE_BYTES,
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: _NVLINK_KIBIBYTES,
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: _NVLINK_KIBIBYTES,
+    nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES: _NVLINK_BYTES,
+    nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES: _NVLINK_BYTES,
+    **_from(
+        nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS,
+        nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS,
+        _ERRORS,
+    ),
+    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Range(0, 255),
 }
-"""By NVML field id (NVML_FI_DEV_…), as in `exporter.driver.field_ids`."""
 
 GPM_PERCENT = Range(-1, 110)
 GPM_MEBIBYTES_PER_SECOND = Range(-1, 20e6)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from exporter.driver import constants as nvml
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import Gpu
 from exporter.simulator.models import ADA, AMPERE, BLACKWELL
@@ -42,7 +43,11 @@ def link_up(gpu: Gpu, link: int, time: float) -> int:
     return 0 if link == DOWN_LINK and gpu.has("nvlink-down", time) else 1
 
 
-_NEW_IDS = (269, 270, 271)
+_NEW_IDS = (
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+)
 _OLD_IDS = (251, 252, 253)
 
 
@@ -181,74 +186,92 @@ def _recovery(gpu: Gpu, scope: int, time: float) -> float:
 
 
 _FIELDS: Mapping[int, Field] = {
-    1: Field(0, _ecc(None, 1)),
-    2: Field(0, _ecc(None, 1)),
-    3: Field(0, _ecc(Channel.CORRECTED)),
-    4: Field(0, _ecc(Channel.UNCORRECTED)),
-    5: Field(0, _ecc(Channel.CORRECTED, 2)),
-    6: Field(0, _ecc(Channel.UNCORRECTED)),
-    **{id_: Field(0, _ecc(None)) for id_ in (*range(7, 11), *range(13, 22), *range(24, 29))},
-    11: Field(0, _ecc(Channel.CORRECTED)),
-    12: Field(0, _ecc(Channel.UNCORRECTED)),
-    22: Field(0, _ecc(Channel.CORRECTED, 2)),
-    23: Field(0, _ecc(Channel.UNCORRECTED)),
-    29: Field(0, _pages(1)),
-    30: Field(0, _pages(0)),
-    31: Field(0, _pages(0)),
-    38: Field(0, _links(_all_errors, blackwell=False)),
-    45: Field(0, _links(_none, blackwell=False)),
-    52: Field(0, _links(_all_errors, blackwell=False)),
-    59: Field(0, _links(_none, blackwell=False)),
-    74: Field(0, _nanoseconds(Channel.SW_POWER)),
-    **{id_: Field(0, _nanoseconds(None)) for id_ in (76, 77, 78, 79, 80, 81)},
-    82: Field(0, _memory_temperature),
-    83: Field(0, _energy),
-    90: Field(0, _links(_link_speed)),
-    91: Field(0, _of(lambda gpu: gpu.model.links)),
-    94: Field(0, _replays),
-    95: Field(0, _constant(0)),
-    138: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
-    139: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
-    140: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
-    141: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
-    142: Field(0, _rows("", 0, 0)),
-    143: Field(0, _rows("row-remap-pending", 0, 1)),
-    144: Field(0, _rows("row-remap-pending", 0, 1)),
-    145: Field(0, _rows("row-remap-failed", 0, 1)),
-    160: Field(495, _links(_none, blackwell=False)),
-    161: Field(525, _links(_link_errors, blackwell=False)),
-    162: Field(525, _links(_none, blackwell=False)),
-    163: Field(525, _links(_none, blackwell=False)),
-    164: Field(530, _links(_link_speed)),
-    165: Field(530, _links(link_up)),
-    169: Field(530, _constant(0)),
-    173: Field(535, _replays),
-    174: Field(535, _replays),
-    **{id_: Field(535, _constant(0)) for id_ in range(175, 184)},
-    185: Field(535, _milliwatts(1.0)),
-    186: Field(535, _milliwatts(0.05)),
-    187: Field(535, _of(lambda gpu: gpu.model.min_limit * 1000)),
-    188: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    189: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    190: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    191: Field(535, _energy),
-    192: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
-    193: Field(535, _limit(-8)),
-    194: Field(535, _limit(-2)),
-    195: Field(535, _of(lambda gpu: 0 if gpu.model.architecture >= ADA and gpu.model.hbm else None)),
-    196: Field(535, _limit(0)),
-    197: Field(555, _pcie_bytes),
-    198: Field(555, _pcie_bytes),
-    202: Field(560, _links(_link_bytes(1), blackwell=True)),
-    204: Field(560, _links(_link_bytes(1), blackwell=True)),
-    **{id_: Field(560, _links(_none, blackwell=True)) for id_ in (206, 207, 208, 209, 210, 211, 212)},
-    213: Field(560, _links(_link_errors, blackwell=True)),
-    214: Field(560, _links(_none, blackwell=True)),
-    215: Field(560, _links(_link_errors, blackwell=True)),
-    219: Field(560, _links(_link_errors, blackwell=True)),
-    221: Field(560, _links(_link_errors, blackwell=True)),
-    230: Field(570, _recovery),
-    269: Field(575, _nanoseconds(Channel.SW_THERMAL)),
-    270: Field(575, _nanoseconds(Channel.HW_THERMAL)),
-    271: Field(575, _nanoseconds(Channel.POWER_BRAKE)),
-}  # fmt: skip
+    nvml.NVML_FI_DEV_ECC_CURRENT: Field(0, _ecc(None, 1)),
+    nvml.NVML_FI_DEV_ECC_PENDING: Field(0, _ecc(None, 1)),
+    nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL: Field(0, _ecc(Channel.CORRECTED)),
+    nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL: Field(0, _ecc(Channel.CORRECTED, 2)),
+    nvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL: Field(0, _ecc(Channel.UNCORRECTED)),
+    **{
+        id_: Field(0, _ecc(None))
+        for id_ in range(nvml.NVML_FI_DEV_ECC_SBE_VOL_L1, nvml.NVML_FI_DEV_ECC_DBE_AGG_CBU + 1)
+    },
+    nvml.NVML_FI_DEV_ECC_SBE_VOL_DEV: Field(0, _ecc(Channel.CORRECTED)),
+    nvml.NVML_FI_DEV_ECC_DBE_VOL_DEV: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_ECC_SBE_AGG_DEV: Field(0, _ecc(Channel.CORRECTED, 2)),
+    nvml.NVML_FI_DEV_ECC_DBE_AGG_DEV: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_RETIRED_SBE: Field(0, _pages(1)),
+    nvml.NVML_FI_DEV_RETIRED_DBE: Field(0, _pages(0)),
+    nvml.NVML_FI_DEV_RETIRED_PENDING: Field(0, _pages(0)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP: Field(0, _nanoseconds(Channel.SW_POWER)),
+    **{
+        id_: Field(0, _nanoseconds(None))
+        for id_ in range(
+            nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, nvml.NVML_FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS + 1
+        )
+    },
+    nvml.NVML_FI_DEV_MEMORY_TEMP: Field(0, _memory_temperature),
+    nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: Field(0, _energy),
+    nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: Field(0, _links(_link_speed)),
+    nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Field(0, _of(lambda gpu: gpu.model.links)),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: Field(0, _replays),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER: Field(0, _constant(0)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_RAW_TX: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_RAW_RX: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
+    nvml.NVML_FI_DEV_REMAPPED_COR: Field(0, _rows("", 0, 0)),
+    nvml.NVML_FI_DEV_REMAPPED_UNC: Field(0, _rows("row-remap-pending", 0, 1)),
+    nvml.NVML_FI_DEV_REMAPPED_PENDING: Field(0, _rows("row-remap-pending", 0, 1)),
+    nvml.NVML_FI_DEV_REMAPPED_FAILURE: Field(0, _rows("row-remap-failed", 0, 1)),
+    nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL: Field(495, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY: Field(525, _links(_link_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY: Field(525, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC: Field(525, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_GET_SPEED: Field(530, _links(_link_speed)),
+    nvml.NVML_FI_DEV_NVLINK_GET_STATE: Field(530, _links(link_up)),
+    nvml.NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER: Field(530, _constant(0)),
+    nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS: Field(535, _replays),
+    nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED: Field(535, _replays),
+    **{
+        id_: Field(535, _constant(0))
+        for id_ in range(nvml.NVML_FI_DEV_PCIE_COUNT_RECEIVER_ERROR, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR + 1)
+    },
+    nvml.NVML_FI_DEV_POWER_AVERAGE: Field(535, _milliwatts(1.0)),
+    nvml.NVML_FI_DEV_POWER_INSTANT: Field(535, _milliwatts(0.05)),
+    nvml.NVML_FI_DEV_POWER_MIN_LIMIT: Field(535, _of(lambda gpu: gpu.model.min_limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_MAX_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_CURRENT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_ENERGY: Field(535, _energy),
+    nvml.NVML_FI_DEV_POWER_REQUESTED_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT: Field(535, _limit(-8)),
+    nvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT: Field(535, _limit(-2)),
+    nvml.NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT: Field(
+        535, _of(lambda gpu: 0 if gpu.model.architecture >= ADA and gpu.model.hbm else None)
+    ),
+    nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT: Field(535, _limit(0)),
+    nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: Field(555, _pcie_bytes),
+    nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: Field(555, _pcie_bytes),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
+    **{
+        id_: Field(560, _links(_none, blackwell=True))
+        for id_ in range(
+            nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS, nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS + 1
+        )
+    },
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS: Field(560, _links(_none, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Field(570, _recovery),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.SW_THERMAL)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.HW_THERMAL)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN: Field(575, _nanoseconds(Channel.POWER_BRAKE)),
+}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.fake_nvml.build import build
 from tests.faults.plan import Fault, of_function, of_values
-from tests.faults.rig import Rig, Seen
+from tests.faults.rig import HANGING, Rig, Seen
 from tests.faults.verdict import Verdict, judge
 
 DURING = (1.0, 1.0, 1.0, 31.0)
@@ -73,7 +73,11 @@ def run(scenario: Path, log: Path, *, quick: bool, only: Sequence[str]) -> int:
     if quick:
         faults = [fault for index, fault in enumerate(faults) if not (fault.hangs or fault.loses) and index % 9 == 0]
     unclean: Counter[str] = Counter()
-    for fault in faults:
+    for fault in sorted(faults, key=lambda fault: fault.hangs):
+        if fault.hangs and rig.deadline != HANGING:
+            rig.close()
+            rig = Rig(scenario, HANGING)
+            rig.step()
         verdict = cell(rig, fault)
         for column, wrong in verdict.columns().items():
             if wrong:

@@ -21,7 +21,8 @@ HURT, WELL = uuid(0), uuid(1)
 Key = tuple[str, tuple[str, ...]]
 """Family and label values."""
 
-DEADLINE = 0.8
+HANGING, PATIENT = 0.8, 20.0
+"""Seconds a pass waits for the GPUs: as shipped where a call hangs; else long, so that load makes no faults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,12 @@ class Seen:
 class Rig:
     """Two H100s of the fake library, named by FAKE_NVML_SCENARIO."""
 
-    def __init__(self, scenario: Path) -> None:
+    def __init__(self, scenario: Path, deadline: float = PATIENT) -> None:
         self.scenario = Scenario(scenario, {**node(2), "epoch": 1_000_000_000})
         self.sampler = Sampler(
-            NvmlDriver(), UnknownNode(), COLLECTORS, Pacing(1.0, DEADLINE, 10.0), Accounting(AccountingOptions(), ())
+            NvmlDriver(), UnknownNode(), COLLECTORS, Pacing(1.0, deadline, 10.0), Accounting(AccountingOptions(), ())
         )
+        self.deadline = deadline
         self.now = time.time()
         self.sampler.start()
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
+from exporter.driver import constants as nvml
 from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
 from exporter.driver.nvml.errors import SUCCESS, TIMEOUT, error_for
 from exporter.driver.nvml.library import Library
 
-_XID = 0x8
 _EVENT = Struct("=QQQII")
 """nvmlEventData_t: device, event type, data (the XID), GPU and compute instance."""
 _SLICE = 0.5
@@ -71,7 +71,7 @@ class Feed:
         supported = ctypes.c_ulonglong()
         try:
             self._library.ask("nvmlDeviceGetSupportedEventTypes", handle, ctypes.byref(supported))
-            wanted = supported.value & _XID
+            wanted = supported.value & nvml.nvmlEventTypeXidCriticalError
             if wanted:
                 self._library.ask("nvmlDeviceRegisterEvents", handle, ctypes.c_ulonglong(wanted), event_set)
         except (UnsupportedError, DeviceLostError):
@@ -88,7 +88,7 @@ class Feed:
             )
             if code == SUCCESS:
                 device, type_, data, _, _ = _EVENT.unpack(self._buffer)
-                if type_ == _XID:
+                if type_ == nvml.nvmlEventTypeXidCriticalError:
                     found.append(XidEvent(self._names.get(device, ""), data, time.time()))
                 continue
             if code != TIMEOUT:
