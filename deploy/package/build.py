@@ -47,7 +47,7 @@ COMPLETION: Mapping[str, str] = {
 }
 """Made by the program itself."""
 CONFIGURATION = tuple(f"/{path}" for path in FILES if path.startswith("etc/"))
-DISTRIBUTIONS = ("nvidia-ml-py", "prometheus-client", "cheroot", "pyyaml", "bcrypt", "requests", "h2")
+DISTRIBUTIONS = ("nvidia-ml-py", "prometheus-client", "h11", "pyyaml", "bcrypt", "requests", "h2")
 ARCHITECTURES = {"x86_64": ("amd64", "x86_64"), "aarch64": ("arm64", "aarch64")}
 
 

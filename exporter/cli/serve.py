@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,12 +22,10 @@ from exporter.exposition.pages import PageStore
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.interface import pci_gpus
 from exporter.web.app import App, Pages
-from exporter.web.auth import BasicAuth
 from exporter.web.history import History
-from exporter.web.rate import Bucket
 from exporter.web.server import Server
+from exporter.web.settings import WebSettings
 from exporter.web.status import page
-from exporter.web.webconfig import WebConfig, load
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
     settings = config.load(arguments, os.environ, config.options())
     logs.configure(settings["log.level"], settings["log.format"])
-    stopping = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    web = load(Path(settings["web.config.file"])) if settings["web.config.file"] else WebConfig()
+    stopping, reload = _signals()
+    web = WebSettings(Path(settings["web.config.file"]) if settings["web.config.file"] else None)
     history = History()
     pages = PageStore(settings["sample.interval"])
 
@@ -56,25 +49,36 @@ def run(arguments: Sequence[str]) -> int:
     server.start()
     address = settings["web.listen-address"][0] or "*"
     log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
-    status = _wait(exporter, _restart_rule(settings), stopping)
+    status = _wait(exporter, _restart_rule(settings), stopping, lambda: _tick(web, reload))
     server.stop()
     exporter.stop()
     sys.stderr.flush()
     return status
 
 
+def _signals() -> tuple[threading.Event, threading.Event]:
+    """Set by SIGTERM and SIGINT, and by SIGHUP: the end, and a look at the web configuration file."""
+    stopping, reload = threading.Event(), threading.Event()
+    for number, event in ((signal.SIGTERM, stopping), (signal.SIGINT, stopping), (signal.SIGHUP, reload)):
+        signal.signal(number, functools.partial(_set, event))
+    return stopping, reload
+
+
+def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None:
+    event.set()
+
+
 def _server(
-    settings: Config, web: WebConfig, exporter: assembly.Exporter, metrics: PageStore, history: History
+    settings: Config, web: WebSettings, exporter: assembly.Exporter, metrics: PageStore, history: History
 ) -> Server:
     pages = Pages(
         metrics=metrics.page,
         status=lambda: page(exporter.snapshot, history, settings["web.telemetry-path"]),
         ready=lambda: exporter.snapshot.not_ready,
     )
-    limit = web.rate_limit
-    allows = Bucket(limit.interval, limit.burst, time.monotonic).take if limit else lambda: True
-    app = App(pages, settings["web.telemetry-path"], BasicAuth(web.users), web.headers, allows)
-    return Server(app, settings["web.listen-address"], settings["web.max-threads"], web.tls)
+    app = App(pages, settings["web.telemetry-path"], web.policy)
+    workers = settings["web.max-threads"]
+    return Server(app, settings["web.listen-address"], workers, web.certificates)
 
 
 def _restart_rule(settings: Config) -> RestartRule:
@@ -85,8 +89,16 @@ def _restart_rule(settings: Config) -> RestartRule:
     )
 
 
-def _wait(exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event) -> int:
+def _tick(web: WebSettings, reload: threading.Event) -> None:
+    """What is to be done once a second: after SIGHUP, read the web configuration file."""
+    if reload.is_set():
+        reload.clear()
+        web.reload()
+
+
+def _wait(exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event, tick: Callable[[], None]) -> int:
     while not stopping.wait(1.0):
+        tick()
         reason = rule.reason(exporter.driver_state, time.monotonic())
         if reason:
             log.error("%s", reason)

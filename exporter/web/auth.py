@@ -1,55 +1,95 @@
-"""Basic authentication against the bcrypt hashes of the web configuration file."""
+"""Basic authentication against the bcrypt hashes of the web configuration file.
+
+bcrypt is slow on purpose. So the password that was right is remembered, one for each user; passwords not seen before
+are checked one at a time, and a peer that guessed wrong a few times has to wait.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import enum
 import hashlib
 import hmac
 import os
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 import bcrypt
 
-_CACHED = 100
-"""Answers remembered: bcrypt is slow on purpose, and a scrape comes every few seconds."""
+from exporter.web.rate import Bucket
+
+_GUESSES, _GUESS_SECONDS = 10, 2.0
+"""Wrong passwords a peer may send at once, and seconds until it may send one more."""
+_PEERS = 1024
+
+
+class Verdict(enum.Enum):
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+    WAIT = "wait"
+    """Too many wrong guesses from this peer."""
 
 
 class BasicAuth:
-    def __init__(self, users: Mapping[str, str]) -> None:
+    def __init__(self, users: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
         self._users = dict(users)
+        self._clock = clock
         self._salt = os.urandom(16)
-        self._known: dict[bytes, bool] = {}
+        self._right: dict[str, bytes] = {}
+        """By user, what stands for the right password."""
+        self._guesses: dict[str, Bucket] = {}
         self._lock = threading.Lock()
         # Compared against for unknown names, so that the time taken does not tell which names exist.
         self._decoy = next(iter(users.values()), "")
 
-    def allows(self, header: str) -> bool:
-        """Whether an `Authorization` header names a user with the right password. True with no users at all."""
-        if not self._users:
+    def settled(self, header: str) -> bool:
+        """Whether `check` will answer at once."""
+        if not self._users or not header:
             return True
         name, password = _credentials(header)
-        hashed = self._users.get(name, self._decoy)
-        key = hashlib.blake2b(f"{name}\0{hashed}\0{password}".encode(), key=self._salt).digest()
+        return not name or self._remembered(name, password)
+
+    def check(self, header: str, peer: str = "") -> Verdict:
+        """Whether an `Authorization` header names a user with the right password; always with no users at all."""
+        if not self._users:
+            return Verdict.ALLOWED
+        name, password = _credentials(header)
+        if not name:
+            return Verdict.REFUSED
+        if self._remembered(name, password):
+            return Verdict.ALLOWED
         with self._lock:
-            known = self._known.get(key)
-        if known is None:
-            known = _matches(password, hashed) and name in self._users
-            with self._lock:
-                if len(self._known) >= _CACHED:
-                    self._known.clear()
-                self._known[key] = known
-        return known
+            if not self._guess(peer).take():
+                return Verdict.WAIT
+            right = _matches(password, self._users.get(name, self._decoy)) and name in self._users
+            if right:
+                self._right[name] = self._stands_for(name, password)
+                self._guesses.pop(peer, None)
+        return Verdict.ALLOWED if right else Verdict.REFUSED
+
+    def _guess(self, peer: str) -> Bucket:
+        if peer not in self._guesses:
+            while len(self._guesses) >= _PEERS:
+                del self._guesses[next(iter(self._guesses))]
+            self._guesses[peer] = Bucket(_GUESS_SECONDS, _GUESSES, self._clock)
+        return self._guesses[peer]
+
+    def _remembered(self, name: str, password: str) -> bool:
+        return hmac.compare_digest(self._right.get(name, b""), self._stands_for(name, password))
+
+    def _stands_for(self, name: str, password: str) -> bytes:
+        return hashlib.blake2b(f"{name}\0{password}".encode(), key=self._salt).digest()
 
 
 def _credentials(header: str) -> tuple[str, str]:
     scheme, _, encoded = header.partition(" ")
-    if not hmac.compare_digest(scheme.lower().encode(), b"basic"):
+    if scheme.lower() != "basic":
         return "", ""
     try:
         name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except (binascii.Error, ValueError):
         return "", ""
     return name, password
 

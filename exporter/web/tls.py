@@ -1,19 +1,17 @@
-"""TLS for the HTTP server: the handshake runs on the request's thread, certificates are re-read when they change."""
+"""TLS for the HTTP server; certificates are read again when they change."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-import socket
 import ssl
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
-
-from cheroot import makefile
+from typing import Any
 
 from exporter.config.option import ConfigError
+from exporter.web.certificate import expiry
 from exporter.web.tls_settings import Tls
 
 log = logging.getLogger(__name__)
@@ -49,8 +47,6 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> None:
         made.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.curve:
         made.set_ecdh_curve(tls.curve)
-    if tls.allowed_sans:
-        made.sslsocket_class = named(tls.allowed_sans)
 
 
 @contextlib.contextmanager
@@ -67,77 +63,49 @@ def _readable(pem: Path | str) -> Generator[str]:
         os.close(memory)
 
 
-def named(allowed: Collection[str]) -> type[ssl.SSLSocket]:
-    """Connections whose client must name itself by one of these subject alternative names."""
-
-    class Named(ssl.SSLSocket):
-        _known = False
-
-        def recv_into(self, *arguments: Any) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
-            self._know()
-            return super().recv_into(*arguments)
-
-        def recv(self, *arguments: Any) -> bytes:  # pyright: ignore[reportIncompatibleMethodOverride]
-            self._know()
-            return super().recv(*arguments)
-
-        def _know(self) -> None:
-            if self._known:
-                return
-            self.do_handshake()
-            self._known = not names_of(self.getpeercert()).isdisjoint(allowed)
-            if not self._known:
-                self.shutdown(socket.SHUT_RDWR)  # no answer, not even a refusal in HTTP
-                raise ConnectionResetError("the client's certificate has none of client_allowed_sans")
-
-    return Named
-
-
 def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
     """The subject alternative names of a certificate as Python shows it."""
     return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
 
 
-class ReloadingAdapter:
-    """Wraps each new connection with the certificate that is on disk now (cheroot's adapter protocol).
-
-    The handshake is left to the thread that reads the request: done here it would run on the accepting thread,
-    where one client that never finishes it would keep all others waiting.
-    """
+class Certificates:
+    """The context for each new connection, with the certificate that is on disk now."""
 
     def __init__(self, tls: Tls) -> None:
         self._tls = tls
-        self.context = context(tls)
-        self._seen = _stamps(tls.files)
+        self._context = context(tls)
+        self._seen = stamps(tls.files)
+        self.success = True
+        """Whether the files as they are now are in use."""
+        self.expiry = _expiry(tls)
+        """Unix seconds of the end of the certificate in use; None where it does not say."""
 
-    def bind(self, sock: Any) -> Any:
-        return sock
+    @property
+    def allowed_sans(self) -> frozenset[str]:
+        return frozenset(self._tls.allowed_sans)
 
-    def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
-        self._reload()
-        wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        return wrapped, self.get_environ()
+    def use(self, tls: Tls) -> None:
+        """Other settings from now on. Raises ConfigError, and keeps those that work."""
+        self._context, self._tls, self._seen = context(tls), tls, stamps(tls.files)
+        self.success, self.expiry = True, _expiry(tls)
 
-    def get_environ(self) -> dict[str, str]:
-        return {"wsgi.url_scheme": "https", "HTTPS": "on"}
-
-    def makefile(self, sock: Any, mode: str = "r", bufsize: int = -1) -> Any:
-        return cast("Any", makefile).MakeFile(sock, mode, bufsize)
-
-    def _reload(self) -> None:
-        stamps = _stamps(self._tls.files)
-        if stamps == self._seen:
-            return
-        try:
-            self.context = context(self._tls)
-        except ConfigError as error:  # half-written: keep the certificate that works, and look again next time
-            log.warning("certificate not re-read: %s", error)
-        else:
-            self._seen = stamps
-            log.info("certificate re-read from %s", self._tls.cert)
+    def context(self) -> ssl.SSLContext:
+        seen = stamps(self._tls.files)
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self.use(self._tls)
+            except ConfigError as error:  # half-written: keep the certificate that works until the files change again
+                self.success = False
+                log.warning("certificate not read again: %s", error)
+            else:
+                log.info("certificate read again")
+        return self._context
 
 
-def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
+def stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
+    """Changes whenever one of the files does."""
+
     def stamp(path: Path) -> tuple[int, int, int]:
         try:
             status = path.stat()
@@ -146,3 +114,10 @@ def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
         return (status.st_mtime_ns, status.st_size, status.st_ino)
 
     return tuple(stamp(path) for path in files)
+
+
+def _expiry(tls: Tls) -> float | None:
+    try:
+        return expiry(tls.cert if isinstance(tls.cert, str) else tls.cert.read_text())
+    except (OSError, ValueError):
+        return None

@@ -78,14 +78,18 @@ def parse_tls(section: Section) -> Tls | None:
         raise section.wrong("client_auth_type", "client_auth_type needs client_ca_file or client_ca")
     if auth is ssl.CERT_NONE and authority:
         raise section.wrong("client_auth_type", "expected RequireAndVerifyClientCert with a client CA")
+    oldest = section.one_of("min_version", _VERSIONS, "TLS12")
+    newest = section.one_of("max_version", _VERSIONS, "TLS13")
+    if oldest > newest:
+        raise section.wrong("min_version", "expected one that is not above max_version")
     return Tls(
         cert=_needed(section, "cert"),
         key=_needed(section, "key"),
         client_ca=authority,
         client_auth=auth,
         allowed_sans=_sans(section, auth),
-        min_version=section.one_of("min_version", _VERSIONS, "TLS12"),
-        max_version=section.one_of("max_version", _VERSIONS, "TLS13"),
+        min_version=oldest,
+        max_version=newest,
         ciphers=_ciphers(section),
         prefer_server_ciphers=section.boolean("prefer_server_cipher_suites", default=True),
         curve=_curve(section),

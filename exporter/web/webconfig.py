@@ -17,6 +17,7 @@ from exporter.config.option import ConfigError
 from exporter.web.fields import OPTION, Section
 from exporter.web.tls_settings import Tls, parse_tls
 
+_BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _DURATION = re.compile(f"(?:{_PIECE.pattern})+")
@@ -71,7 +72,7 @@ def load(path: Path) -> WebConfig:
 
 def _users(users: Section) -> dict[str, str]:
     for name, hashed in users.values.items():
-        if not str(hashed).startswith(("$2a$", "$2b$", "$2y$")):
+        if not isinstance(hashed, str) or not _BCRYPT.fullmatch(hashed):
             raise users.wrong(str(name), "expected a bcrypt hash")
     return {str(name): str(hashed) for name, hashed in users.values.items()}
 

@@ -12,10 +12,10 @@ import requests
 import yaml
 
 from exporter.config.option import ConfigError
+from exporter.exposition.pages import Page
 from exporter.web.app import App, Pages
-from exporter.web.auth import BasicAuth
 from exporter.web.server import Server
-from exporter.web.tls import context
+from exporter.web.tls import Certificates, context
 from exporter.web.tls_settings import CIPHERS
 from exporter.web.webconfig import RateLimit, WebConfig, load
 from tests.contract.web.toolkit import KEYS, SAMPLES, SUITES, Sample
@@ -93,8 +93,9 @@ def test_ciphers_curve_and_order_reach_the_tls_library(keys: Path) -> None:
 
 
 def serve(web: WebConfig) -> Server:
-    pages = Pages(metrics=lambda _: ("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
-    server = Server(App(pages, "/metrics", BasicAuth(web.users), web.headers), ("127.0.0.1", 0), 2, web.tls)
+    pages = Pages(metrics=lambda _: Page("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
+    certificates = Certificates(web.tls) if web.tls else None
+    server = Server(App(pages, "/metrics"), ("127.0.0.1", 0), 2, certificates)
     server.start()
     return server
 

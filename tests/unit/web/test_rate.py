@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from exporter.web.app import App, Pages
-from exporter.web.auth import BasicAuth
+from exporter.exposition.pages import Page
+from exporter.web.app import App, Pages, Policy
 from exporter.web.rate import Bucket
 
 
@@ -27,12 +25,7 @@ def test_a_bucket_gives_its_burst_and_then_one_per_interval() -> None:
     ("path", "status"), [("/metrics", "429"), ("/", "429"), ("/-/healthy", "200"), ("/-/ready", "200")]
 )
 def test_beyond_the_limit_only_the_probes_are_answered(path: str, status: str) -> None:
-    pages = Pages(metrics=lambda _: ("text/plain", b""), status=lambda: "", ready=lambda: "")
-    application = App(pages, "/metrics", BasicAuth({}), allows=lambda: False)
-    seen: list[str] = []
+    pages = Pages(metrics=lambda _: Page("text/plain", b""), status=lambda: "", ready=lambda: "")
+    application = App(pages, "/metrics", lambda: Policy(allows=lambda: False))
 
-    def start(given: str, _headers: Any, _info: Any = None, /) -> Any:
-        seen.append(given)
-
-    list(application({"REQUEST_METHOD": "GET", "PATH_INFO": path}, start))
-    assert seen[0].startswith(status)
+    assert application.respond({"REQUEST_METHOD": "GET", "PATH_INFO": path}).status.startswith(status)

@@ -10,7 +10,6 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import bcrypt
 import pytest
@@ -21,9 +20,11 @@ from hypothesis import strategies as st
 from exporter.config.option import ConfigError
 from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
-from exporter.web.app import App, Pages
-from exporter.web.auth import BasicAuth
+from exporter.web.app import App, Pages, Policy
+from exporter.web.auth import BasicAuth, Verdict
 from exporter.web.server import Server
+from exporter.web.settings import WebSettings
+from exporter.web.tls import Certificates
 from exporter.web.webconfig import WebConfig, load
 
 BODY = b"gpu_up 1\n" * 500
@@ -37,16 +38,13 @@ def metrics(scraper: Scraper) -> Page:
 
 def app(users: dict[str, str] | None = None, ready: str = "") -> App:
     pages = Pages(metrics=metrics, status=lambda: STATUS, ready=lambda: ready)
-    return App(pages, "/metrics", BasicAuth(users or {}), (("X-Test", "1"),))
+    policy = Policy(BasicAuth(users or {}), (("X-Test", "1"),))
+    return App(pages, "/metrics", lambda: policy)
 
 
 def ask(application: App, path: str, **headers: str) -> tuple[str, dict[str, str], bytes]:
-    seen: list[Any] = []
-    environ = {"REQUEST_METHOD": headers.pop("method", "GET"), "PATH_INFO": path, **headers}
-    body = b"".join(
-        application(environ, lambda status, given, _=None: seen.append((status, dict(given))) or (lambda _: None))
-    )
-    return seen[0][0], seen[0][1], body
+    found = application.respond({"REQUEST_METHOD": headers.pop("method", "GET"), "PATH_INFO": path, **headers})
+    return found.status, dict(found.headers), found.body
 
 
 def basic(name: str, password: str) -> str:
@@ -100,7 +98,7 @@ def test_password_is_checked() -> None:
 
 @given(st.text(max_size=60))
 def test_no_authorization_header_is_an_error(header: str) -> None:
-    assert BasicAuth({"a": "$2b$04$" + "x" * 53}).allows(header) is False
+    assert BasicAuth({"a": "$2b$04$" + "x" * 53}, lambda: 0.0).check(header) is not Verdict.ALLOWED
 
 
 def test_empty_web_configuration_is_plain(tmp_path: Path) -> None:
@@ -160,7 +158,7 @@ def certificate(directory: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def serving(web: WebConfig, users: dict[str, str] | None = None) -> Iterator[int]:
-    server = Server(app(users), ("127.0.0.1", 0), 2, web.tls)
+    server = Server(app(users), ("127.0.0.1", 0), 2, Certificates(web.tls) if web.tls else None)
     server.start()
     try:
         yield server.port
@@ -211,11 +209,9 @@ def test_unreadable_tls_file_is_one_line(tmp_path: Path, missing: str) -> None:
     file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
 
     with pytest.raises(ConfigError, match=f"{missing}: No such file or directory"):
-        Server(app(), ("127.0.0.1", 0), 1, load(file).tls)
+        WebSettings(file)
 
 
-# cheroot leaves the socket it could not bind to the garbage collector
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_taken_port_is_one_line_that_names_the_option() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

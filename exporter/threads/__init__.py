@@ -1,0 +1,1 @@
+"""The threads of the process, each run by one runner that notices when it fails."""

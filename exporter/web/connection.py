@@ -1,0 +1,195 @@
+"""One connection: a request read to the end of its head, handed over, and answered, each within a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+from urllib.parse import unquote
+
+import h11
+
+from exporter.web.response import Environ, Response
+from exporter.web.tls import names_of
+
+HEAD_BYTES = 16 * 1024
+"""Of request line and headers together."""
+HEAD_SECONDS = 5.0
+"""From the first byte (on a new connection: from its beginning) to the end of the head, TLS included."""
+ANSWER_SECONDS = 10.0
+"""For the client to take the whole answer."""
+IDLE_SECONDS = 120.0
+"""Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
+
+
+class Desk(Protocol):
+    """Who answers requests and keeps count of connections."""
+
+    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None: ...
+    def served(self, connection: Connection) -> None: ...
+    def silent(self, connection: Connection) -> None: ...
+    def writing(self, connection: Connection, unsent: bool) -> None: ...  # noqa: FBT001 - a state
+    def left(self, connection: Connection) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Speaks HTTP/1.1 through h11; the time of every state is bounded in total, not from byte to byte."""
+
+    def __init__(self, desk: Desk, key: int, peer: str, allowed_sans: frozenset[str] = frozenset()) -> None:
+        """`key` and `peer` tell it apart from others; `allowed_sans`: names one of which the client must prove."""
+        self.key = key
+        self._desk = desk
+        self._peer = peer
+        self._allowed_sans = allowed_sans
+        self._idle = False
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._http: Any = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._answering = False
+        self._close_after = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=0)
+        certificate = transport.get_extra_info("peercert")
+        if self._allowed_sans and names_of(certificate).isdisjoint(self._allowed_sans):
+            self.end()  # no answer, not even a refusal in HTTP
+            return
+        self._until(self._began + HEAD_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._idle:
+            self._idle = False
+            self._until(self._loop.time() + HEAD_SECONDS)
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse("431 Request Header Fields Too Large")
+            return
+        self._http.receive_data(data)
+        self._next()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._desk.writing(self, unsent=True)
+
+    def resume_writing(self) -> None:
+        self._desk.writing(self, unsent=False)
+        if self._answering:
+            self._sent()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if self._deadline:
+            self._deadline.cancel()
+        self._desk.writing(self, unsent=False)
+        self._desk.left(self)
+
+    def end(self) -> None:
+        """Break off, whatever is under way."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _until(self, at: float) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_at(at, self.end)
+
+    def _next(self) -> None:
+        try:
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            self._refuse("431 Request Header Fields Too Large" if error.error_status_hint == 431 else "400 Bad Request")  # noqa: PLR2004 - h11's hint
+            return
+        if isinstance(event, h11.Request):
+            self._hand_over(event)
+
+    def _hand_over(self, request: Any) -> None:
+        assert self._transport is not None  # noqa: S101 - data came through it
+        self._transport.pause_reading()
+        self._until(self._loop.time() + ANSWER_SECONDS)
+        self._close_after = self._has_body()
+        self._desk.served(self)
+        self._answering = True
+        self._desk.request(_environ(request, self._peer), self._answer)
+
+    def _has_body(self) -> bool:
+        """A body is not read: the connection ends with the answer."""
+        try:
+            return not isinstance(self._http.next_event(), h11.EndOfMessage)
+        except h11.RemoteProtocolError:
+            return True
+
+    def _refuse(self, status: str) -> None:
+        self._close_after = self._answering = True
+        self._answer(Response(status))
+
+    def _answer(self, response: Response) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        status, _, reason = response.status.partition(" ")
+        headers = [*response.headers, ("Date", _date())]
+        if not any(name == "Content-Length" for name, _ in headers):
+            headers.append(("Content-Length", str(len(response.body))))
+        if self._close_after:
+            headers.append(("Connection", "close"))
+        try:
+            head = self._http.send(h11.Response(status_code=int(status), reason=reason, headers=headers))
+            body = self._http.send(h11.Data(data=response.body)) if response.body else b""
+            end = self._http.send(h11.EndOfMessage())
+        except h11.LocalProtocolError:  # the client's side is broken beyond an answer
+            self.end()
+            return
+        self._until(self._loop.time() + ANSWER_SECONDS)
+        transport.write(b"".join((head, body or b"", end or b"")))
+        if transport.get_write_buffer_size() == 0:
+            self._sent()
+
+    def _sent(self) -> None:
+        """The answer has left: the next request, or the end."""
+        transport, self._answering = self._transport, False
+        if transport is None or transport.is_closing():
+            return
+        if self._close_after or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            self._until(self._loop.time() + 1.0)  # for a client that does not take part in the end of TLS
+            transport.close()
+            return
+        self._http.start_next_cycle()
+        self._head_bytes = len(self._http.trailing_data[0])
+        self._idle = not self._head_bytes
+        self._until(self._loop.time() + (IDLE_SECONDS if self._idle else HEAD_SECONDS))
+        self._desk.silent(self)
+        transport.resume_reading()
+        if not self._idle:
+            self._loop.call_soon(self._next)  # a request that came with the last one
+
+
+def _environ(request: Any, peer: str) -> Environ:
+    """The request in WSGI's words."""
+    target = request.target.decode("latin-1")
+    if target.startswith(("http://", "https://")):
+        target = "/" + target.split("://", 1)[1].partition("/")[2]
+    path, _, query = target.partition("?")
+    environ: dict[str, Any] = {
+        "REQUEST_METHOD": request.method.decode("latin-1"),
+        "PATH_INFO": unquote(path) if "%" in path else path,
+        "QUERY_STRING": query,
+        "REMOTE_ADDR": peer,
+    }
+    for name, value in request.headers:
+        key = "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        text = value.decode("latin-1")
+        environ[key] = f"{environ[key]}, {text}" if key in environ else text
+    return environ
+
+
+def _date() -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())

@@ -1,0 +1,276 @@
+"""What an open network does to a port: silence, trickles, floods, stalls and nonsense, while scrapes go on."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+
+import bcrypt
+import pytest
+import requests
+
+from exporter.exposition.pages import Page
+from exporter.web import connection
+from exporter.web.admission import Admission, room
+from exporter.web.app import App, Pages, Policy
+from exporter.web.auth import BasicAuth, Verdict
+from exporter.web.server import Server
+from exporter.web.tls import Certificates
+from exporter.web.tls_settings import Tls
+from tests.attribution_kit.nodes import until
+
+BODY = b"gpu_up 1\n" * 30_000
+
+
+def pages() -> Pages:
+    return Pages(metrics=lambda _: Page("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
+
+
+@contextlib.contextmanager
+def serving(policy: Policy | None = None, certificates: Certificates | None = None) -> Iterator[int]:
+    fixed = policy or Policy()
+    server = Server(App(pages(), "/metrics", lambda: fixed), ("127.0.0.1", 0), 2, certificates)
+    server.start()
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    from tests.unit.web.test_web import certificate  # noqa: PLC0415 - only where TLS is tested
+
+    folder = tmp_path_factory.mktemp("keys")
+    certificate(folder, "x")
+    return Certificates(Tls(folder / "cert.pem", folder / "key.pem"))
+
+
+def client(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), 10)
+
+
+def scrape(port: int, scheme: str = "http") -> int:
+    answer = requests.get(f"{scheme}://127.0.0.1:{port}/metrics", timeout=10, verify=False)  # noqa: S501 - made here
+    assert answer.content == BODY
+    return answer.status_code
+
+
+def said(stream: socket.socket) -> bytes:
+    """All that comes until the other side ends."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while chunk := stream.recv(65536):
+            found += chunk
+    return found
+
+
+def test_a_thousand_idle_connections_keep_nobody_waiting(port: int) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):  # more than there is room for; the bench makes a thousand
+            stack.enter_context(client(port))
+
+        assert scrape(port) == 200
+        assert requests.get(f"http://127.0.0.1:{port}/-/healthy", timeout=10).status_code == 200
+
+
+def test_slow_heads_keep_nobody_waiting_and_are_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(client(port)) for _ in range(50)]
+        for each in slow:
+            each.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-a: ")
+
+        assert scrape(port) == 200
+        assert [said(each) for each in slow] == [b""] * 50
+
+
+def test_a_byte_now_and_then_does_not_put_the_end_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
+    ended = threading.Event()
+    with client(port) as slow:
+
+        def trickle() -> None:
+            with contextlib.suppress(OSError):
+                slow.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+                while not ended.wait(0.02):
+                    slow.sendall(b"a")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        answer = said(slow)
+        ended.set()
+        thread.join()
+
+    assert answer == b""
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 200_000,
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 50_000,
+    ],
+)
+def test_long_heads_are_refused(port: int, sent: bytes) -> None:
+    with client(port) as stream:
+        with contextlib.suppress(ConnectionError):
+            stream.sendall(sent)
+        answer = said(stream)
+
+    assert answer.startswith(b"HTTP/1.1 431 ") or answer == b""  # reset where more was on its way
+    assert scrape(port) == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\r\n\r\n\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"HELP\r\n\r\n",
+        b"OPTIONS sip:nm SIP/2.0\r\nVia: SIP/2.0/TCP nm\r\n\r\n",
+        b"GET /%ff%00/../ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n",
+        b"\0" * 100,
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET  /metrics  HTTP/1.1\r\nHost x\r\n\r\n",
+    ],
+)
+def test_nonsense_is_answered_or_dropped(port: int, sent: bytes) -> None:
+    """Nmap's service probes, and requests made to be read in two ways."""
+    with client(port) as stream:
+        stream.sendall(sent)
+        stream.shutdown(socket.SHUT_WR)
+        answer = said(stream)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 ")
+    assert b"Server:" not in answer
+    assert scrape(port) == 200
+
+
+def test_client_that_does_not_take_its_answer_is_cut_off(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.3)
+    with client(port) as stream:
+        for _ in range(50):  # more than the socket's buffers hold
+            stream.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert scrape(port) == 200
+        until(lambda: _reset(stream))
+
+
+def _reset(stream: socket.socket) -> bool:
+    try:
+        stream.send(b"GET")
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_requests_in_a_row_on_one_connection_are_all_answered(port: int) -> None:
+    with client(port) as stream:
+        stream.sendall(
+            b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n" * 300
+            + b"GET /x HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n"
+        )
+        answer = said(stream)
+
+    assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 404")) == (300, 1)
+
+
+def test_http_1_0_is_answered_and_ended(port: int) -> None:
+    with client(port) as stream:
+        stream.sendall(b"GET /-/ready HTTP/1.0\r\n\r\n")
+
+        assert said(stream).endswith(b"ready\n")
+
+
+def test_stalled_handshakes_keep_nobody_waiting(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib3.connectionpool.warnings.warn", lambda *_: None)
+    with serving(certificates=certificates) as port, contextlib.ExitStack() as stack:
+        for number in range(100):
+            stalled = stack.enter_context(client(port))
+            if number % 2:
+                stalled.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with client(port) as raw, context.wrap_socket(raw) as wrapped:
+            wrapped.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert said(wrapped).endswith(BODY)
+
+
+def test_probes_are_answered_while_every_worker_is_busy() -> None:
+    release = threading.Event()
+
+    def stuck(_: object) -> Page:
+        release.wait(20)
+        return Page("text/plain", b"")
+
+    application = App(Pages(metrics=stuck, status=lambda: "", ready=lambda: ""), "/metrics")
+    server = Server(application, ("127.0.0.1", 0), 2)
+    server.start()
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(10):
+                stack.enter_context(client(server.port)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            for path in ("healthy", "ready"):
+                assert requests.get(f"http://127.0.0.1:{server.port}/-/{path}", timeout=10).status_code == 200
+    finally:
+        release.set()
+        server.stop()
+
+
+def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
+    now = [0.0]
+    auth = BasicAuth({"prom": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}, lambda: now[0])
+    verdicts = [auth.check(_basic("prom", f"guess{number}"), "peer") for number in range(20)]
+
+    assert verdicts == [Verdict.REFUSED] * 10 + [Verdict.WAIT] * 10
+    assert auth.check(_basic("prom", "secret"), "somebody else") is Verdict.ALLOWED
+    assert auth.settled(_basic("prom", "secret"))
+    assert auth.check(_basic("prom", "secret"), "peer") is Verdict.ALLOWED  # remembered: no guess
+    assert not auth.settled(_basic("prom", "another"))
+
+
+def _basic(name: str, password: str) -> str:
+    return requests.auth._basic_auth_str(name, password)
+
+
+def test_busiest_peers_oldest_silent_connection_gives_way() -> None:
+    ended: list[int] = []
+    admission = Admission(3)
+    for key, peer in enumerate(("a", "b", "a")):
+        assert admission.admit(key, peer, lambda key=key: ended.append(key))
+    assert admission.admit(3, "c", lambda: ended.append(3))
+    admission.served(1)
+    assert admission.admit(4, "c", lambda: ended.append(4))
+
+    assert ended == [0, 2]
+    assert len(admission) == 3
+
+
+def test_no_room_where_all_are_being_served() -> None:
+    admission = Admission(1)
+    admission.admit(0, "a", lambda: None)
+    admission.served(0)
+
+    assert not admission.admit(1, "b", lambda: None)
+    admission.left(0)
+    assert admission.admit(1, "b", lambda: None)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(20, 4), (256, 104), (1024, 256), (1 << 20, 256)])
+def test_room_follows_the_descriptors_of_the_process(limit: int, expected: int) -> None:
+    assert room(limit) == expected

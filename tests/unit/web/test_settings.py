@@ -1,0 +1,101 @@
+"""The web configuration file is read again while the exporter runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import bcrypt
+import pytest
+import requests
+
+from exporter.config.option import ConfigError
+from exporter.web.auth import Verdict
+from exporter.web.settings import WebHealth, WebSettings
+from exporter.web.webconfig import load
+from tests.unit.web.test_web import certificate
+
+HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+TLS = "tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"
+
+
+def header(password: str) -> str:
+    return requests.auth._basic_auth_str("prom", password)
+
+
+def write(file: Path, content: str) -> None:
+    """A time stamp of its own each time, whatever the file system's resolution is."""
+    before = file.stat().st_mtime_ns if file.exists() else 0
+    file.write_text(content)
+    os.utime(file, ns=(before + 1_000_000_000, before + 1_000_000_000))
+
+
+def test_users_added_while_running_count_from_the_next_request_on(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    write(file, "")
+    settings = WebSettings(file)
+    before = settings.policy().auth.check("")
+    write(file, f"basic_auth_users: {{prom: {HASH}}}\n")
+
+    assert (before, settings.policy().auth.check("")) == (Verdict.ALLOWED, Verdict.REFUSED)
+    assert settings.policy().auth.check(header("secret")) is Verdict.ALLOWED
+
+
+def test_password_known_to_be_right_is_forgotten_with_its_hash_only(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    write(file, f"basic_auth_users: {{prom: {HASH}}}\n")
+    settings = WebSettings(file)
+    settings.policy().auth.check(header("secret"))
+    write(file, f"basic_auth_users: {{prom: {HASH}}}\nhttp_server_config: {{headers: {{X-Frame-Options: deny}}}}\n")
+    kept = settings.policy().auth.settled(header("secret"))
+    write(file, f"basic_auth_users: {{prom: {bcrypt.hashpw(b'new', bcrypt.gensalt(4)).decode()}}}\n")
+
+    assert (kept, settings.policy().auth.settled(header("secret"))) == (True, False)
+    assert settings.policy().auth.check(header("secret")) is Verdict.REFUSED
+
+
+@pytest.mark.parametrize("broken", ["basic_auth_users: [", "{1: 2}", TLS])
+def test_file_that_cannot_be_used_changes_nothing_and_shows(tmp_path: Path, broken: str) -> None:
+    file = tmp_path / "web.yaml"
+    write(file, f"basic_auth_users: {{prom: {HASH}}}\n")
+    settings = WebSettings(file)
+    write(file, broken)
+
+    assert settings.policy().auth.check("") is Verdict.REFUSED
+    assert settings.health() == WebHealth(reload_success=False)
+    write(file, "")
+    assert settings.health() == WebHealth(reload_success=True)
+
+
+def test_end_of_the_certificate_is_told(tmp_path: Path) -> None:
+    certificate(tmp_path, "x")
+    file = tmp_path / "web.yaml"
+    write(file, TLS)
+    settings = WebSettings(file)
+    health = settings.health()
+
+    assert health is not None
+    assert health.certificate_expiry is not None
+    assert 0 < health.certificate_expiry - time.time() <= 86400
+    write(tmp_path / "cert.pem", "no certificate")
+    broken = settings.health()
+    assert broken is not None
+    assert (broken.reload_success, broken.certificate_expiry) == (False, health.certificate_expiry)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("{1: 2}", "unknown key 1"),
+        ("basic_auth_users: {prom: $2y$notahash}", "expected a bcrypt hash"),
+        ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS13, max_version: TLS12}", "min_version"),
+        ('http_server_config: {headers: {X-Frame-Options: "deny\\r\\nX: y"}}', "X-Frame-Options"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, content: str, expected: str) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(content)
+
+    with pytest.raises(ConfigError, match=expected):
+        load(file)
