@@ -33,6 +33,8 @@ FILES: Mapping[str, tuple[str, int]] = {
     "usr/share/doc/gpu-exporter/copyright": ("LICENSE", 0o644),
     f"{KIT}/prolog.d/gpu-exporter": ("deploy/slurm/prolog.d/gpu-exporter", 0o755),
     f"{KIT}/epilog.d/gpu-exporter": ("deploy/slurm/epilog.d/gpu-exporter", 0o755),
+    f"{KIT}/prolog": ("deploy/slurm/prolog", 0o755),
+    f"{KIT}/epilog": ("deploy/slurm/epilog", 0o755),
     f"{KIT}/healthcheck": ("deploy/slurm/healthcheck", 0o755),
     f"{KIT}/epilogctld": ("deploy/slurm/epilogctld", 0o755),
     f"{KIT}/targets.py": ("deploy/slurm/targets.py", 0o755),

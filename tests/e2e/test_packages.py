@@ -64,9 +64,16 @@ def test_debian_package_installs_runs_and_leaves_nothing(built: Path, tmp_path: 
     assert verdict(sys.executable, "-I", root / "usr/bin/gpu-exporter") == "ok"
 
     (root / "etc/default/gpu-exporter").write_text("# changed\n")
+    hooks = [root / f"etc/slurm/{hook}.d/gpu-exporter" for hook in ("prolog", "epilog")]
+    for hook in hooks:
+        hook.parent.mkdir(parents=True)
+        hook.symlink_to(f"/{hook.parent.name}".join(("/usr/lib/gpu-exporter/slurm", "/gpu-exporter")))
     dpkg(root, "-r", "gpu-exporter")
     assert not (root / "usr/lib/gpu-exporter").exists()
     assert (root / "etc/default/gpu-exporter").exists()
+    assert [hook.is_symlink() or subprocess.run([hook], check=False).returncode for hook in hooks] == [0, 0]
+    for hook in hooks:
+        hook.unlink()
     dpkg(root, "-P", "gpu-exporter")
     left = [path for path in root.rglob("*gpu-exporter*") if "/var/" not in str(path)]
     assert left == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -31,8 +30,7 @@ HELD = 45.0
 _HOOK = """\
 #!/bin/sh
 date +%s.%N >> {work}/{name}.$SLURM_JOB_ID
-export GPU_EXPORTER_JOBS={work}/gpumap
-exec {kit}/{name}.d/gpu-exporter
+exec {kit}/{name} {work}/gpumap
 """
 _SETTINGS = """\
 GPU_EXPORTER={work}/gpu-exporter
@@ -70,10 +68,16 @@ class Kit(SlurmCluster):
         for name, text in files.items():
             (self.work / name).write_text(text)
             (self.work / name).chmod(0o755)
+        self.controller_hook = self.work / "etc/epilogctld"
+        hook = (KIT / "epilogctld").read_text().replace("/var/lib/gpu-exporter-summaries", str(self.work))
+        self.controller_hook.write_text(hook)
+        self.controller_hook.chmod(0o755)
+        (self.work / "ended").mkdir()
         health = self.work / "etc/healthcheck"
         health.write_text(f"#!/bin/sh\nGPU_EXPORTER_CHECK_SETTINGS={self.work}/etc/check exec {KIT}/healthcheck\n")
         health.chmod(0o755)
         with (self.work / "etc/slurm.conf").open("a") as conf:
+            conf.write(f"EpilogSlurmctld={self.controller_hook}\n")
             conf.write(f"HealthCheckProgram={health}\nHealthCheckInterval=3\nHealthCheckNodeState=ANY\n")
 
     def state(self) -> str:
@@ -86,8 +90,10 @@ def kit() -> Iterator[Kit]:
         yield started
 
 
-def jobs_by_gpu(kit: Kit) -> Mapping[str, list[str]]:
-    return {file.name: file.read_text().split() for file in (kit.work / "gpumap").glob("[0-9]*")}
+def noted(kit: Kit, job: str) -> Mapping[str, str]:
+    """What the prolog wrote of the job; empty where it wrote nothing, or the epilog was there."""
+    file = kit.work / f"gpumap/job_{job}"
+    return dict(line.split("=", 1) for line in file.read_text().splitlines()) if file.exists() else {}
 
 
 def moment(kit: Kit, hook: str, job: str) -> float:
@@ -170,8 +176,13 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
 def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[str, Any]]:
     """One job on two GPUs from start to end; its id, and the report on it once it has ended."""
     job = sbatch(kit, "-J", "train", "-A", "physics", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
-    noted = poll("the prolog", lambda: {g for g, jobs in jobs_by_gpu(kit).items() if job in jobs} or None, 30)
-    assert len(noted) == 2
+    told = poll("the prolog", lambda: noted(kit, job) or None, 30)
+    assert len(told["SLURM_JOB_GPUS"].split(",")) == 2
+    assert (told["SLURM_JOB_USER"], told["SLURM_JOB_ACCOUNT"], told["SLURM_JOB_PARTITION"]) == (
+        "root",
+        "physics",
+        "gpu",
+    )
     pid = poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
     minors = sorted(kit.holding()[pid][1])
     kit.scenario.set({f"gpu{minor}.process.0": f"{pid} C 1073741824 40 10 0 0" for minor in minors})
@@ -181,7 +192,7 @@ def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[s
     kit.run("scancel", job)
     kit.scenario.remove(*(f"gpu{minor}.process.0" for minor in minors))
     poll("the epilog", lambda: (kit.work / f"epilog.{job}").exists() or None, 30)
-    poll("the files to forget", lambda: job not in str(jobs_by_gpu(kit)) or None, 30)
+    poll("the files to forget", lambda: not noted(kit, job) or None, 30)
     until("the job to end", "gpu_workload_gpus", 0.0, slurm_job=job)
     return job, poll("the end in the report", lambda: _ended(job, url), 90)
 
@@ -194,20 +205,30 @@ def _ended(job: str, url: str) -> dict[str, Any] | None:
     return found if found["span"]["end"] is not None else None
 
 
-def test_comment_is_written_after_the_job_without_waiting(kit: Kit, tmp_path: Path) -> None:
-    """With a report that says one line, as the short form does, and no slurmdbd."""
-    job = sbatch(kit, "--gres=gpu:1", "--wrap", f"exec {kit.hold}")
-    poll("the program", lambda: next((p for p, (j, _) in kit.holding().items() if j == job), None), 30)
-    fake, path = tmp_path / "report", f"{tmp_path}:{kit.work}:{kit.environment['PATH']}"
-    fake.write_text(f'#!/bin/sh\necho "GPU 55 % used for $2"; echo "$@" > {tmp_path}/asked\n')
-    fake.chmod(0o755)
-    environment = {
-        **kit.environment, "PATH": path, "SLURM_JOB_ID": job, "GPU_EXPORTER": str(fake),
-        "GPU_EXPORTER_REPORT_AFTER": "0", "GPU_EXPORTER_REPORT_SETTINGS": "/nonexistent",
-    }  # fmt: skip
-    assert subprocess.run([KIT / "epilogctld"], env=environment, timeout=30, check=False).returncode == 0
+def test_controller_waits_for_nothing_when_jobs_end(kit: Kit) -> None:
+    """The hook leaves the id in the spool and is gone: nothing is COMPLETING, what comes after starts."""
+    first = sbatch(kit, "--wrap", "true")
+    second = sbatch(kit, "-d", f"afterok:{first}", "--wrap", "true")
+    poll("the second job's end", lambda: (kit.work / f"ended/{second}").exists() or None, 60)
+    poll("both to be over", lambda: not kit.run("squeue", "-h", "-t", "CG,R,PD").strip() or None, 30)
 
-    shown = poll("the comment", lambda: re.search(r"AdminComment=(.*)", kit.run("scontrol", "show", "job", job)), 30)
-    assert shown[1].strip() == f"GPU 55 % used for {job}"
-    assert (tmp_path / "asked").read_text().split() == ["report", job, "--format", "short"]
-    kit.run("scancel", job)
+    assert {file.name for file in (kit.work / "ended").iterdir()} >= {first, second}
+
+
+def test_cluster_runs_on_when_the_package_is_gone(kit: Kit) -> None:
+    """The copied stubs find no program; health check and controller's hook are not there at all."""
+    files = [kit.work / f"etc/{name}" for name in ("prolog.sh", "epilog.sh", "epilogctld", "healthcheck")]
+    before = {file: file.read_bytes() for file in files}
+    for hook in ("prolog", "epilog"):
+        stub = (KIT / f"{hook}.d/gpu-exporter").read_text().replace("/usr/lib/gpu-exporter", "/nonexistent")
+        (kit.work / f"etc/{hook}.sh").write_text(stub)
+    for file in files[2:]:
+        file.unlink()
+    try:
+        job = sbatch(kit, "--gres=gpu:1", "--wrap", "true")
+        poll("the job's end", lambda: "JobState=COMPLETED" in kit.run("scontrol", "show", "job", job) or None, 60)
+        assert "DRAIN" not in kit.state()
+    finally:
+        for file, content in before.items():
+            file.write_bytes(content)
+            file.chmod(0o755)

@@ -1,8 +1,9 @@
-"""Prolog and epilog: one file per GPU, right under concurrency, the same when run again, and never a failed job."""
+"""Prolog and epilog: one file per job with all the prolog knows, that nobody else can hold, read or forge."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,68 +11,67 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.slurm import prolog_files
-
 KIT = Path(__file__).resolve().parents[3] / "deploy/slurm"
-PROLOG, EPILOG = KIT / "prolog.d/gpu-exporter", KIT / "epilog.d/gpu-exporter"
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
 
 
-def run(script: Path, folder: Path, job: str, gpus: str | None = None) -> subprocess.CompletedProcess[bytes]:
-    environment = {"PATH": os.environ["PATH"], "GPU_EXPORTER_JOBS": str(folder), "SLURM_JOB_ID": job}
+def run(hook: str, folder: Path, job: str, gpus: str | None = None, **more: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {"SLURM_JOB_ID": job, **more}  # no PATH: slurmd gives its prolog none
     if gpus is not None:
         environment["SLURM_JOB_GPUS"] = gpus
-    return subprocess.run([script], env=environment, capture_output=True, timeout=30, check=False)
+    return subprocess.run([KIT / hook, folder], env=environment, capture_output=True, timeout=30, check=False)
 
 
-def held(folder: Path) -> Mapping[str, list[str]]:
-    return {file.name: file.read_text().split() for file in sorted(folder.glob("[0-9]*"))}
+def told(folder: Path) -> Mapping[str, Mapping[str, str]]:
+    return {file.name: dict(line.split("=", 1) for line in file.read_text().splitlines()) for file in folder.iterdir()}
 
 
-def test_job_is_noted_on_its_gpus_and_forgotten(tmp_path: Path) -> None:
-    folder = tmp_path / "jobs"
-    run(PROLOG, folder, "7", "0,2-4")
-    run(PROLOG, folder, "8", "2")
+def test_job_is_noted_with_all_the_prolog_knows_and_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "run/jobs"
+    known = {"SLURM_JOB_USER": "alice", "SLURM_JOB_ACCOUNT": "physics", "SLURM_JOB_PARTITION": "gpu"}
+    known |= {"CUDA_VISIBLE_DEVICES": "0,2", "SLURM_JOB_RESTART_COUNT": "1", "SLURM_ARRAY_JOB_ID": "5"}
+    run("prolog", folder, "7", "0,2", **known, SLURM_JOB_COMMENT="mine")
+    run("prolog", folder, "8", "2")
 
-    assert held(folder) == {"0": ["7"], "2": ["7", "8"], "3": ["7"], "4": ["7"]}
-    run(EPILOG, folder, "7")
-    assert held(folder) == {"2": ["8"]}
-    run(EPILOG, folder, "8", "2")
-    assert held(folder) == {}
+    assert told(folder) == {
+        "job_7": {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,2", **known, "BOOT_ID": BOOT},
+        "job_8": {"SLURM_JOB_ID": "8", "SLURM_JOB_GPUS": "2", "BOOT_ID": BOOT},
+    }
+    run("epilog", folder, "7")
+    assert set(told(folder)) == {"job_8"}
 
 
 def test_running_again_changes_nothing(tmp_path: Path) -> None:
+    run("prolog", tmp_path, "7", "1")
+    once = told(tmp_path)
+    run("prolog", tmp_path, "7", "1")
+    assert told(tmp_path) == once
     for _ in range(2):
-        run(PROLOG, tmp_path, "7", "1")
-    assert held(tmp_path) == {"1": ["7"]}
-    for _ in range(2):
-        assert run(EPILOG, tmp_path, "7").returncode == 0
-    assert held(tmp_path) == {}
+        assert run("epilog", tmp_path, "7").returncode == 0
+    assert told(tmp_path) == {}
 
 
 def test_many_jobs_at_once_lose_nothing(tmp_path: Path) -> None:
-    jobs = [str(number) for number in range(1, 25)]
+    old, new = [str(number) for number in range(100, 124)], [str(number) for number in range(200, 224)]
+    for job in old:
+        (tmp_path / f"job_{job}").touch()
+    hooks = [hook for pair in zip(old, new, strict=True) for hook in (("epilog", pair[0]), ("prolog", pair[1]))]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda job: run(PROLOG, tmp_path, job, "0,1"), jobs))
-        assert {gpu: sorted(map(int, found)) for gpu, found in held(tmp_path).items()} == {
-            "0": list(range(1, 25)),
-            "1": list(range(1, 25)),
-        }
-        list(pool.map(lambda job: run(EPILOG, tmp_path, job), jobs[:-1]))
-    assert held(tmp_path) == {"0": ["24"], "1": ["24"]}
+        list(pool.map(lambda hook: run(hook[0], tmp_path, hook[1], "0,1"), hooks))
+
+    assert set(told(tmp_path)) == {f"job_{job}" for job in new}
 
 
-def test_jobs_that_end_take_nothing_from_jobs_that_begin(tmp_path: Path) -> None:
-    """All on one GPU: an epilog writes its file anew while prologs add to it."""
-    old, new = [str(number) for number in range(100, 160)], [str(number) for number in range(200, 260)]
-    (tmp_path / "0").write_text("99\n" + "".join(f"{job}\n" for job in old))
-    with ThreadPoolExecutor(8) as pool:
-        hooks = [hook for pair in zip(old, new, strict=True) for hook in ((EPILOG, pair[0]), (PROLOG, pair[1]))]
-        list(pool.map(lambda hook: run(hook[0], tmp_path, hook[1], "0"), hooks))
+def test_text_of_a_user_adds_no_line(tmp_path: Path) -> None:
+    run("prolog", tmp_path, "7", "1", SLURM_JOB_NAME="train\nSLURM_JOB_GPUS=0,1,2", SLURM_JOB_USER="alice")
 
-    assert sorted(held(tmp_path)["0"]) == sorted(["99", *new])
+    assert told(tmp_path)["job_7"] == {
+        "SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "1", "SLURM_JOB_USER": "alice", "BOOT_ID": BOOT,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("script", [PROLOG, EPILOG], ids=["prolog", "epilog"])
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
 @pytest.mark.parametrize(
     ("folder", "job", "gpus"),
     [
@@ -79,21 +79,85 @@ def test_jobs_that_end_take_nothing_from_jobs_that_begin(tmp_path: Path) -> None
         ("/dev/null", "7", "0"),
         ("{tmp}", "", "0"),
         ("{tmp}", "7; rm -rf /", "0"),
+        ("{tmp}", "../7", "0"),
         ("{tmp}", "7", ""),
         ("{tmp}", "7", None),
-        ("{tmp}", "7", "../../etc/passwd,GPU-1,-1,3-,*"),
     ],
 )
-def test_nothing_fails_the_job(tmp_path: Path, script: Path, folder: str, job: str, gpus: str | None) -> None:
-    done = run(script, Path(folder.format(tmp=tmp_path)), job, gpus)
-
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert held(tmp_path) == {}
+def test_nothing_fails_the_job(tmp_path: Path, hook: str, folder: str, job: str, gpus: str | None) -> None:
+    assert run(hook, Path(folder.format(tmp=tmp_path)), job, gpus).returncode == 0
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_what_the_exporter_reads(tmp_path: Path) -> None:
-    run(PROLOG, tmp_path, "7", "0,1")
-    run(PROLOG, tmp_path, "8", "1")
+def test_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "jobs").symlink_to(tmp_path / "elsewhere")
 
-    found = prolog_files.read(tmp_path)
-    assert {job: [device.index for device in devices] for job, devices in found.items()} == {"7": [0, 1], "8": [1]}
+    assert run("prolog", tmp_path / "jobs", "7", "0").returncode == 0
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_full_disk_leaves_no_half_file(tmp_path: Path) -> None:
+    """A write that fails, as on a full disk: the new file is a name that cannot be written to."""
+    (tmp_path / ".new.7").symlink_to("/dev/full")
+
+    assert run("prolog", tmp_path, "7", "0").returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@AS_ROOT
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "exec 9<{jobs}/job_7 && flock -n 9",
+        "ls {jobs}",
+        "cat {jobs}/job_7",
+        "echo SLURM_JOB_GPUS=0 > {jobs}/job_8",
+        "ln -s /etc/passwd {jobs}/job_8",
+        "mkfifo {jobs}/job_8",
+        "mv {jobs} {jobs}.mine",
+    ],
+)
+def test_another_user_can_neither_hold_nor_read_nor_forge(tmp_path: Path, attempt: str) -> None:
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
+        folder.chmod(0o755)
+    jobs = tmp_path / "jobs"
+    run("prolog", jobs, "7", "0")
+    done = subprocess.run(
+        ["sh", "-c", attempt.format(jobs=jobs)], user="nobody", group="nogroup", extra_groups=[],
+        capture_output=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode != 0
+    assert set(told(jobs)) == {"job_7"}
+
+
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
+def test_copied_stub_succeeds_when_the_program_is_gone_or_fails_or_hangs(tmp_path: Path, hook: str) -> None:
+    program = tmp_path / hook
+    stub = tmp_path / "stub"
+    text = (KIT / f"{hook}.d/gpu-exporter").read_text()
+    stub.write_text(text.replace("/usr/lib/gpu-exporter/slurm", str(tmp_path)).replace("-k 1 5", "-k 1 0.2"))
+    stub.chmod(0o755)
+    results = [subprocess.run([stub], check=False, timeout=20).returncode]
+    for body in ("exit 1", "exec sleep 600", "trap '' TERM; while :; do sleep 1; done"):
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+        results.append(subprocess.run([stub], check=False, timeout=20).returncode)
+
+    assert results == [0, 0, 0, 0]
+
+
+def test_end_of_a_job_is_noted_for_the_controllers_worker(tmp_path: Path) -> None:
+    hook = tmp_path / "epilogctld"
+    text = (KIT / "epilogctld").read_text()
+    hook.write_text(text.replace("/var/lib/gpu-exporter-summaries", str(tmp_path)))
+    shutil.copymode(KIT / "epilogctld", hook)
+    for job in ("7", "../8", ""):  # no spool yet
+        assert subprocess.run([hook], env={"SLURM_JOB_ID": job}, check=False, timeout=20).returncode == 0
+    (tmp_path / "ended").mkdir()
+    for job in ("7", "../8", ""):
+        assert subprocess.run([hook], env={"SLURM_JOB_ID": job}, check=False, timeout=20).returncode == 0
+
+    assert [file.name for file in (tmp_path / "ended").iterdir()] == ["7"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ended", "epilogctld"]
