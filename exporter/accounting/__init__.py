@@ -1,0 +1,1 @@
+"""Slurm's accounting (slurmdbd), and the summaries of ended jobs that go back into it."""

@@ -1,0 +1,95 @@
+"""A job's own file, as the prolog of the Slurm kit writes it: `job_ID`, lines of NAME=VALUE with Slurm's names.
+
+It tells more than a file per GPU can: UUIDs (Slurm puts those of MIG instances in CUDA_VISIBLE_DEVICES), and who the
+job is of, also where slurmctld hides other users' jobs (PrivateData=jobs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.slurm.job import Job, indices
+from exporter.host.text import bounded
+
+_NAME = re.compile(r"job_([0-9]{1,10})")
+_ID = re.compile(r"[0-9]{1,10}")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """What one prolog knew: of the job, and of its devices the GRES indices or their names."""
+
+    job: Job
+    indices: tuple[int, ...]
+    devices: tuple[DeviceName, ...]
+    boot: str = ""
+    """The machine's boot id when it was written."""
+
+
+def job_of(file: str) -> str:
+    """The job a file of that name is of; empty for any other file."""
+    match = _NAME.fullmatch(file)
+    return match[1] if match else ""
+
+
+def parse(job: str, text: str) -> JobFile | None:
+    """Understand the file of `job`; None where it is not one."""
+    told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if told.get("SLURM_JOB_ID") != job:
+        return None
+    start, end = _moment(told, "SLURM_JOB_START_TIME"), _moment(told, "SLURM_JOB_END_TIME")
+    return JobFile(
+        Job(
+            id=job,
+            user=_value(told, "SLURM_JOB_USER"),
+            account=_value(told, "SLURM_JOB_ACCOUNT"),
+            partition=_value(told, "SLURM_JOB_PARTITION"),
+            name=_value(told, "SLURM_JOB_NAME"),
+            qos=_value(told, "SLURM_JOB_QOS"),
+            array_job=_id(told, "SLURM_ARRAY_JOB_ID"),
+            array_task=_id(told, "SLURM_ARRAY_TASK_ID"),
+            het_job=_id(told, "SLURM_HET_JOB_ID"),
+            het_offset=_id(told, "SLURM_HET_JOB_OFFSET"),
+            time_limit_seconds=end - start if start and end and end > start else None,
+            start_time=start,
+            gres=None,
+        ),
+        indices(told.get("SLURM_JOB_GPUS", "")),
+        uuids(told.get("CUDA_VISIBLE_DEVICES", "")),
+        told.get("BOOT_ID", ""),
+    )
+
+
+def uuids(visible: str) -> tuple[DeviceName, ...]:
+    """Devices that CUDA_VISIBLE_DEVICES names by UUID, as Slurm does for MIG instances; indices are left out."""
+    names = (part.strip() for part in visible[:4096].split(","))
+    found = (kubernetes_device(name) for name in names if name.startswith(("GPU-", "MIG-")))
+    return tuple(name for name in found if name)
+
+
+def this_boot() -> str:
+    """The running system's boot id; empty where it is not to be had."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _value(told: Mapping[str, str], name: str) -> str:
+    value = told.get(name, "")
+    return "" if value in ("(null)", "N/A") else bounded(value)
+
+
+def _id(told: Mapping[str, str], name: str) -> str:
+    value = told.get(name, "")
+    return value if _ID.fullmatch(value) else ""
+
+
+def _moment(told: Mapping[str, str], name: str) -> float | None:
+    value = told.get(name, "")
+    return float(value) if re.fullmatch(r"[0-9]{1,12}", value) and int(value) else None

@@ -1,0 +1,122 @@
+"""Which jobs hold GPUs here on paper only: left by an epilog that never ran, by a reboot, by a cgroup nobody removed.
+
+Only jobs that have been without a process in their cgroup for a while are looked into. slurmd's own steps are asked
+first (`scontrol listpids`, which costs slurmctld nothing), slurmctld (`show job`) only about what they do not show.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.job import Job
+from exporter.host import program
+
+log = logging.getLogger(__name__)
+
+SILENT_SECONDS = 10.0
+"""A job begins by its prolog and ends by its epilog, and is without a process for so long at both."""
+INTERVAL = 15.0
+MOST_ASKED = 16
+"""Questions to slurmctld in one round; the others' turn comes in the next."""
+SETTINGS_SECONDS = 600.0
+_TIMEOUT, _MOST_BYTES = 5.0, 1 << 20
+_STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
+_LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
+
+
+def runs(state: str) -> bool:
+    """Whether a job in that state holds what it was given. One that is COMPLETING has ended: it is not billed."""
+    words = set(re.findall(r"[A-Z_]+", state))
+    return not words or (bool(words & _LIVE) and "COMPLETING" not in words)
+
+
+class Scontrol:
+    """What reconciliation asks scontrol beside jobs. Methods raise SourceError."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    def steps(self) -> frozenset[str]:
+        """Jobs of which a step runs here, the one that `PrologFlags=Contain` makes included."""
+        return frozenset(_STEP.findall(self._said("listpids")))
+
+    def settings(self) -> Mapping[str, str]:
+        """slurm.conf as slurmctld has it."""
+        pairs = (line.partition("=") for line in self._said("show", "config").splitlines() if "=" in line)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _said(self, *question: str) -> str:
+        try:
+            answer = program.run((self._command, *question), _TIMEOUT, _MOST_BYTES)
+        except (TimeoutError, OSError) as error:
+            raise SourceError(f"{self._command} {question[0]}: {error or 'no answer'}") from None
+        if answer.status:
+            said = answer.errors.decode("utf-8", "replace").strip()[:200]
+            raise SourceError(f"{self._command} {question[0]}: {said or answer.status}")
+        return answer.output.decode("utf-8", "replace")
+
+
+class Reconciliation:
+    """Checks silent jobs in rounds. `watch` is told who is silent, `check` answers who of them has ended, and why."""
+
+    def __init__(
+        self, scontrol: Scontrol, ask: Callable[[str], Job | None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._scontrol = scontrol
+        self._ask = ask
+        self._clock = clock
+        self._since: Mapping[str, float] = {}
+        self._checked: dict[str, float] = {}
+        self._ended: Mapping[str, str] = {}
+        self._settings: Mapping[str, str] = {}
+        self._settings_at = float("-inf")
+
+    def watch(self, silent: Collection[str]) -> None:
+        """These jobs hold something here and have no process."""
+        now = self._clock()
+        self._since = {job: self._since.get(job, now) for job in silent}
+
+    def check(self) -> Mapping[str, str]:
+        """One round. Raises SourceError where slurmd cannot be asked."""
+        now, since = self._clock(), self._since
+        due = sorted(
+            (job for job, at in since.items() if now - at >= SILENT_SECONDS), key=lambda job: self._checked.get(job, 0)
+        )
+        self._checked = {job: at for job, at in self._checked.items() if job in since}
+        ended = {job: why for job, why in self._ended.items() if job in since}
+        steps = self._scontrol.steps() if due else frozenset[str]()
+        contained = bool(due) and "Contain" in self._setting("PrologFlags")
+        for job in due[:MOST_ASKED]:
+            self._checked[job] = now
+            why = "" if job in steps else self._why(job, contained=contained)
+            ended.pop(job, None)
+            if why:
+                ended[job] = why
+        for job in ended.keys() - self._ended.keys():
+            log.warning("job %s still has its prolog's file or its cgroup here but has ended: %s", job, ended[job])
+        self._ended = ended
+        return ended
+
+    def _why(self, job: str, *, contained: bool) -> str:
+        """Why a job without a step here has ended; empty where it has not, or nobody can tell."""
+        try:
+            known = self._ask(job)
+        except SourceError:
+            return "slurmd has no step of it" if contained else ""
+        if known is not None:
+            return "" if runs(known.state) else f"slurmctld says {known.state}"
+        hidden = "jobs" in self._setting("PrivateData")
+        return "slurmd and slurmctld do not know it" if contained or not hidden else ""
+
+    def _setting(self, name: str) -> str:
+        if self._clock() - self._settings_at >= SETTINGS_SECONDS:
+            self._settings_at = self._clock()
+            try:
+                self._settings = self._scontrol.settings()
+            except SourceError:
+                self._settings_at -= SETTINGS_SECONDS - INTERVAL  # what was known stands; again next round
+        return self._settings.get(name, "")
