@@ -10,7 +10,8 @@ from typing import TypeVar
 from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
-from exporter.attribution.slurm.source import ENVIRON, TRUST, Allocation
+from exporter.attribution.slurm.local_view import Allocation
+from exporter.attribution.slurm.source import ENVIRON, TRUST
 
 H = TypeVar("H")
 
@@ -74,7 +75,9 @@ def job_allocations(
     found: dict[str, JobAllocation] = {}
     conflicts: Counter[str] = Counter()
     for job, by_source in told.items():
-        resolved = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
+        every = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
+        # One that names devices, and none that can be found here, does not know.
+        resolved = {source: targets for source, targets in every.items() if targets or not by_source[source]}
         if not resolved:
             continue
         best = next(iter(resolved))

@@ -67,6 +67,7 @@ class Devices:
 
     def __init__(self, targets: Sequence[Target]) -> None:
         self.targets = tuple(targets)
+        self._mig = any(target.parent_uuid for target in targets)
         self._by_uuid: dict[str, list[Target]] = defaultdict(list)
         self._by_index: dict[int, list[Target]] = defaultdict(list)
         self._by_minor: dict[int, list[Target]] = defaultdict(list)
@@ -84,7 +85,8 @@ class Devices:
         elif name.minor is not None:
             found = self._by_minor.get(name.minor, [])
         elif name.driver_index is not None:
-            found = self._by_index.get(name.driver_index, [])
+            # With MIG, schedulers count instances, in an order of their own: an index alone tells no device.
+            found = [] if self._mig else self._by_index.get(name.driver_index, [])
         else:
             found = []
         fitting = tuple(target for target in found if _fits(target, name))

@@ -12,8 +12,9 @@ from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
+from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.show_job import ShowJob
-from exporter.attribution.slurm.source import Slurm, SlurmSite
+from exporter.attribution.slurm.source import Slurm
 
 AUTO, ON, OFF = "auto", "on", "off"
 

@@ -46,6 +46,8 @@ Shares = Sequence[ShareRow]
 INFO_LABELS = (
     "slurm_array_job",
     "slurm_array_task",
+    "slurm_het_job",
+    "slurm_het_offset",
     "slurm_step",
     "job_name",
     "qos",
@@ -76,7 +78,7 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
     columns = label_names(pod_labels)
 
     def samples(rows: Rows) -> Iterable[Sample]:
-        for row in rows:
+        for row in _newest(rows):
             if row.owner != NOBODY:
                 own = dict(row.info.pod_labels)
                 yield Sample(1, (*row.owner.labels, *_told(row.info), *(own.get(label, "") for label in columns)))
@@ -92,11 +94,23 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
     )
 
 
+def _newest(rows: Rows) -> Iterable[WorkloadRow]:
+    """One row of each workload: once a source has told more of it, the row with fewer labels has ended."""
+    found: dict[tuple[str, str], WorkloadRow] = {}
+    for row in rows:
+        key = (row.owner.workload, row.owner.container)
+        if key not in found or row.gpus or row.processes or not (found[key].gpus or found[key].processes):
+            found[key] = row
+    return found.values()
+
+
 def _told(info: WorkloadInfo) -> tuple[str, ...]:
     limit = info.time_limit_seconds
     return (
         info.slurm_array_job,
         info.slurm_array_task,
+        info.slurm_het_job,
+        info.slurm_het_offset,
         info.slurm_step,
         info.job_name,
         info.qos,

@@ -62,6 +62,8 @@ def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust
     return WorkloadInfo(
         slurm_array_job=known.array_job,
         slurm_array_task=known.array_task,
+        slurm_het_job=known.het_job,
+        slurm_het_offset=known.het_offset,
         slurm_step=step,
         job_name=known.name,
         qos=known.qos,

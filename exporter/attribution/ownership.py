@@ -35,6 +35,8 @@ class SourceHealth:
     conflicts: int = 0
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
     """Devices it says were given to somebody and that are none of this node's as far as is known, by reason."""
+    stale: int | None = None
+    """What is left of ended workloads and does not count; None for a source that does not look for such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class WorkloadInfo:
 
     slurm_array_job: str = ""
     slurm_array_task: str = ""
+    slurm_het_job: str = ""
+    slurm_het_offset: str = ""
     slurm_step: str = ""
     job_name: str = ""
     qos: str = ""

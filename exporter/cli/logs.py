@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TextIO
 
 
 class _Structured(logging.Formatter):
@@ -33,8 +35,33 @@ def _quoted(value: str) -> str:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
+
+
+class Journal(logging.Formatter):
+    """Another formatter's lines, each with its priority in front as sd-daemon(3) has it; journald takes it off."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        prefix = f"<{_PRIORITIES.get(record.levelno, 6)}>"
+        return prefix + self._inner.format(record).replace("\n", f"\n{prefix}")
+
+
+def to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether the stream is the connection to journald that systemd made: JOURNAL_STREAM is its device and inode."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environment.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
 def configure(level: str, style: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if style == "json" else Logfmt())
+    formatter = Json() if style == "json" else Logfmt()
+    handler.setFormatter(Journal(formatter) if to_journal(sys.stderr, os.environ) else formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("urllib3").setLevel(logging.WARNING)

@@ -77,6 +77,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _labelled("gpu_exporter_attribution_age_seconds", "Age of the source's last good answer.", "source", lambda s: ((h.source, h.age if h.age != float("inf") else None) for h in s.sources), Unit.SECONDS),
     _labelled("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust.", "source", lambda s: ((h.source, h.conflicts) for h in s.sources)),
     Family(name="gpu_exporter_attribution_unresolved_devices", help="Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance told by its place alone (DRA), a device that the driver does not show.", type=Type.GAUGE, unit=Unit.NONE, labels=("source", "reason"), samples=_unresolved, prefix=()),
+    _labelled("gpu_exporter_attribution_stale", "Ended jobs of which something is left on this node (the prolog's file, a cgroup); they hold nothing.", "source", lambda s: ((h.source, h.stale) for h in s.sources)),
     _node("gpu_exporter_unattributed_processes", "GPU processes whose owner is not known.", Unit.NONE, lambda s: s.unattributed_processes),
     _labelled("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', or otherwise left out, by reason, summed over passes.", "reason", lambda s: s.dropped.items(), type=Type.COUNTER),
 )

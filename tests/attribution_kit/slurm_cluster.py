@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.attribution_kit.nodes import until
 
 ROOT = Path(__file__).resolve().parents[2] / ".cache/slurm/unpacked"
+KIT = Path(__file__).resolve().parents[2] / "deploy/slurm"
 LIBRARIES = next(iter((ROOT / "usr/lib").glob("*-linux-gnu")), ROOT / "usr/lib")
 INDEX_TO_MINOR = (4, 5, 6, 7, 0, 1, 2, 3)
 TRACKING = ("cgroup", "linuxproc") if Path("/sys/fs/cgroup/freezer").is_dir() else ("linuxproc",)
@@ -62,24 +63,9 @@ NodeName=other Name=gpu Type=fake File=/dev/nvidia[0-7]
 NodeName={node} Name=gpu Type=fake File={work}/gpu[4-7],{work}/gpu[0-3]
 NodeName={node} Name=shard Count=32
 """
-_PROLOG = """\
-#!/bin/bash
-exec 9> {work}/gpumap.lock
-flock 9
-for gpu in ${{SLURM_JOB_GPUS//,/ }}; do echo "$SLURM_JOB_ID" >> {work}/gpumap/$gpu; done
-exit 0
-"""
-_EPILOG = """\
-#!/bin/bash
-exec 9> {work}/gpumap.lock
-flock 9
-for gpu in ${{SLURM_JOB_GPUS//,/ }}; do
-  file={work}/gpumap/$gpu
-  [ -f "$file" ] || continue
-  grep -vx "$SLURM_JOB_ID" "$file" > {work}/gpumap.new || true
-  if [ -s {work}/gpumap.new ]; then cp {work}/gpumap.new "$file"; else rm "$file"; fi
-done
-exit 0
+_HOOK = """\
+#!/bin/sh
+exec {kit}/{hook} {work}/gpumap
 """
 # A GPU program that computes nothing: tells its pid, and which device nodes it may open (no driver: ENXIO).
 _HOLD = """\
@@ -217,6 +203,7 @@ class SlurmCluster:
         cgroup = self.tracking == "cgroup"
         values = {
             "work": self.work,
+            "kit": KIT,
             "host": socket.gethostname(),
             "node": self.node,
             "controller": _free_port(),
@@ -230,8 +217,8 @@ class SlurmCluster:
             "etc/slurm.conf": _CONF,
             "etc/gres.conf": _GRES,
             "etc/cgroup.conf": "CgroupPlugin=autodetect\nConstrainDevices=yes\n",
-            "etc/prolog.sh": _PROLOG,
-            "etc/epilog.sh": _EPILOG,
+            "etc/prolog.sh": _HOOK.replace("{hook}", "prolog"),
+            "etc/epilog.sh": _HOOK.replace("{hook}", "epilog"),
             "hold.sh": _HOLD,
         }
         for name, text in files.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ class Observer:
 
     def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str) -> None:
         self._cluster = cluster
+        self.also: dict[int, int] = {}
+        """Pid to the minor of the GPU it is on, of programs that Slurm did not start."""
         self._attribution = attribution(
             AttributionOptions(
                 kubernetes="off",
@@ -68,6 +71,8 @@ class Observer:
         for pid, (_, minors) in self._cluster.holding().items():
             for minor in minors:
                 processes[GPUS[minor].uuid].append(pid)
+        for pid, minor in self.also.items():
+            processes[GPUS[minor].uuid].append(pid)
         pids = {pid for each in processes.values() for pid in each}
         hosts = {pid: host for pid in pids if (host := self._reader.read(pid))}
         return self._attribution.join(GPUS, processes, hosts, time.time())
@@ -77,10 +82,15 @@ class Observer:
 
 
 @contextlib.contextmanager
-def observing(cluster: SlurmCluster, *, mapping: bool = True, scontrol: bool = True) -> Iterator[Observer]:
-    observer = Observer(
-        cluster, str(cluster.work / "gpumap") if mapping else "", str(cluster.scontrol) if scontrol else ""
-    )
+def observing(
+    cluster: SlurmCluster, *, mapping: bool = True, scontrol: bool = True, as_nobody: bool = False
+) -> Iterator[Observer]:
+    command = cluster.scontrol
+    if as_nobody:
+        command = cluster.work / "as-nobody"
+        command.write_text(f'#!/bin/sh\nexec setpriv --reuid nobody --clear-groups {cluster.scontrol} "$@"\n')
+        command.chmod(0o755)
+    observer = Observer(cluster, str(cluster.work / "gpumap") if mapping else "", str(command) if scontrol else "")
     try:
         yield observer
     finally:
@@ -133,7 +143,7 @@ def test_every_job_and_the_idle_allocation_hold_what_slurm_gave_them(cluster: Sl
 def test_idle_allocation_has_no_process_but_a_holder(cluster: SlurmCluster) -> None:
     idle = owner(cluster.job("idle"))
     with observing(cluster) as observer:
-        until(lambda: idle in observer.look().info)
+        until(lambda: _name(observer, idle) == "idle")
         ownership = observer.look()
 
     assert idle not in ownership.processes.values()
@@ -142,10 +152,16 @@ def test_idle_allocation_has_no_process_but_a_holder(cluster: SlurmCluster) -> N
     assert ownership.info[idle].time_limit_seconds == 3600
 
 
+def _name(observer: Observer, who: Owner) -> str:
+    """The job's name, which slurmctld tells a moment after the prolog told whose it is."""
+    found = observer.look().info.get(who)
+    return found.job_name if found else ""
+
+
 def test_array_elements_are_told_apart(cluster: SlurmCluster) -> None:
     elements = {owner(job) for job in cluster.jobs("sweep")}
     with observing(cluster) as observer:
-        until(lambda: elements <= observer.look().info.keys())
+        until(lambda: all(_name(observer, each) == "sweep" for each in elements))
         info = observer.look().info
 
     assert {info[each].slurm_array_task for each in elements} == {"7", "9"}
@@ -155,7 +171,7 @@ def test_array_elements_are_told_apart(cluster: SlurmCluster) -> None:
 def test_shards_of_one_gpu_are_shared_by_their_number(cluster: SlurmCluster) -> None:
     third, most = owner(cluster.job("third")), owner(cluster.job("most"))
     with observing(cluster) as observer:
-        until(lambda: {third, most} <= observer.look().info.keys())
+        until(lambda: _name(observer, third) and _name(observer, most))
         ownership = observer.look()
     shared = next(uuid for uuid, owners in ownership.holders.items() if third in owners)
 
@@ -191,6 +207,78 @@ def test_without_slurmctld_and_files_the_environment_tells_with_low_trust(cluste
     found = {uuid: {each.slurm_job for each in owners} for uuid, owners in ownership.holders.items()}
     assert found == {uuid: jobs for uuid, jobs in expected.items() if jobs != {idle}}
     assert {info.trust for info in ownership.info.values()} == {"low"}
+
+
+def test_job_that_left_a_file_or_a_cgroup_holds_nothing_within_a_minute(cluster: SlurmCluster) -> None:
+    """As after an epilog that was killed: beside an idle allocation, which stays."""
+    idle = owner(cluster.job("idle"))
+    file = cluster.work / "gpumap/job_99999"
+    file.write_text("SLURM_JOB_ID=99999\nSLURM_JOB_GPUS=7\nSLURM_JOB_USER=root\n")
+    kept = Path(f"/sys/fs/cgroup/freezer/slurm_{cluster.node}/uid_0/job_99998")
+    if cluster.tracking == "cgroup":
+        kept.mkdir(parents=True)
+    try:
+        with observing(cluster) as observer:
+            until(lambda: "99999" in {each.slurm_job for each in observer.look().info})
+            until(lambda: "99999" not in {each.slurm_job for each in observer.look().info}, 60)
+            until(lambda: _stale(observer) == (2 if cluster.tracking == "cgroup" else 1), 60)
+            assert idle in observer.look().info
+    finally:
+        file.unlink()
+        if cluster.tracking == "cgroup":
+            kept.rmdir()
+
+
+def _stale(observer: Observer) -> int | None:
+    return {health.source: health.stale for health in observer.look().health}["slurm_steps"]
+
+
+def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_anothers_is_a_conflict(cluster: SlurmCluster) -> None:
+    train = owner(cluster.job("train"), "nobody", "physics")
+    minor = next(iter(min((minors for job, minors in cluster.holding().values() if job == train.slurm_job), key=min)))
+    programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/") for user in ("nobody", "daemon")}
+    try:
+        with observing(cluster) as observer:
+            until(lambda: train in observer.look().info)
+            observer.also = {programs["nobody"].pid: minor}
+            mine = observer.look()
+            observer.also = {programs["daemon"].pid: minor}
+            anothers = observer.look()
+    finally:
+        for program in programs.values():
+            program.kill()
+            program.wait(20)
+
+    assert mine.processes[programs["nobody"].pid] == train
+    assert mine.info[train].trust == "inferred"
+    assert all(not health.conflicts for health in mine.health)
+    assert anothers.processes[programs["daemon"].pid].slurm_job == ""
+    assert {health.source: health.conflicts for health in anothers.health}["slurm_mapping"] == 1
+
+
+def test_jobs_that_slurmctld_hides_have_their_labels_from_the_prolog_and_show_in_health(cluster: SlurmCluster) -> None:
+    """PrivateData=jobs, and an exporter that is no operator of Slurm's, as its unit has it."""
+    train = owner(cluster.job("train"), "nobody", "physics")
+    conf = cluster.work / "etc/slurm.conf"
+    before = conf.read_text()
+    conf.write_text(f"{before}PrivateData=jobs\n")
+    cluster.run("scontrol", "reconfigure")
+    try:
+        with observing(cluster, as_nobody=True) as observer:
+            until(lambda: train in observer.look().info)
+            if cluster.tracking == "cgroup":  # the job runs here, as its cgroup shows
+                until(lambda: not _success(observer, "slurm_scontrol"))
+            shown = observer.look()
+    finally:
+        conf.write_text(before)
+        cluster.run("scontrol", "reconfigure")
+
+    assert {each.slurm_job for each in shown.info} >= {train.slurm_job, cluster.job("idle")}
+    assert _success(observer, "slurm_mapping")
+
+
+def _success(observer: Observer, source: str) -> bool:
+    return {health.source: health.success for health in observer.look().health}[source]
 
 
 MakeFake = Callable[..., FakeNvml]

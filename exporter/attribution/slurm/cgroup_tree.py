@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exporter.attribution.cgroup import parse_path
 from exporter.host.cgroup_mounts import folders, mounts
+from exporter.host.text import read_text
 
 _TITLE = re.compile(rb"slurmstepd: \[([0-9]+)[.+]")
 _MAX_PROCESSES = 256
@@ -38,6 +39,17 @@ def processes(cgroupfs: Path, job_path: str) -> tuple[int, ...]:
         if pids:
             return tuple(pids[:_MAX_PROCESSES])
     return ()
+
+
+def occupied(cgroupfs: Path, job_path: str) -> bool:
+    """Whether any process is in the job's cgroup or below."""
+    for mount in mounts(cgroupfs):
+        events = read_text(f"{mount}{job_path}/cgroup.events")
+        if "populated 1" in events:
+            return True
+        if not events and any(_pids(folder, files) for folder, _, files in os.walk(f"{mount}{job_path}")):
+            return True  # version 1 has no such file
+    return False
 
 
 def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:

@@ -1,18 +1,23 @@
 """Which devices slurmd let a job's cgroup v2 open: its own eBPF device program, read back from the kernel.
 
 The only source on the node that tells which GPUs an idle allocation holds without prolog scripts or slurmctld.
-Needs ConstrainDevices=yes, CAP_SYS_ADMIN (bpf(2) refuses BPF_PROG_GET_FD_BY_ID without it) and cgroup v2.
+Needs ConstrainDevices=yes, cgroup v2, CAP_SYS_ADMIN (bpf(2) refuses BPF_PROG_GET_FD_BY_ID without it) and, before
+Linux 6.9, CAP_NET_ADMIN (BPF_PROG_QUERY).
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+from exporter.host.text import read_text
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "ppc64le": 361}
 _CGROUP_DEVICE = 6
@@ -44,6 +49,19 @@ def kernel_bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
+
+
+REFUSED = frozenset({errno.EPERM, errno.ENOSYS, errno.EINVAL})
+"""Errors that will not pass."""
+_SYS_ADMIN = 21
+
+
+def refusal(status: Path = Path("/proc/self/status")) -> str:
+    """What is missing where this process was given CAP_SYS_ADMIN; empty where it was not: then nobody wants it."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", read_text(str(status)), re.MULTILINE)
+    if not found or not int(found[1], 16) >> _SYS_ADMIN & 1:
+        return ""
+    return "bpf(2) is refused: it needs CAP_NET_ADMIN beside CAP_SYS_ADMIN, and SystemCallFilter=bpf"
 
 
 def rules(cgroup: Path, bpf: Bpf = kernel_bpf) -> tuple[Rule, ...] | None:

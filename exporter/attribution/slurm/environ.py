@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
+from exporter.attribution.slurm.job_files import mig_instances
 from exporter.host.text import bounded
 
 
@@ -20,11 +22,17 @@ class JobEnviron:
     partition: str = ""
     name: str = ""
     gpus: tuple[int, ...] = ()
+    devices: tuple[DeviceName, ...] = ()
+    """By UUID, as Slurm names MIG instances: indices of those mean little."""
 
 
-_WANTED = ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME", "JOB_GPUS", "STEP_GPUS")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+_WANTED = (
+    *(f"SLURM_{name}" for name in ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME")),
+    *("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", _VISIBLE),
+)
 _MOST_BYTES = 1 << 20
-_VALUE_BYTES = 512
+_VALUE_BYTES = 4096
 _ID_DIGITS = 10
 
 
@@ -33,11 +41,12 @@ def parse(text: bytes) -> Mapping[str, str]:
     block = b"\0" + text
     found: dict[str, str] = {}
     for name in _WANTED:
-        key = f"\0SLURM_{name}=".encode()
+        key = f"\0{name}=".encode()
         start = block.find(key) + len(key)
         if start >= len(key):
             value = block[start : start + _VALUE_BYTES].partition(b"\0")[0]
-            found[f"SLURM_{name}"] = bounded(value.decode(errors="replace"))
+            said = value.decode(errors="replace")
+            found[name] = said if name == _VISIBLE else bounded(said)
     return found
 
 
@@ -51,6 +60,7 @@ def job_environ(variables: Mapping[str, str]) -> JobEnviron:
         partition=variables.get("SLURM_JOB_PARTITION", ""),
         name=variables.get("SLURM_JOB_NAME", ""),
         gpus=indices(variables.get("SLURM_JOB_GPUS") or variables.get("SLURM_STEP_GPUS", "")),
+        devices=mig_instances(variables.get(_VISIBLE, "")),
     )
 
 
@@ -69,5 +79,5 @@ def merged(job: str, each: Iterable[JobEnviron]) -> JobEnviron | None:
     if not ours:
         return None
     gpus = tuple(sorted({index for environ in ours for index in environ.gpus}))
-    first = ours[0]
-    return JobEnviron(job, first.user, first.account, first.partition, first.name, gpus)
+    devices = tuple(sorted({name for environ in ours for name in environ.devices}, key=str))
+    return replace(ours[0], gpus=gpus, devices=devices)

@@ -34,6 +34,9 @@ class Job:
     qos: str = ""
     array_job: str = ""
     array_task: str = ""
+    het_job: str = ""
+    het_offset: str = ""
+    """Of a heterogeneous job: users know its component as het_job+het_offset."""
     state: str = ""
     time_limit_seconds: float | None = None
     start_time: float | None = None
@@ -52,10 +55,11 @@ class Job:
 _ID = "[0-9]{1,10}"
 _HEAD = re.compile(
     rf"^JobId=(?P<id>{_ID})(?: ArrayJobId=(?P<array_job>{_ID}))?(?: ArrayTaskId=(?P<array_task>{_ID}))?"
-    r"(?: HetJobId=[0-9]+)?(?: HetJobOffset=[0-9]+)?(?: HetJobIdSet=\S+)? JobName=",
+    rf"(?: HetJobId=(?P<het_job>{_ID}))?(?: HetJobOffset=(?P<het_offset>{_ID}))?(?: HetJobIdSet=\S+)? JobName=",
     re.MULTILINE,
 )
 _USER = re.compile(r" UserId=(?P<user>[^ ()=\n]+)\([0-9]+\) GroupId=")
+_HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
 """From here on fields hold what the user wrote."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
@@ -78,12 +82,17 @@ def parse_job(text: str) -> Job | None:
     if len(heads) != 1 or len(users) != 1 or heads[0].start() or users[0].start() < heads[0].end():
         return None
     head, user = heads[0], users[0]
+    name = text[head.end() : user.start()]
+    if head["het_job"]:
+        name = _HET_SET.sub("", name)  # Slurm 22.05 has it here
     own = _FREE.split(text[user.end() :], maxsplit=1)[0]
     return Job(
         id=head["id"],
         array_job=head["array_job"] or "",
         array_task=head["array_task"] or "",
-        name=bounded(text[head.end() : user.start()]),
+        het_job=head["het_job"] or "",
+        het_offset=head["het_offset"] or "",
+        name=bounded(name),
         user=bounded(user["user"]),
         account=_value(own, "Account"),
         partition=_value(own, "Partition"),

@@ -1,6 +1,6 @@
 """A job's own file, as the prolog of the Slurm kit writes it: `job_ID`, lines of NAME=VALUE with Slurm's names.
 
-It tells more than a file per GPU can: UUIDs (Slurm puts those of MIG instances in CUDA_VISIBLE_DEVICES), and who the
+It tells more than a file per GPU can: MIG instances by UUID (Slurm puts them in CUDA_VISIBLE_DEVICES), and who the
 job is of, also where slurmctld hides other users' jobs (PrivateData=jobs).
 """
 
@@ -60,15 +60,15 @@ def parse(job: str, text: str) -> JobFile | None:
             gres=None,
         ),
         indices(told.get("SLURM_JOB_GPUS", "")),
-        uuids(told.get("CUDA_VISIBLE_DEVICES", "")),
+        mig_instances(told.get("CUDA_VISIBLE_DEVICES", "")),
         told.get("BOOT_ID", ""),
     )
 
 
-def uuids(visible: str) -> tuple[DeviceName, ...]:
-    """Devices that CUDA_VISIBLE_DEVICES names by UUID, as Slurm does for MIG instances; indices are left out."""
+def mig_instances(visible: str) -> tuple[DeviceName, ...]:
+    """MIG instances that CUDA_VISIBLE_DEVICES names, as Slurm sets it for them; anything else is left out."""
     names = (part.strip() for part in visible[:4096].split(","))
-    found = (kubernetes_device(name) for name in names if name.startswith(("GPU-", "MIG-")))
+    found = (kubernetes_device(name) for name in names if name.startswith("MIG-"))
     return tuple(name for name in found if name)
 
 

@@ -31,6 +31,7 @@ def _job(fields: _Fields) -> Job:
     limit = _number(fields, "time_limit")
     start = _number(fields, "start_time")
     array = _number(fields, "array_job_id") or _NOT_SET
+    het = _number(fields, "het_job_id") or _NOT_SET
     return Job(
         id=_id(_number(fields, "job_id")),
         user=_text(fields, "user_name"),
@@ -40,6 +41,8 @@ def _job(fields: _Fields) -> Job:
         qos=_text(fields, "qos"),
         array_job=_id(array) if array else "",
         array_task=_id(_number(fields, "array_task_id")) if array else "",
+        het_job=_id(het) if het else "",
+        het_offset=_id(_number(fields, "het_job_offset")) if het else "",
         state=_state(fields.get("job_state")),
         time_limit_seconds=limit * 60.0 if limit else None,
         start_time=float(start) if start else None,

@@ -70,7 +70,11 @@ class JobOwners:
             if (job := told.job_of(group.cgroup))
         ]
         environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
-        untracked = {pid: environ.job for pid, environ in environs.items() if environ.job}
+        untracked = {
+            pid: environ.job
+            for pid, environ in environs.items()
+            if environ.job and self._may_be_of(index.hosts[pid].user, environ.job)
+        }
         everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
         given, conflicts = job_allocations(
             {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
@@ -78,6 +82,8 @@ class JobOwners:
         trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
         trust |= dict.fromkeys(untracked.values(), naming.LOW)
         inferred = _inferred(index, environs, given)
+        strangers, taken = _strangers(index, {*untracked, *inferred}, given, self._user)
+        inferred = {**inferred, **strangers}
         trust |= dict.fromkeys(inferred.values(), naming.INFERRED)
         untracked |= inferred
         running += _as_running(untracked, index)
@@ -99,7 +105,7 @@ class JobOwners:
                 )
                 for job, owner in owners.items()
             },
-            conflicts=Counter(conflicts) + _elsewhere(running, given),
+            conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
         )
 
     def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
@@ -112,6 +118,15 @@ class JobOwners:
     def _owner(self, job: str, user: str) -> Owner:
         user = user or self._slurm.node.users.get(job, "")
         return naming.job_owner(job, self._slurm.job(job), self._job_environ(job), user, self._pods.get(job, NO_POD))
+
+    def _may_be_of(self, user: str, job: str) -> bool:
+        """An environment is the user's own text: it names no job of somebody else."""
+        return user in ("", "root") or self._user(job) in ("", user)
+
+    def _user(self, job: str) -> str:
+        """Whose the job is, by Slurm or the kernel; empty where neither tells."""
+        known = self._slurm.job(job)
+        return known.user if known else self._slurm.node.users.get(job, "")
 
     def _job_environ(self, job: str) -> JobEnviron | None:
         found = self._slurm.node.job_environ.get(job)
@@ -150,6 +165,36 @@ def _inferred(
     slurmds = {pid for group in index.groups if group.cgroup.unit.endswith(_SLURMD) for pid in group.pids}
     silent = [pid for pid, environ in environs.items() if not environ.job and pid in slurmds]
     return {pid: job for pid in silent if (job := _sole_holder(index.targets_of(pid), given))}
+
+
+def _strangers(
+    index: ProcessIndex,
+    known: Collection[int],
+    given: Mapping[str, JobAllocation],
+    user_of: Callable[[str], str],
+) -> tuple[Mapping[int, str], Counter[str]]:
+    """Processes of no job on GPUs that jobs hold, as from a login: of the one job there if it is the same user's.
+
+    Any other is a conflict with who says that the job holds the GPU. Root's are let be: they watch, and serve MPS.
+    Those in `known` have their job.
+    """
+    found: dict[int, str] = {}
+    conflicts: Counter[str] = Counter()
+    for group in index.groups:
+        if not _of_the_host(group.cgroup) or group.user in ("", "root"):
+            continue
+        for pid in group.pids.difference(known):
+            targets = set(index.targets_of(pid))
+            holders = [job for job, each in given.items() if not each.low_trust and targets & each.targets.keys()]
+            if len(holders) == 1 and targets <= given[holders[0]].targets.keys() and user_of(holders[0]) == group.user:
+                found[pid] = holders[0]
+            else:
+                conflicts.update(given[job].source for job in holders)
+    return found, conflicts
+
+
+def _of_the_host(cgroup: Cgroup) -> bool:
+    return not (cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.unit.endswith(_SLURMD))
 
 
 def _sole_holder(uuids: Iterable[str], given: Mapping[str, JobAllocation]) -> str:

@@ -1,9 +1,10 @@
-"""Per-GPU job files that prolog and epilog keep: the format that dcgm-exporter's HPC job mapping reads.
+"""Files in which prolog and epilog keep who has which GPU: one a job (job_files.py), or one a GPU.
 
-One file per GPU, named by its index (`3`), its MIG instance (`3.1`: GPU 3, GPU instance 1) or its UUID; one job id
-a line, anything after it is ignored (jobstats adds the uid). The index is the one the prolog was given, a GRES
-index; UUIDs leave no doubt. Only plain files of root, of this exporter's user or of the folder's owner count: what
-anybody else can put there must not name jobs, nor keep the reader waiting.
+The latter are what dcgm-exporter's HPC job mapping and jobstats have: named by the GPU's index (`3`), its MIG instance
+(`3.1`: GPU 3, GPU instance 1) or its UUID; one job id a line, anything after it is ignored (jobstats adds the uid).
+The index is the one the prolog was given, a GRES index; UUIDs leave no doubt. Only plain files of root, of this
+exporter's user or of the folder's owner count: what anybody else can put there must not name jobs, nor keep the
+reader waiting.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.slurm import job_files
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job_files import JobFile
 from exporter.host.text import read_regular
 
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
@@ -50,29 +54,58 @@ def jobs(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[1] for match in found if match))
 
 
-def read(folder: Path) -> Mapping[str, tuple[MappedDevice, ...]]:
-    """Devices by job. Where a GPU has a file by UUID and one by index, both are told. Raises OSError."""
+@dataclass(frozen=True, slots=True)
+class PrologFiles:
+    """What all files together say."""
+
+    devices: Mapping[str, tuple[MappedDevice, ...]] = field(default_factory=dict[str, tuple[MappedDevice, ...]])
+    """By job. Where a GPU has a file by UUID and one by index, both are told."""
+    jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
+    """Jobs whose prolog told who they are of."""
+    old: frozenset[str] = frozenset()
+    """Jobs whose file is from before the machine started: they hold nothing."""
+
+
+def read(folder: Path) -> PrologFiles:
+    """Raises OSError."""
     found: dict[str, list[MappedDevice]] = defaultdict(list)
+    noted: dict[str, JobFile] = {}
     trusted = {0, os.geteuid(), folder.stat().st_uid}
-    for name, mapped in sorted(_listed(folder).items()):
+    for name in sorted(_listed(folder)):
         try:
             content = read_regular(folder / name, _MOST_BYTES, trusted)
         except OSError:  # the epilog was quicker, or it is a link
             continue
-        for job in jobs((content or b"").decode(errors="replace")):
-            found[job].append(mapped)
-    return {job: tuple(devices) for job, devices in found.items()}
+        text = (content or b"").decode(errors="replace")
+        if mapped := named(name):
+            for job in jobs(text):
+                found[job].append(mapped)
+        elif note := job_files.parse(job_files.job_of(name), text):
+            noted[note.job.id] = note
+    boot = job_files.this_boot()
+    old = frozenset(job for job, note in noted.items() if note.boot and boot and note.boot != boot)
+    for job in noted.keys() - old:
+        found[job] += _devices(noted[job])
+    return PrologFiles(
+        {job: tuple(devices) for job, devices in found.items()},
+        {job: note.job for job, note in noted.items() if job not in old},
+        old,
+    )
 
 
-def _listed(folder: Path) -> Mapping[str, MappedDevice]:
-    """Names in the folder that map a device; others are passed over, however many. Raises OSError."""
-    found: dict[str, MappedDevice] = {}
+def _devices(note: JobFile) -> list[MappedDevice]:
+    """Names say more than indices, and mean the same devices."""
+    return [MappedDevice(device=name) for name in note.devices] or [MappedDevice(index) for index in note.indices]
+
+
+def _listed(folder: Path) -> frozenset[str]:
+    """Names in the folder that mean something; others are passed over, however many. Raises OSError."""
+    found: set[str] = set()
     with os.scandir(folder) as entries:
         for entry in entries:
-            mapped = named(entry.name)
-            if mapped is not None and len(found) < _MOST_FILES:
-                found[entry.name] = mapped
-    return found
+            if len(found) < _MOST_FILES and (named(entry.name) or job_files.job_of(entry.name)):
+                found.add(entry.name)
+    return frozenset(found)
 
 
 class MappingFolder:
@@ -81,15 +114,15 @@ class MappingFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._marks: frozenset[tuple[str, int, int, int]] | None = None
-        self._jobs: Mapping[str, tuple[MappedDevice, ...]] = {}
+        self._files = PrologFiles()
 
-    def read(self) -> Mapping[str, tuple[MappedDevice, ...]]:
-        """Devices by job. Raises OSError."""
+    def read(self) -> PrologFiles:
+        """Raises OSError."""
         marks = _marks(self._folder)
         if marks != self._marks:
-            self._jobs = read(self._folder)
+            self._files = read(self._folder)
             self._marks = marks  # as it was before: what was written meanwhile is read next time
-        return self._jobs
+        return self._files
 
 
 def _marks(folder: Path) -> frozenset[tuple[str, int, int, int]]:

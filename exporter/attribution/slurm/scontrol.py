@@ -73,6 +73,11 @@ class JobCache:
         """Whether an answer about `job` is still to come."""
         return job in self._wanted
 
+    def unknown(self) -> frozenset[str]:
+        """Jobs of this node that slurmctld says it does not know: ended long ago, or hidden from this user."""
+        with self._lock:
+            return frozenset(self._retry.keys() & self._seen.keys())
+
     def health(self, now: float) -> SourceHealth:
         """The age is that of the oldest question without an answer: with none open, what is known is current."""
         with self._lock:
@@ -101,7 +106,7 @@ class JobCache:
             gone = {old for old, seen in self._seen.items() if now - seen > FORGET_SECONDS}
             answered = {job: found} if found else {}
             self.jobs = {old: known for old, known in self.jobs.items() if old not in gone} | answered
-            self._retry = {old: at for old, at in self._retry.items() if old not in gone}
+            self._retry = {old: at for old, at in self._retry.items() if old not in gone and old not in answered}
             self._seen = {old: at for old, at in self._seen.items() if old not in gone}
             if not found:
                 self._retry[job] = now + UNKNOWN_SECONDS

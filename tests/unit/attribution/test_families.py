@@ -137,3 +137,15 @@ def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
 
 def test_every_family_has_the_owners_labels() -> None:
     assert all(set(OWNER_LABELS) <= set(family.all_labels) for family in FAMILIES)
+
+
+def test_workload_of_which_more_was_told_has_one_row_of_information() -> None:
+    nameless, named = replace(ALICE, user=""), ALICE
+    before = replace(ROW, owner=nameless)
+    (info,) = [family for family in workload_families() if family.name == "gpu_workload_info"]
+    users = {
+        len(rows): [sample.labels[OWNER_LABELS.index("user")] for sample in info.samples(rows)]
+        for rows in ([before], [before.ended(), ROW], [ROW.ended(), before.ended(), ROW.ended()])
+    }
+
+    assert users == {1: [""], 2: [named.user], 3: [named.user]}

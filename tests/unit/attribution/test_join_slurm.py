@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY
+from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm.job import Job, NodeGres
-from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
+from tests.attribution_kit.nodes import cgroup, gpu, host_process, instance, of
 from tests.attribution_kit.slurm_node import STEP, Node, job
 
 A, B = gpu(0), gpu(1)
@@ -142,7 +143,8 @@ def test_sources_that_contradict_are_counted_and_the_files_win(tmp_path: Path) -
     ownership = node.attribution.join([A, B], {}, {}, 1.0)
 
     assert ownership.holders == {A.uuid: (job("7"),)}
-    assert {health.source: health.conflicts for health in ownership.health} == {"slurm_mapping": 0, "slurm_scontrol": 2}
+    conflicts = {health.source: health.conflicts for health in ownership.health}
+    assert (conflicts["slurm_mapping"], conflicts["slurm_scontrol"]) == (0, 2)
 
 
 def test_process_where_its_job_holds_nothing_is_a_conflict_and_has_no_share(tmp_path: Path) -> None:
@@ -157,3 +159,110 @@ def test_process_where_its_job_holds_nothing_is_a_conflict_and_has_no_share(tmp_
     assert ownership.weights[B.uuid, job("7", "alice")] == 0
     assert ownership.weights[B.uuid, job("8")] == 1
     assert {health.source: health.conflicts for health in ownership.health}["slurm_mapping"] == 1
+
+
+LOGIN = "/user.slice/user-1000.slice/session-18.scope"
+
+
+def told(node: Node, number: str, user: str, **more: str) -> None:
+    """The file that the kit's prolog writes."""
+    values = {"SLURM_JOB_ID": number, "SLURM_JOB_USER": user, **more}
+    (node.mapping / f"job_{number}").write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+
+
+def conflicts_of(ownership: Ownership) -> dict[str, int]:
+    return {health.source: health.conflicts for health in ownership.health}
+
+
+def test_jobs_own_file_tells_who_it_is_of_without_slurmctld(tmp_path: Path) -> None:
+    """As where PrivateData=jobs hides it."""
+    node = Node(tmp_path, controller={})
+    told(node, "7", "alice", SLURM_JOB_GPUS="1", SLURM_JOB_ACCOUNT="physics", SLURM_JOB_PARTITION="gpu")
+    node.read()
+
+    assert node.attribution.join([A, B], {}, {}, 1.0).holders == {B.uuid: (job("7", "alice", "physics", "gpu"),)}
+
+
+def test_job_that_slurmctld_hides_although_it_runs_here_shows_in_the_sources_health(tmp_path: Path) -> None:
+    node = Node(tmp_path, controller={})
+    node.cgroup("7", 70)
+    node.read()
+    hidden = node.attribution.join([A], {}, {}, 1.0)
+    (tmp_path / "cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/cgroup.procs").write_text("")
+    node.read()
+    ended = node.attribution.join([A], {}, {}, 2.0)
+
+    assert {health.source: health.success for health in hidden.health}["slurm_scontrol"] is False
+    assert {health.source: health.success for health in ended.health}["slurm_scontrol"] is True
+
+
+def test_mig_instances_are_told_apart_by_what_slurm_calls_them(tmp_path: Path) -> None:
+    """AutoDetect=nvml, no files: the index counts instances, the UUIDs say which."""
+    first, second, whole = instance(0, 1), instance(0, 2), gpu(1)
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES=first.uuid)
+    told(node, "8", "bob", SLURM_JOB_GPUS="1", CUDA_VISIBLE_DEVICES=second.uuid)
+    told(node, "9", "carol", SLURM_JOB_GPUS="1")
+    node.read()
+
+    holders = node.attribution.join([first, second, whole], {}, {}, 1.0).holders
+    assert holders == {first.uuid: (job("7", "alice"),), second.uuid: (job("8", "bob"),)}
+
+
+def test_process_of_the_same_user_outside_the_job_is_the_jobs_where_it_alone_holds_the_gpu(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0")
+    node.read()
+    process = of([host_process(70, cgroup(LOGIN), user="alice")])
+
+    ownership = node.attribution.join([A, B], {A.uuid: [70]}, process, 1.0)
+
+    assert ownership.processes == {70: job("7", "alice")}
+    assert ownership.info[job("7", "alice")].trust == "inferred"
+    assert conflicts_of(ownership)["slurm_mapping"] == 0
+
+
+def test_process_of_another_user_or_on_a_shared_gpu_is_a_conflict(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0,1")
+    told(node, "8", "alice", SLURM_JOB_GPUS="1")
+    node.read()
+    processes = of([host_process(70, cgroup(LOGIN), user="mallory"), host_process(71, cgroup(LOGIN), user="alice")])
+
+    ownership = node.attribution.join([A, B], {A.uuid: [70], B.uuid: [71]}, processes, 1.0)
+
+    assert {owner.slurm_job for owner in ownership.processes.values()} == {""}
+    assert conflicts_of(ownership)["slurm_mapping"] == 3
+
+
+def test_processes_of_root_beside_a_job_watch_and_are_no_conflict(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0")
+    node.read()
+    process = of([host_process(70, cgroup("/system.slice/dcgm.service"), user="root")])
+
+    assert conflicts_of(node.attribution.join([A], {A.uuid: [70]}, process, 1.0))["slurm_mapping"] == 0
+
+
+def test_environment_names_no_job_of_somebody_else(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    told(node, "7", "alice", SLURM_JOB_GPUS="0")
+    node.read()
+    (tmp_path / "proc/70").mkdir()
+    (tmp_path / "proc/70/environ").write_bytes(b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0\0")
+    process = of([host_process(70, cgroup("/"), user="mallory")])
+
+    ownership = node.attribution.join([A], {A.uuid: [70]}, process, 1.0)
+
+    assert ownership.processes[70].slurm_job == ""
+    assert conflicts_of(ownership)["slurm_mapping"] == 1
+
+
+def test_job_file_of_an_earlier_boot_holds_nothing_and_is_counted(tmp_path: Path) -> None:
+    node = Node(tmp_path, controller={})
+    told(node, "7", "alice", SLURM_JOB_GPUS="0", BOOT_ID="another")
+    node.read()
+
+    ownership = node.attribution.join([A], {}, {}, 1.0)
+    assert ownership.holders == {}
+    assert {health.source: health.stale for health in ownership.health}["slurm_steps"] == 1

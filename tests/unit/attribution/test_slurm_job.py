@@ -149,3 +149,17 @@ def test_index_lists_are_read_back(numbers: list[int]) -> None:
 )
 def test_durations(text: str, expected: float | None) -> None:
     assert duration(text) == expected
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "JobId=11 HetJobId=10 HetJobOffset=1 JobName=het HetJobIdSet=10-11",  # 22.05
+        "JobId=11 HetJobId=10 HetJobOffset=1 HetJobIdSet=10-11 JobName=het",
+    ],
+)
+def test_component_of_a_heterogeneous_job(head: str) -> None:
+    found = parse_job(f"{head} UserId=alice(1000) GroupId=users(100) JobState=RUNNING Partition=gpu")
+
+    assert found
+    assert (found.id, found.name, found.het_job, found.het_offset) == ("11", "het", "10", "1")

@@ -56,7 +56,7 @@ def test_directory_tells_devices_by_job(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("9\n")
     (tmp_path / "7").mkdir()
 
-    assert read(tmp_path) == {"1": (MappedDevice(0), MappedDevice(1)), "2": (MappedDevice(1),)}
+    assert read(tmp_path).devices == {"1": (MappedDevice(0), MappedDevice(1)), "2": (MappedDevice(1),)}
 
 
 def test_missing_directory_is_an_error(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_folder_follows_every_kind_of_change(tmp_path: Path) -> None:
     file.unlink()
     told.append(folder.read())
 
-    assert [sorted(each) for each in told] == [[], ["1"], ["1", "2"], ["3", "4"], []]
+    assert [sorted(each.devices) for each in told] == [[], ["1"], ["1", "2"], ["3", "4"], []]
 
 
 def test_folder_is_not_read_again_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_pipes_links_and_endless_files_are_passed_over(tmp_path: Path) -> None:
     (folder / "4").symlink_to(tmp_path / "secret")
     (folder / "5").write_text("9" * 5000)
 
-    assert MappingFolder(folder).read() == {"1": (MappedDevice(0),)}
+    assert MappingFolder(folder).read().devices == {"1": (MappedDevice(0),)}
 
 
 def test_files_that_map_nothing_are_not_kept(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_files_that_map_nothing_are_not_kept(tmp_path: Path) -> None:
         (tmp_path / f"x{number}").touch()
     (tmp_path / "0").write_text("1\n")
 
-    assert MappingFolder(tmp_path).read() == {"1": (MappedDevice(0),)}
+    assert MappingFolder(tmp_path).read().devices == {"1": (MappedDevice(0),)}
     assert len(prolog_files._marks(tmp_path)) == 1
 
 
@@ -117,7 +117,7 @@ def test_file_of_another_user_names_no_job(tmp_path: Path) -> None:
     (tmp_path / "0").write_text("1\n")
     os.chown(tmp_path / "0", 12345, 12345)
 
-    assert read(tmp_path) == {}
+    assert read(tmp_path).devices == {}
 
 
 @given(st.text())

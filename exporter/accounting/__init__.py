@@ -1,1 +1,0 @@
-"""Slurm's accounting (slurmdbd), and the summaries of ended jobs that go back into it."""

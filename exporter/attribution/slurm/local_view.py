@@ -1,0 +1,156 @@
+"""Slurm on this node at one moment, from local files alone: cgroups, device programs, environment, gres.conf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from exporter.attribution.cgroup import parse_path
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm import device_program, gres
+from exporter.attribution.slurm import environ as slurm_environ
+from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes
+from exporter.attribution.slurm.environ import JobEnviron
+from exporter.host.text import read_text
+
+Allocation = Mapping[DeviceName, float | None]
+"""Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Slurm on this node at one moment, from local files alone."""
+
+    present: bool = False
+    cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Job to its cgroup."""
+    sluids: Mapping[str, str] = field(default_factory=dict[str, str])
+    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Job to its user, where its cgroup tells (version 1)."""
+    finished_jobs: frozenset[str] = frozenset()
+    """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
+    silent: frozenset[str] = frozenset()
+    """Jobs that hold something here and have no process in a cgroup of theirs."""
+    constrained: Mapping[str, Allocation] = field(default_factory=dict[str, Allocation])
+    job_environ: Mapping[str, JobEnviron] = field(default_factory=dict[str, JobEnviron])
+    program_error: str = ""
+    devices: tuple[DeviceName | None, ...] = ()
+    """By GRES index."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSite:
+    """Where Slurm is looked for. No `mapping` directory: no such files. No `scontrol`: slurmctld is not asked."""
+
+    procfs: Path = Path("/proc")
+    cgroupfs: Path = Path("/sys/fs/cgroup")
+    gres_conf: Path = Path("/etc/slurm/gres.conf")
+    mapping: Path | None = None
+    scontrol: str = "scontrol"
+    names: frozenset[str] = frozenset()
+    """What this node may be called in Slurm; its cgroups tell more."""
+    required: bool = False
+    """Whether Slurm must be here, rather than may."""
+
+
+class DevicePrograms:
+    """What slurmd's device programs allow each job; each is read once, for an allocation does not change."""
+
+    def __init__(self, site: SlurmSite, bpf: device_program.Bpf) -> None:
+        self._site = site
+        self._bpf: device_program.Bpf | None = bpf
+        self._known: dict[str, Allocation] = {}
+        self.error = ""
+        """Why they cannot be read, where this process was given the right to."""
+
+    def read(self, cgroups: Mapping[str, str]) -> Mapping[str, Allocation]:
+        self._known = {job: held for job, held in self._known.items() if job in cgroups}
+        for job, path in cgroups.items():
+            if self._bpf is None or job in self._known:
+                continue
+            try:
+                held = self._held(path, self._bpf)
+                self.error = ""
+            except OSError as error:
+                if error.errno in device_program.REFUSED:
+                    self._bpf = None  # not permitted here, nor will it be
+                    self.error = device_program.refusal()
+                    return {}
+                self.error = str(error)
+                return self._known
+            if held is not None:
+                self._known[job] = held
+        return dict(self._known)
+
+    def _held(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
+        root = self._site.cgroupfs
+        folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if at.is_dir()), None)
+        if folder is None:
+            return None
+        try:
+            rules = device_program.rules(folder, bpf)
+        except FileNotFoundError:  # the job has ended
+            return None
+        return None if rules is None else allowed(rules, self._site.procfs)
+
+
+def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
+    """Devices that rules let a job open. Of a GPU of which it may open MIG instances, those alone."""
+    minors = {rule.minor for rule in rules if rule.allowed and rule.major == gres.NVIDIA_MAJOR}
+    caps_major = re.search(r"^ *(\d+) nvidia-caps$", read_text(f"{procfs}/devices"), re.MULTILINE)
+    if not caps_major:
+        return {DeviceName(minor=minor): None for minor in sorted(minors)}
+    major = int(caps_major[1])
+    caps = gres.mig_minors(read_text(f"{procfs}/driver/nvidia-caps/mig-minors"))
+    opened = {caps[rule.minor] for rule in rules if rule.allowed and rule.major == major and rule.minor in caps}
+    exact = {name._replace(compute_instance=None) for name in opened if name.compute_instance is not None}
+    instances = {name for name in opened if name.minor in minors and name not in exact}
+    whole = minors - {name.minor for name in instances}
+    return dict.fromkeys((*(DeviceName(minor=minor) for minor in sorted(whole)), *sorted(instances, key=str)))
+
+
+class LocalFiles:
+    """Looks at the node. `look` is told what the prolog's files name, and of which jobs slurmctld has told."""
+
+    def __init__(self, site: SlurmSite, bpf: device_program.Bpf, user_name: Callable[[int], str]) -> None:
+        self._site = site
+        self._user_name = cache(user_name)
+        self._programs = DevicePrograms(site, bpf)
+        self._mapped: AbstractSet[str] = frozenset()
+        self.names = site.names
+        self.parents: frozenset[str] = frozenset()
+        """Cgroups that jobs were seen under, beside where Slurm puts them by itself."""
+
+    def look(self, mapped: AbstractSet[str], known: Callable[[str], object]) -> NodeView:
+        site = self._site
+        seen = job_cgroups(site.cgroupfs, self.parents)
+        sluids = {name: job_of_sluid(site.cgroupfs, site.procfs, at) for name, at in seen.items() if name[0] == "s"}
+        cgroups = {sluids.get(name, name): at for name, at in seen.items()}
+        cgroups.pop("", None)
+        places = {job: parse_path(at) for job, at in cgroups.items()}
+        self.names |= {place.node for place in places.values()} - {""}
+        devices = gres.read(site.gres_conf, site.procfs, self.names)
+        constrained = self._programs.read(cgroups)
+        told = mapped | constrained.keys() | {job for job in cgroups if known(job)}
+        empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
+        self._mapped = mapped | (self._mapped & cgroups.keys())
+        return NodeView(
+            present=bool(site.required or cgroups or mapped or devices or site.mapping),
+            cgroups=cgroups,
+            sluids=sluids,
+            users={job: self._user_name(int(place.job_uid)) for job, place in places.items() if place.job_uid},
+            finished_jobs=frozenset((self._mapped - mapped) & empty),
+            silent=frozenset((mapped - cgroups.keys()) | empty),
+            constrained=constrained,
+            job_environ={job: said for job in cgroups.keys() - told if (said := self._environ_of(job, cgroups[job]))},
+            program_error=self._programs.error,
+            devices=devices,
+        )
+
+    def _environ_of(self, job: str, path: str) -> JobEnviron | None:
+        pids = processes(self._site.cgroupfs, path)
+        return slurm_environ.merged(job, (slurm_environ.read(pid, self._site.procfs) for pid in pids))

@@ -1,0 +1,65 @@
+"""The file that the kit's prolog writes of a job."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.job_files import JobFile, job_of, mig_instances, parse
+
+MIG = "MIG-00000000-0000-0000-0000-000000000001"
+FILE = f"""\
+SLURM_JOB_ID=7
+SLURM_JOB_GPUS=0,2-3
+CUDA_VISIBLE_DEVICES={MIG}
+SLURM_JOB_USER=alice
+SLURM_JOB_ACCOUNT=(null)
+SLURM_JOB_PARTITION=gpu
+SLURM_JOB_NAME=a=b c
+SLURM_ARRAY_JOB_ID=5
+SLURM_ARRAY_TASK_ID=2
+SLURM_HET_JOB_ID=6
+SLURM_HET_JOB_OFFSET=1
+SLURM_JOB_START_TIME=1000
+SLURM_JOB_END_TIME=4600
+BOOT_ID=abc
+"""
+
+
+def test_all_that_the_prolog_knew() -> None:
+    job = Job(
+        "7", "alice", "", "gpu", "a=b c", array_job="5", array_task="2", het_job="6", het_offset="1",
+        time_limit_seconds=3600.0, start_time=1000.0, gres=None,
+    )  # fmt: skip
+    assert parse("7", FILE) == JobFile(job, (0, 2, 3), (DeviceName(uuid=MIG),), "abc")
+
+
+@pytest.mark.parametrize("text", ["", "SLURM_JOB_ID=8\n", "7\n", "SLURM_JOB_ID\n"])
+def test_file_of_no_or_another_job_is_none(text: str) -> None:
+    assert parse("7", text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "job"), [("job_7", "7"), ("job_", ""), ("job_7.new", ""), (".new.7", ""), ("7", ""), ("job_x", "")]
+)
+def test_names(name: str, job: str) -> None:
+    assert job_of(name) == job
+
+
+def test_only_mig_instances_are_taken_from_what_cuda_sees() -> None:
+    old = "MIG-GPU-00000000-0000-0000-0000-000000000001/3/0"
+
+    assert mig_instances(f"0,GPU-00000000-0000-0000-0000-000000000001,{MIG},{old},MIG-nonsense") == (
+        DeviceName(uuid=MIG),
+        DeviceName(uuid="GPU-00000000-0000-0000-0000-000000000001", gpu_instance=3, compute_instance=0),
+    )
+
+
+@given(st.text(), st.text())
+def test_any_text_is_survived(name: str, text: str) -> None:
+    parse(job_of(name), text)
+    parse("7", f"SLURM_JOB_ID=7\n{text}")
+    mig_instances(text)

@@ -1,0 +1,65 @@
+"""What slurmd's device program lets a job open, as devices."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm import device_program
+from exporter.attribution.slurm.device_program import Rule, refusal
+from exporter.attribution.slurm.local_view import DevicePrograms, SlurmSite, allowed
+
+MINORS = """\
+config 1
+gpu0/gi1/access 12
+gpu0/gi1/ci0/access 13
+gpu0/gi2/access 21
+gpu0/gi2/ci0/access 22
+"""
+
+
+def test_whole_gpus_are_by_minor(tmp_path: Path) -> None:
+    rules = (Rule(195, 2, allowed=True), Rule(195, 3, allowed=False), Rule(10, 4, allowed=True))
+
+    assert allowed(rules, tmp_path) == {DeviceName(minor=2): None}
+
+
+def test_of_a_gpu_cut_by_mig_the_instances_count(tmp_path: Path) -> None:
+    """The major of the capability nodes is dynamic: /proc/devices has it."""
+    (tmp_path / "driver/nvidia-caps").mkdir(parents=True)
+    (tmp_path / "driver/nvidia-caps/mig-minors").write_text(MINORS)
+    (tmp_path / "devices").write_text("Character devices:\n195 nvidia\n237 nvidia-caps\n\nBlock devices:\n")
+    rules = [Rule(195, 0, allowed=True), Rule(195, 1, allowed=True)]
+    rules += [Rule(237, 21, allowed=True), Rule(237, 22, allowed=True), Rule(237, 12, allowed=False)]
+
+    assert allowed(rules, tmp_path) == {
+        DeviceName(minor=1): None,
+        DeviceName(minor=0, gpu_instance=2, compute_instance=0): None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "told"), [("0000000000000000", False), ("0000000000200000", True), ("000001ffffffffff", True)]
+)
+def test_refusal_is_told_where_the_right_was_given_in_vain(tmp_path: Path, capabilities: str, told: bool) -> None:  # noqa: FBT001 - a parameter
+    (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
+
+    assert ("CAP_NET_ADMIN" in refusal(tmp_path / "status")) == told
+
+
+def test_kernel_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job_7").mkdir()
+    monkeypatch.setattr(device_program, "refusal", lambda: "refused")
+    asked: list[int] = []
+
+    def bpf(command: int, _: ctypes.Array[ctypes.c_char]) -> int:
+        asked.append(command)
+        raise PermissionError(1, "not permitted")
+
+    programs = DevicePrograms(SlurmSite(cgroupfs=tmp_path), bpf)
+    told = [programs.read({"7": "/job_7"}) for _ in range(2)]
+
+    assert (told, programs.error, len(asked)) == ([{}, {}], "refused", 1)

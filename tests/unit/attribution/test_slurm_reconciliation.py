@@ -1,0 +1,142 @@
+"""Jobs that are on this node on paper only: who is asked about them, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.reconciliation import MOST_ASKED, SILENT_SECONDS, Reconciliation, Scontrol, runs
+
+CONTAIN, ALLOC = (
+    {"PrologFlags": "Alloc,Contain", "PrivateData": "none"},
+    {"PrologFlags": "Alloc", "PrivateData": "none"},
+)
+
+
+class Asked(Scontrol):
+    """Slurm's answers: its steps, its settings, and the jobs slurmctld knows; None where it is away."""
+
+    def __init__(self, steps: set[str], settings: Mapping[str, str], jobs: Mapping[str, str] | None) -> None:
+        super().__init__("scontrol")
+        self.running, self.known, self.jobs = steps, settings, jobs
+        self.questions: list[str] = []
+        self.now = 0.0
+        self.reconciliation = Reconciliation(self, self.ask, lambda: self.now)
+
+    def steps(self) -> frozenset[str]:
+        self.questions.append("steps")
+        return frozenset(self.running)
+
+    def settings(self) -> Mapping[str, str]:
+        if self.jobs is None:
+            raise SourceError("no answer")
+        return self.known
+
+    def ask(self, job: str) -> Job | None:
+        self.questions.append(job)
+        if self.jobs is None:
+            raise SourceError("no answer")
+        return Job(job, state=self.jobs[job]) if job in self.jobs else None
+
+    def after(self, *silent: str, seconds: float = SILENT_SECONDS) -> Mapping[str, str]:
+        self.reconciliation.watch(silent)
+        self.now += seconds
+        return self.reconciliation.check()
+
+
+@pytest.mark.parametrize(
+    ("settings", "jobs", "ended"),
+    [
+        (CONTAIN, {"7": "RUNNING"}, False),
+        (ALLOC, {"7": "RUNNING"}, False),
+        (ALLOC, {"7": "SUSPENDED"}, False),
+        (ALLOC, {"7": "COMPLETED"}, True),
+        (ALLOC, {"7": "COMPLETING"}, True),
+        (ALLOC, {"7": "PENDING"}, True),
+        (ALLOC, {}, True),
+        ({**ALLOC, "PrivateData": "accounts,jobs"}, {}, False),
+        ({**CONTAIN, "PrivateData": "accounts,jobs"}, {}, True),
+        (ALLOC, None, False),
+    ],
+)
+def test_silent_job_has_ended_where_slurm_says_so(
+    settings: Mapping[str, str],
+    jobs: Mapping[str, str] | None,
+    ended: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    assert ("7" in Asked(set(), settings, jobs).after("7")) == ended
+
+
+def test_job_with_a_step_here_is_nobodys_question() -> None:
+    slurm = Asked({"7"}, CONTAIN, {})
+
+    assert slurm.after("7") == {}
+    assert slurm.questions == ["steps"]
+
+
+def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
+    slurm = Asked(set(), CONTAIN, {})
+
+    assert slurm.after() == {}
+    assert slurm.after("7", seconds=SILENT_SECONDS - 1) == {}
+    assert slurm.questions == []
+
+
+def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
+    slurm = Asked(set(), CONTAIN, {"8": "RUNNING"})
+    slurm.after("8")
+    slurm.jobs = None
+
+    assert set(slurm.after("7")) == {"7"}
+
+
+def test_job_that_is_back_is_not_ended_any_more() -> None:
+    slurm = Asked(set(), CONTAIN, {"7": "PENDING"})
+    assert set(slurm.after("7")) == {"7"}
+    slurm.jobs = {"7": "RUNNING"}
+
+    assert slurm.after("7") == {}
+
+
+def test_questions_of_a_round_are_bounded_and_everyones_turn_comes() -> None:
+    slurm = Asked(set(), CONTAIN, {})
+    jobs = [str(number) for number in range(MOST_ASKED * 2)]
+    first = slurm.after(*jobs)
+
+    assert len(first) == MOST_ASKED
+    assert set(slurm.after(*jobs)) == set(jobs)
+    assert max(map(slurm.questions.count, jobs)) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("RUNNING", True), ("", True), ("COMPLETED+COMPLETING", False), ("RUNNING,COMPLETING", False), ("FAILED", False)],
+)
+def test_states(state: str, expected: bool) -> None:  # noqa: FBT001 - a parameter
+    assert runs(state) is expected
+
+
+def test_what_scontrol_prints_is_understood(tmp_path: Path) -> None:
+    """As scontrol 22.05 prints it."""
+    script = tmp_path / "scontrol"
+    script.write_text(
+        """#!/bin/sh
+case $1 in
+listpids) echo 'PID      JOBID    STEPID   LOCALID GLOBALID'
+          echo '12591    1        0        0       0'
+          echo '-1       5        extern   0       0'
+          echo '12617    5        extern   -       -' ;;
+*) echo 'PrivateData             = jobs,nodes'; echo 'PrologFlags             = Alloc,Contain' ;;
+esac
+"""
+    )
+    script.chmod(0o755)
+
+    assert Scontrol(str(script)).steps() == {"1", "5"}
+    assert Scontrol(str(script)).settings() == {"PrivateData": "jobs,nodes", "PrologFlags": "Alloc,Contain"}
+    with pytest.raises(SourceError, match="nowhere"):
+        Scontrol("/nowhere/scontrol").steps()

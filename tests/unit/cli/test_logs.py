@@ -1,0 +1,34 @@
+"""Log lines as journald is to have them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from exporter.cli.logs import Journal, Logfmt, to_journal
+
+
+def record(level: int, message: str) -> logging.LogRecord:
+    return logging.LogRecord("exporter.x", level, "x.py", 1, message, None, None)
+
+
+def test_every_line_carries_its_priority() -> None:
+    shown = Journal(Logfmt())
+
+    assert shown.format(record(logging.WARNING, "odd")).startswith("<4>time=")
+    assert shown.format(record(logging.ERROR, "bad")).startswith("<3>")
+    assert shown.format(record(logging.INFO, "fine")).startswith("<6>")
+    both = Journal(logging.Formatter("%(message)s")).format(record(logging.WARNING, "one\ntwo"))
+    assert both == "<4>one\n<4>two"
+
+
+def test_only_the_stream_that_systemd_connected_is_the_journals(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as stream:
+        status = os.fstat(stream.fileno())
+        assert to_journal(stream, {"JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"})
+        assert not to_journal(stream, {"JOURNAL_STREAM": "1:2"})
+        assert not to_journal(stream, {})
+    assert not to_journal(stream, {"JOURNAL_STREAM": "1:2"})  # closed
+    assert not to_journal(sys.stderr, {})
