@@ -12,10 +12,10 @@ from exporter.attribution.join import LAST_OWNER_SECONDS
 from exporter.attribution.kubernetes.source import POD_RESOURCES
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
-from exporter.attribution.slurm.scontrol import TIMEOUT_SECONDS
+from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
-SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL)
+SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL, slurm.STEPS)
 
 
 @pytest.mark.parametrize("seconds", [LAST_OWNER_SECONDS, LAST_KNOWN_SECONDS, TIMEOUT_SECONDS, HOLD_SECONDS])
