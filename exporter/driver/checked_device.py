@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 from exporter.driver.interface import Device, Record, UnsupportedError
@@ -34,6 +35,7 @@ LARGEST_MEMORY = 1 << 50
 Key = tuple[Any, ...]
 """Function and arguments; for a field its id and scope too; for a part of an answer its name."""
 
+_FIELDS = "nvmlDeviceGetFieldValues"
 _LISTS = frozenset(
     {
         "nvmlDeviceGetComputeRunningProcesses",
@@ -67,6 +69,9 @@ class Losses:
     words: str = ""
 
 
+_NO_LOSSES = Losses()
+
+
 class CheckedDevice(Device):
     """`device` as one collector sees it at one moment (`monotonic` seconds)."""
 
@@ -82,6 +87,8 @@ class CheckedDevice(Device):
 
     def losses(self) -> Losses:
         """To be asked once the collector has read: what was lost in this read, or is refused for a while already."""
+        if not self._rejected and not self._memory.refused:
+            return _NO_LOSSES
         late = [
             f"{key[0]} is not answered any more"
             for key, (collector, since) in self._memory.refused.items()
@@ -91,38 +98,26 @@ class CheckedDevice(Device):
         return Losses(len(self._rejected), "; ".join(words[:3])) if words else Losses()
 
     def call(self, function: str, *args: Any) -> Any:
-        key = self._key(function, args)
-        answer = self._answer(key, function, args)
-        if function == "nvmlDeviceGetFieldValues":
-            return self._fields(answer, args[0])
-        if function in _LISTS:
-            return self._processes(function, answer)
-        if function == "nvmlGpmMetricsGet":
-            return self._metrics(answer)
+        if function == _FIELDS:
+            return self._fields(args[0])
         shape = FUNCTIONS.get(function)
-        return answer if shape is None else self._judged(key, answer, shape)
-
-    def _key(self, function: str, args: tuple[Any, ...]) -> Key:
-        """What tells one reading from another; cursors and the choice of fields change from call to call."""
-        if function in FUNCTIONS:
-            return (function, *args)
-        if function == "nvmlDeviceGetFieldValues":
-            return (function, self._collector, args[0][:1])
-        return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
-
-    def _answer(self, key: Key, function: str, args: tuple[Any, ...]) -> Any:
+        key = _key(function, args, whole=shape is not None)
         try:
             answer = self._device.call(function, *args)
         except UnsupportedError:
             self._refuse(key)
             raise
         self._accept(key)
-        return answer
+        if shape is not None:
+            return self._judged(key, answer, shape)
+        if function in _LISTS:
+            return self._processes(function, answer)
+        return self._metrics(answer) if function == "nvmlGpmMetricsGet" else answer
 
     def _accept(self, key: Key) -> None:
         memory = self._memory
-        if key in memory.refused:
-            del memory.refused[key]
+        if memory.refused:
+            memory.refused.pop(key, None)
         memory.answered.add(key)
 
     def _refuse(self, key: Key) -> None:
@@ -169,28 +164,37 @@ class CheckedDevice(Device):
         return believed
 
     def _believed(self, key: Key, number: float, rule: Rule) -> float | None:
-        if not within(number, rule):
-            self._reject(key, number)
-            return None
-        if not isinstance(rule, Growth):
-            return number
-        followed, good = follow(self._memory.counters.get(key), number, self._now, rule)
-        self._memory.counters[key] = followed
+        if within(number, rule):
+            believed = self._followed(key, number, rule) if type(rule) is Growth else number
+            if believed is not None:
+                return believed
+        self._reject(key, number)
+        return None
+
+    def _followed(self, key: Key, number: float, rule: Growth) -> float | None:
+        counters = self._memory.counters
+        followed, good = follow(counters.get(key), number, self._now, rule)
+        counters[key] = followed
         if not good:
-            self._reject(key, number)
             return None
         return followed.value if followed.excess else number
 
-    def _fields(self, answer: Sequence[float | None], asked: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
-        return tuple(self._field(field, number) for field, number in zip(asked, answer, strict=True))
+    def _fields(self, asked: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
+        """A call that is refused as a whole refuses each of its fields: collectors ask for several batches."""
+        try:
+            answer: Sequence[float | None] = self._device.call(_FIELDS, asked)
+        except UnsupportedError:
+            for field_ in asked:
+                self._refuse(_field_rule(field_)[0])
+            raise
+        return tuple([self._field(field_, number) for field_, number in zip(asked, answer, strict=True)])
 
-    def _field(self, field: tuple[int, int], number: float | None) -> float | None:
-        key = (f"field {field[0]}", field[1])
+    def _field(self, asked: tuple[int, int], number: float | None) -> float | None:
+        key, rule = _field_rule(asked)
         if number is None:
             self._refuse(key)
             return None
         self._accept(key)
-        rule = FIELDS.get(field[0])
         return number if rule is None else self._believed(key, number, rule)
 
     def _processes(self, function: str, answer: Sequence[Record]) -> Sequence[Record]:
@@ -200,11 +204,28 @@ class CheckedDevice(Device):
         return good
 
     def _metrics(self, answer: Mapping[int, float]) -> Mapping[int, float]:
-        rules = {id_: GPM_MEBIBYTES_PER_SECOND if id_ in GPM_RATES else GPM_PERCENT for id_ in answer}
-        good = {id_: number for id_, number in answer.items() if number != number or within(number, rules[id_])}  # noqa: PLR0124 - NaN is GPM's word for no data
-        for id_ in answer.keys() - good.keys():
+        bad = [id_ for id_, number in answer.items() if not _gpm_plausible(id_, number)]
+        for id_ in bad:
             self._reject((f"GPM metric {id_}",), answer[id_])
-        return good
+        return {id_: number for id_, number in answer.items() if id_ not in bad} if bad else answer
+
+
+def _key(function: str, args: tuple[Any, ...], *, whole: bool) -> Key:
+    """What tells one reading from another: the `whole` call, else without the cursors that change from call to call."""
+    if whole:
+        return (function, *args)
+    return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
+
+
+@cache
+def _field_rule(field: tuple[int, int]) -> tuple[Key, Rule | None]:
+    return (f"field {field[0]}", field[1]), FIELDS.get(field[0])
+
+
+def _gpm_plausible(id_: int, number: float) -> bool:
+    """Not a number is GPM's word for no data."""
+    rule = GPM_MEBIBYTES_PER_SECOND if id_ in GPM_RATES else GPM_PERCENT
+    return rule.lowest <= number <= rule.highest or number != number  # noqa: PLR0124 - that is how NaN is told
 
 
 def _pairs(answer: Sequence[float], shape: tuple[Rule, ...]) -> Iterator[tuple[float, Rule]]:

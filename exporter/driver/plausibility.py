@@ -8,7 +8,8 @@ product has), since a rejected truth is as wrong as an accepted lie.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from exporter.driver import constants as nvml
 
@@ -36,8 +37,7 @@ CONFIRMATIONS = 3
 """Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(NamedTuple):
     """A counter as it is believed. Times are monotonic seconds.
 
     A reset is proven by `CONFIRMATIONS` reads that grow from the lower value; one odd read proves nothing. A leap that
@@ -60,12 +60,12 @@ def follow(before: Followed | None, raw: float, time: float, rule: Growth) -> tu
     """The counter after one more read, and whether this read is believed."""
     if before is None:
         return Followed(raw, time), True
-    if _grows(before.raw, raw, time - before.time, rule):
+    if raw == before.raw or _grows(before.raw, raw, time - before.time, rule):
         return Followed(raw, time, before.excess), True
     agrees = before.odd is not None and _grows(before.odd, raw, time - before.odd_time, rule)
     agreed = before.agreed + 1 if agrees else 1
     if agreed < CONFIRMATIONS:
-        return replace(before, odd=raw, odd_time=time, agreed=agreed), False
+        return before._replace(odd=raw, odd_time=time, agreed=agreed), False
     excess = 0.0 if raw < before.raw else raw - before.value
     return Followed(raw, time, excess), True
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 
 class TimedLock:
@@ -21,16 +20,11 @@ class TimedLock:
         self._holder: object | None = None
         self._since = 0.0
 
-    @contextmanager
-    def hold(self) -> Generator[None]:
-        ticket = object()
-        self._enter(ticket)
-        try:
-            yield
-        finally:
-            self._leave(ticket)
+    def hold(self) -> _Hold:
+        """A context manager: inside of it is this thread alone, unless it hangs there."""
+        return _Hold(self)
 
-    def _enter(self, ticket: object) -> None:
+    def enter(self, ticket: object) -> None:
         with self._changed:
             while self._holder is not None:
                 left = self._since + self._timeout - self._clock()
@@ -39,8 +33,21 @@ class TimedLock:
                 self._changed.wait(left)
             self._holder, self._since = ticket, self._clock()
 
-    def _leave(self, ticket: object) -> None:
+    def leave(self, ticket: object) -> None:
         with self._changed:
             if self._holder is ticket:
                 self._holder = None
                 self._changed.notify()
+
+
+class _Hold:
+    """One thread's turn, and the ticket that tells it from others."""
+
+    def __init__(self, lock: TimedLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.enter(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.leave(self)

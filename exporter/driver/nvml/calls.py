@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ def _processes(function: str) -> Callable[[Target], Any]:
     return lambda target: processes(target, function)
 
 
+def _one(function: str, kind: type[Any]) -> Callable[[Target], Any]:
+    return lambda target: structs.one(target, function, kind)
+
+
 def _numbers(function: str, count: int) -> Callable[[Target], Any]:
     return lambda target: structs.numbers(target, function, count)
 
@@ -47,6 +52,10 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "nvmlDeviceGetFanSpeedRPM":                structs.fan_rpm,
     "nvmlDeviceGetGpuFabricInfoV":             structs.fabric,
     "nvmlDeviceGetSramEccErrorStatus":         structs.sram_ecc,
+    "nvmlDeviceGetUtilizationRates":           structs.utilization_rates,
+    "nvmlDeviceGetPowerUsage":                 _one("nvmlDeviceGetPowerUsage", ctypes.c_uint),
+    "nvmlDeviceGetTotalEnergyConsumption":     _one("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong),
+    "nvmlDeviceGetCurrentClocksEventReasons":  _one("nvmlDeviceGetCurrentClocksEventReasons", ctypes.c_ulonglong),
     "nvmlDeviceGetModuleId":                   _numbers("nvmlDeviceGetModuleId", 1),
     "nvmlDeviceGetGspFirmwareMode":            _numbers("nvmlDeviceGetGspFirmwareMode", 2),
     "nvmlDeviceGetMinMaxFanSpeed":             _numbers("nvmlDeviceGetMinMaxFanSpeed", 2),

@@ -39,6 +39,8 @@ class _Batch:
     """An array made once for these fields, and its bytes as they were before the driver wrote into it."""
 
     array: Any
+    entries: memoryview
+    """Of the array, without the one more."""
     blank: bytes
     count: int
 
@@ -51,9 +53,11 @@ def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> tuple[Num
         batch = target.buffers[key] = _batch(fields)
     ctypes.memmove(batch.array, batch.blank, len(batch.blank))
     target.library.ask("nvmlDeviceGetFieldValues", target.handle, batch.count, batch.array)
-    entries = memoryview(batch.array).cast("B")[: batch.count * _ENTRY.size]
     return tuple(
-        value(field, time, type_, code, raw) for field, _, time, _, type_, code, raw in _ENTRY.iter_unpack(entries)
+        [
+            value(field, time, type_, code, raw)
+            for field, _, time, _, type_, code, raw in _ENTRY.iter_unpack(batch.entries)
+        ]
     )
 
 
@@ -73,4 +77,5 @@ def value(field: int, time: int, type_: int, code: int, raw: int) -> Number | No
 def _batch(fields: Sequence[tuple[int, int]]) -> _Batch:
     # One entry more than asked: the driver reads past the last one in NVLink queries.
     blank = b"".join(_ENTRY.pack(field, scope, 0, 0, 0, 0, 0) for field, scope in (*fields, (0, 0)))
-    return _Batch(ctypes.create_string_buffer(blank, len(blank)), blank, len(fields))
+    array = ctypes.create_string_buffer(blank, len(blank))
+    return _Batch(array, memoryview(array).cast("B")[: len(fields) * _ENTRY.size], blank, len(fields))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
@@ -46,6 +45,7 @@ class Meter:
         """A MIG instance's own handle and its GPU instance id."""
         self._clock = clock
         self._supported: bool | None = None
+        self._query: _Query | None = None
         self._samples: list[Any] = []
         self._taken: float | None = None
         """When the first of the samples was filled."""
@@ -101,13 +101,31 @@ class Meter:
             self._ask("nvmlGpmSampleGet", handle, sample)
 
     def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
-        head = _QUERY.pack(_VERSION, len(metrics), earlier.value or 0, later.value or 0)
-        asked = b"".join(_METRIC.pack(metric, 0, 0.0, 0, 0, 0) for metric in metrics)
-        query = ctypes.create_string_buffer(head + asked, _QUERY.size + _ROOM * _METRIC.size)
-        self._ask("nvmlGpmMetricsGet", query)
-        answers = memoryview(query).cast("B")[_QUERY.size :][: len(asked)]
+        query = self._query
+        if query is None or query.metrics != tuple(metrics):
+            query = self._query = _Query(metrics)
+        query.ask(earlier, later)
+        self._ask("nvmlGpmMetricsGet", query.buffer)
+        return query.answers()
+
+
+class _Query:
+    """An nvmlGpmMetricsGet_t for these metrics, made once: the driver writes its answers into it."""
+
+    def __init__(self, metrics: Sequence[int]) -> None:
+        self.metrics = tuple(metrics)
+        self.buffer = ctypes.create_string_buffer(_QUERY.size + _ROOM * _METRIC.size)
+        self._entries = memoryview(self.buffer).cast("B")[_QUERY.size :][: len(self.metrics) * _METRIC.size]
+        self._blank = b"".join(_METRIC.pack(metric, 0, 0.0, 0, 0, 0) for metric in self.metrics)
+
+    def ask(self, earlier: Any, later: Any) -> None:
+        _QUERY.pack_into(self.buffer, 0, _VERSION, len(self.metrics), earlier.value or 0, later.value or 0)
+        self._entries[:] = self._blank
+
+    def answers(self) -> Mapping[int, float]:
+        """By metric, without those that the driver did not answer and those that are no number."""
         return {
             metric: value
-            for metric, code, value, *_ in _METRIC.iter_unpack(answers)
-            if not code and not math.isnan(value)
+            for metric, code, value, *_ in _METRIC.iter_unpack(self._entries)
+            if not code and value == value  # noqa: PLR0124 - that is how NaN is told
         }

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from exporter.driver.interface import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
@@ -23,6 +24,7 @@ class Library:
 
     def __init__(self) -> None:
         self._missing: set[str] = set()
+        self._functions: dict[str, Callable[..., int]] = {}
         self._counts: defaultdict[int, int] = defaultdict(int)
 
     @property
@@ -55,16 +57,18 @@ class Library:
 
         A failed look-up costs more than a call, so its outcome is kept.
         """
-        if symbol in self._missing:
-            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
-        try:
-            function = getattr(nvml.nvmlLib, symbol)
-        except AttributeError:
-            self._missing.add(symbol)
-            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND") from None
+        function = self._functions.get(symbol) or self._found(symbol)
         self._counts[threading.get_ident()] += 1
         code: int = function(*args)
         return code
+
+    def _found(self, symbol: str) -> Callable[..., int]:
+        if not self.has(symbol):
+            self._missing.add(symbol)
+            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+        function: Callable[..., int] = getattr(nvml.nvmlLib, symbol)
+        self._functions[symbol] = function
+        return function
 
     def ask(self, symbol: str, *args: Any) -> None:
         """Call a C function. Raises the DriverError its return code stands for."""

@@ -76,9 +76,11 @@ def process_utilization(target: Target, last: int) -> tuple[Record, ...]:
 
     found = _array(target, "nvmlDeviceGetProcessUtilization", _PROCESS_UTILIZATION.size, ask)
     return tuple(
-        Record(pid=pid, timeStamp=time, smUtil=sm, memUtil=memory, encUtil=encoder, decUtil=decoder)
-        for pid, time, sm, memory, encoder, decoder in _PROCESS_UTILIZATION.iter_unpack(found)
-        if time > last and max(sm, memory, encoder, decoder) <= _PERCENT
+        [
+            Record(pid=pid, timeStamp=time, smUtil=sm, memUtil=memory, encUtil=encoder, decUtil=decoder)
+            for pid, time, sm, memory, encoder, decoder in _PROCESS_UTILIZATION.iter_unpack(found)
+            if time > last and max(sm, memory, encoder, decoder) <= _PERCENT
+        ]
     )
 
 
@@ -97,7 +99,7 @@ def samples(target: Target, type_: int, last: int) -> tuple[tuple[int, int | flo
     form = _SAMPLES.get(value_type.value)
     if form is None:
         raise UnsupportedError(f"nvmlDeviceGetSamples: value type {value_type.value}", "NOT_SUPPORTED")
-    return tuple(sorted((time, value) for time, value in form.iter_unpack(found) if time > last))
+    return tuple(sorted([(time, value) for time, value in form.iter_unpack(found) if time > last]))
 
 
 def _sized(ask: Ask) -> Any:

@@ -45,6 +45,7 @@ MARGIN = Layout("nvmlDeviceGetMarginTemperature", 1, Struct("=Ii"), ("marginTemp
 FABRIC_V3 = Layout("nvmlDeviceGetGpuFabricInfoV", 3, Struct("=I16sIIIIB3x"), (*_FABRIC, "healthSummary"))
 FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRIC)
 SRAM_ECC = Layout("nvmlDeviceGetSramEccErrorStatus", 1, Struct("=I4x11QI4x"), _SRAM)
+UTILIZATION = Layout("nvmlDeviceGetUtilizationRates", 0, Struct("=II"), ("gpu", "memory"))
 ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES)
 
 
@@ -58,7 +59,7 @@ def read(target: Target, layout: Layout, *given: int) -> Record:
     ctypes.memmove(buffer, blank, len(blank))
     target.library.ask(layout.symbol, target.handle, buffer)
     values = layout.form.unpack(buffer)
-    return Record(**dict(zip(layout.names, values[1:] if layout.version else values, strict=True)))
+    return Record(**dict(zip(layout.names, values[1:] if layout.version else values)))  # noqa: B905 - a Layout fits
 
 
 def _blank(layout: Layout, given: tuple[int, ...]) -> tuple[Any, bytes]:
@@ -115,6 +116,24 @@ def fabric(target: Target) -> Record:
 
 def sram_ecc(target: Target) -> Record:
     return read(target, SRAM_ECC)
+
+
+def one(target: Target, function: str, kind: type[Any]) -> int:
+    """A call that fills one number of the C type `kind`: its buffer is made once for each device."""
+    kept = target.buffers.get(function)
+    if kept is None:
+        number = kind()
+        kept = target.buffers[function] = (number, ctypes.byref(number))
+    number, pointer = kept
+    number.value = 0
+    target.library.ask(function, target.handle, pointer)
+    found: int = number.value
+    return found
+
+
+def utilization_rates(target: Target) -> Record:
+    """Percent."""
+    return read(target, UTILIZATION)
 
 
 def numbers(target: Target, function: str, count: int) -> Any:

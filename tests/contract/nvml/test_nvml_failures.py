@@ -110,7 +110,10 @@ print(counting.asked.count("nvmlDeviceGetMarginTemperature"), counting.asked.cou
 
 
 def test_function_that_the_binding_lacks_is_an_absent_reading(fake_nvml: Make) -> None:
-    code = "del nvml.nvmlDeviceGetPowerUsage\nprint([shown(gpu.call, 'nvmlDeviceGetPowerUsage') for _ in range(2)])"
+    code = """
+del nvml.nvmlDeviceGetEnforcedPowerLimit
+print([shown(gpu.call, 'nvmlDeviceGetEnforcedPowerLimit') for _ in range(2)])
+"""
 
     assert printed(fake_nvml(), code) == [str(["UnsupportedError FUNCTION_NOT_FOUND"] * 2)]
 
@@ -154,8 +157,8 @@ def test_defect_of_the_binding_is_an_absent_reading(fake_nvml: Make) -> None:
     code = """
 def broken(handle): raise TypeError("int expected instead of NoneType instance")
 def newer(handle): raise nvml.NVMLLibraryMismatchError("too old")
-nvml.nvmlDeviceGetPowerUsage, nvml.nvmlDeviceGetName = broken, newer
-print(shown(gpu.call, "nvmlDeviceGetPowerUsage"), shown(gpu.call, "nvmlDeviceGetName"))
+nvml.nvmlDeviceGetEnforcedPowerLimit, nvml.nvmlDeviceGetName = broken, newer
+print(shown(gpu.call, "nvmlDeviceGetEnforcedPowerLimit"), shown(gpu.call, "nvmlDeviceGetName"))
 """
     assert printed(fake_nvml(), code) == ["UnsupportedError BINDING UnsupportedError FUNCTION_NOT_FOUND"]
 

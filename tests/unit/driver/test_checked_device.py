@@ -122,3 +122,18 @@ def test_failures_of_the_driver_pass_through() -> None:
 
     with pytest.raises(DriverError, match="timeout"):
         device.get(POWER)
+
+
+def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> None:
+    def batch(fields: tuple[tuple[int, int], ...]) -> tuple[float | None, ...]:
+        if (91, 0) in fields:
+            raise UnsupportedError("no NVLink")
+        return (1.0,) * len(fields)
+
+    device, memory = FakeDevice({"nvmlDeviceGetFieldValues": batch}), Memory()
+    for second in range(3):
+        asked = CheckedDevice(device, memory, "nvlink", float(second))
+        assert asked.get("nvmlDeviceGetFieldValues", ((82, 0),)) == (1.0,)
+        assert asked.get("nvmlDeviceGetFieldValues", ((91, 0),)) is None
+
+        assert asked.losses().words == ""
