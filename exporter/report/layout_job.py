@@ -101,11 +101,14 @@ def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
 
 
 def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
-    told = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
-    sizes = [(peak, size) for peak, size in told if peak is not None and size]
-    if sizes:
-        peak, size = max(sizes, key=lambda pair: pair[0] / pair[1])
-        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {words.gib(size - peak)} to spare"
+    peaks: dict[float, float] = {}
+    for device in report.devices:
+        peak, size = device.memory_peak_bytes, device.memory_total_bytes
+        if peak is not None and size:
+            peaks[size] = max(peak, peaks.get(size, 0.0))
+    for size, peak in sorted(peaks.items(), reverse=True):
+        spare = f"{words.gib(max(0.0, size - peak))} to spare"
+        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}"
     host = [(n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if n.resident_bytes is not None]
     if host:
         resident, limit = max(host, key=lambda pair: pair[0] or 0.0)

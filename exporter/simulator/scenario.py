@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from zlib import crc32
 
 from exporter.simulator.faults import KINDS, Fault
 from exporter.simulator.models import Model
 from exporter.simulator.patterns import Pattern
 from exporter.simulator.wave import unit
-from exporter.simulator.workload import Place, Workload
+from exporter.simulator.workload import Place, Workload, job_block
 
 DRIVER = "580.95.05"
+DEFAULT_NODE = "node1"
 
 _PEOPLE = (
     # user    account       namespace
@@ -46,7 +48,7 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     seed: int = 0
     driver: str = DRIVER
-    node: str = "node1"
+    node: str = DEFAULT_NODE
     start: float | None = None
 
 
@@ -56,7 +58,7 @@ class Settings:
 
     seed: int = 0
     driver: str = DRIVER
-    node: str = "node1"
+    node: str = DEFAULT_NODE
     scheduler: str = "mixed"
     period: float | None = None
     duty: float | None = None
@@ -97,19 +99,33 @@ def _own_faults(pattern: Pattern, places: Sequence[Place]) -> list[Fault]:
     return [Fault(kind, gpu, kind.begins) for gpu in sorted({place.gpu for place in places})]
 
 
+def _name(settings: Settings, pattern: Pattern, number: int) -> str:
+    name = pattern.name if pattern.name not in {"training", "square"} else f"{pattern.name}-{number}"
+    if settings.node == DEFAULT_NODE or settings.scheduler == "slurm":
+        return name
+    return f"{name}-{crc32(settings.node.encode()):08x}"[: len(name) + 6]
+
+
+def _job(settings: Settings, number: int) -> int:
+    """The node's own block of ids: two nodes of one cluster never run the same job by chance."""
+    if settings.node == DEFAULT_NODE:
+        return 4000 + 100 * (settings.seed % 50) + number
+    return job_block(f"{settings.node};{settings.seed}") + number
+
+
 def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings: Settings) -> Workload:
     user, account, namespace = _PEOPLE[(number + settings.seed) % len(_PEOPLE)]
     mixed = settings.scheduler == "mixed"
     churn = settings.churn * (1 + 0.2 * unit(settings.seed, number))
     return Workload(
-        name=pattern.name if pattern.name not in {"training", "square"} else f"{pattern.name}-{number}",
+        name=_name(settings, pattern, number),
         pattern=pattern,
         places=places,
         slurm=number % 2 == 0 if mixed else settings.scheduler == "slurm",
         user=user,
         account=account,
         namespace=namespace,
-        job=4000 + 100 * (settings.seed % 50) + number,
+        job=_job(settings, number),
         duration=churn * _CHURN_HELD if churn else float("inf"),
         every=churn,
     )

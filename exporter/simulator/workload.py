@@ -6,6 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
+from zlib import crc32
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
@@ -19,6 +20,15 @@ class Place(NamedTuple):
 
     gpu: int
     slot: int | None = None
+
+
+_BLOCK = 200
+"""Job ids that a node has to itself: more than it has places for workloads."""
+
+
+def job_block(name: str) -> int:
+    """The first job id of a block of this name, and by rare chance of another. Slurm ends at 67 million."""
+    return 10_000 + _BLOCK * (crc32(name.encode()) % 300_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +73,8 @@ class Workload:
         return min((moment for moment in ahead if moment > time), default=math.inf)
 
     def job_id(self, run: int) -> str:
-        """Job ids of one workload's runs are far apart, so that two workloads never share one."""
-        return str(self.job + 1000 * run)
+        """Every run has an id of its own, in a block that no other workload's runs share but by rare chance."""
+        return str(self.job if not run else job_block(f"{self.job};{run}") + self.job % _BLOCK)
 
     def owner(self, run: int) -> Owner:
         if self.slurm:

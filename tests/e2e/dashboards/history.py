@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TextIO
@@ -19,7 +18,6 @@ from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.simulator import sampling
 from exporter.simulator.driver import SimulatedDriver
-from exporter.simulator.scenario import Scenario
 from exporter.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 
@@ -117,7 +115,7 @@ def _write_node(job: tuple[Node, Span, Path]) -> Path:
 
 def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     clock = Clock(span.start)
-    driver = SimulatedDriver(_scenario(node, span), clock)
+    driver = SimulatedDriver(parse(f"{node.spec};start={span.start}"), clock)
     accounts = Accounting(AccountingOptions(interval=float(span.step)), workload_families())
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
     sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
@@ -132,11 +130,3 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
             yield at, time.perf_counter() - began, snapshot
     finally:
         sampler.stop()
-
-
-def _scenario(node: Node, span: Span) -> Scenario:
-    """Pods of different nodes get different names, as a ReplicaSet would give them."""
-    scenario = parse(f"{node.spec};start={span.start}")
-    suffix = f"{zlib.crc32(node.instance.encode()):08x}"[:5]
-    workloads = (each if each.slurm else replace(each, name=f"{each.name}-{suffix}") for each in scenario.workloads)
-    return replace(scenario, workloads=tuple(workloads))

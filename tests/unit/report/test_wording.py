@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import promql_parser
@@ -128,6 +130,30 @@ def test_facts_of_a_running_job() -> None:
         "71.0 GiB to spare",
     ):
         assert said in text
+
+
+def test_memory_is_told_for_each_kind_of_gpu() -> None:
+    """The fullest GPU of one kind says nothing of the others: once it was 40 of 45 GiB above rows with 115."""
+    small, large = (
+        replace(device(index, {"busy": 1.0}), memory_peak_bytes=peak * GIB, memory_total_bytes=size * GIB)
+        for index, (peak, size) in enumerate(((40.0, 45.0), (115.0, 141.0)))
+    )
+
+    text = plain.render(layout_job.document(replace(REPORT, devices=(small, large)), "$"), Colors(colours=False))
+
+    assert "at most 115.0 GiB of 141.0 GiB: 26.0 GiB to spare" in text
+    assert "at most 40.0 GiB of 45.0 GiB: 5.0 GiB to spare" in text
+
+
+def test_what_nobody_observed_is_not_called_unused() -> None:
+    """A MIG instance of an A100 tells nothing of its use: 0 % in red would accuse its owner."""
+    unseen = replace(REPORT, hours={"unobserved": 2.0}, nodes=(), devices=())
+
+    text = plain.render(layout_job.document(unseen, "$"), Colors(colours=False))
+
+    assert "2.0 h, nothing of it was observed" in text
+    assert re.search(r"Utilization +-\n", text)
+    assert "wasted" not in text
 
 
 def test_names_are_text_in_every_format() -> None:

@@ -110,3 +110,22 @@ def test_any_text_is_understood_or_refused_with_value_error(text: str) -> None:
         assert str(error)  # noqa: PT017 - either outcome is right; what is not is another exception
     else:
         assert scenario.gpus
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "kubernetes"])
+def test_nodes_of_one_cluster_never_run_the_same_job(scheduler: str) -> None:
+    """With the same text and seed on every node, as a fleet is simulated; a report of one job had four kinds of GPU."""
+    names = [
+        each.owner(run).workload
+        for node in range(32)
+        for each in parse(f"8xH200:training;churn=3600;scheduler={scheduler};node=gpu-{node:02d}").workloads
+        for run in range(3)
+    ]
+
+    assert len(set(names)) == len(names)
+
+
+def test_the_node_without_a_name_keeps_its_first_job() -> None:
+    (job,) = parse("8xH200:8*training;scheduler=slurm").workloads
+
+    assert job.owner(0).workload == "slurm:4000"
