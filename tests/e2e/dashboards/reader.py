@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 
-from tests.contract.dashboards.reading import load, panels
+from tests.contract.dashboards.reading import load, panels, renamed
 from tests.e2e.dashboards.history import Span
 from tests.e2e.dashboards.tsdb import ask, ask_at
 
@@ -69,9 +69,20 @@ class Reader:
 
     def rows(self, name: str, title: str, ref: str = "A") -> list[dict[str, Any]]:
         """What one query of one panel answers."""
-        (panel,) = (panel for panel in panels(name) if panel["title"] == title)
+        panel = self._panel(name, title)
         (target,) = (target for target in panel["targets"] if target["refId"] == ref)
         return self._ask(title, target, self._values(name))
+
+    def column(self, name: str, title: str, column: str) -> list[dict[str, Any]]:
+        """What the query of one column answers; of a panel that is no table, its first query."""
+        panel = self._panel(name, title)
+        fields = [field for field, shown in renamed(panel).items() if shown == column]
+        ref = fields[0].removeprefix("Value").removeprefix(" #") if fields else ""
+        return self.rows(name, title, ref or "A")
+
+    def _panel(self, name: str, title: str) -> dict[str, Any]:
+        """The first one so called: a number at the top may have its graph below."""
+        return next(panel for panel in panels(name) if panel["title"] == title)
 
     def _ask(self, title: str, target: Mapping[str, Any], values: Mapping[str, str]) -> list[dict[str, Any]]:
         expr = self._fill(target["expr"], values)

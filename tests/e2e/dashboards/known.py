@@ -1,0 +1,172 @@
+"""A small cluster of which everything is known, as text that Prometheus takes in: what a panel must say of it is plain.
+
+Each GPU does the same all the time; what goes wrong (birth, restart, gap, loss, a second scrape) is written in `NODES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.ledger.states import STATES
+from tests.e2e.dashboards.history import JOB, Span
+
+Shares = Mapping[str, float]
+"""Shares of time by state."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    workload: str
+    kind: str = "slurm"
+    user: str = ""
+    account: str = ""
+    namespace: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        pairs = {
+            "workload": self.workload,
+            "kind": self.kind,
+            "user": self.user,
+            "account": self.account,
+            "namespace": self.namespace,
+        }
+        return {name: value for name, value in pairs.items() if value}
+
+
+@dataclass(frozen=True)
+class Holding:
+    owner: Owner
+    share: float
+    does: Shares
+    """Of its own share; sums to 1."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    does: Shares
+    held: tuple[Holding, ...] = ()
+    model: str = "NVIDIA H100"
+    lost_after: float = float("inf")
+    """Seconds from the start; from then on its counters stand still but for `unobserved`."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One node. Times are seconds from the start of the span."""
+
+    name: str
+    cluster: str
+    gpus: tuple[Gpu, ...]
+    born: float = 0.0
+    restart: float = float("inf")
+    """When its exporter begins at 0 again."""
+    gap: tuple[float, float] = (float("inf"), float("inf"))
+    """When it was not scraped."""
+    jobs: tuple[str, ...] = (JOB,)
+
+
+TRAIN = Owner("slurm:4000", user="ada", account="physics")
+IDLE = Owner("slurm:4000", user="bob", account="biology")
+"""The same job id in another cluster."""
+SLICES = Owner("team-mig/notebook", "pod", namespace="team-mig")
+LEFT, RIGHT = Owner("shared/left", "pod", namespace="shared"), Owner("shared/right", "pod", namespace="shared")
+LOADER = Owner("slurm:7", user="eve", account="nlp")
+STRAGGLER = Owner("slurm:9", user="eve", account="nlp")
+TWICE = Owner("twice/server", "pod", namespace="twice")
+_THIRD = {"busy": 2 / 3, "wait_cpu": 1 / 3}
+_WAITS = {"busy": 0.6, "wait_peer": 0.4}
+
+
+def _whole(owner: Owner, does: Shares) -> Gpu:
+    return Gpu(does, (Holding(owner, 1.0, does),))
+
+
+NODES = (
+    Known("n1", "one", (
+        Gpu({"busy": 1.0}, (Holding(TRAIN, 1.0, {"busy": 1.0}),), lost_after=1800),
+        _whole(TRAIN, {"busy": 1.0}),
+    )),
+    Known("n1", "two", (_whole(IDLE, {"held_idle": 1.0}),)),
+    Known("mig", "one", (
+        Gpu({"unobserved": 1.0}, (Holding(SLICES, 0.75, {"unobserved": 1.0}),), "NVIDIA A100"),
+    )),
+    Known("shared", "one", (
+        Gpu({"busy": 0.5, "wait_other": 0.5},
+            (Holding(LEFT, 0.5, {"busy": 1.0}), Holding(RIGHT, 0.5, {"wait_other": 1.0}))),
+    )),
+    Known("restarts", "one", (_whole(LOADER, _THIRD),), restart=1500, gap=(2400, 2700)),
+    Known("slow", "one", (
+        *(_whole(STRAGGLER, _WAITS) for _ in range(3)),
+        _whole(STRAGGLER, {"busy": 1.0}),
+    )),
+    Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "held_idle": 0.5}), Gpu({"free": 1.0})),
+          jobs=(JOB, "monitoring/again")),
+    Known("late", "one", (Gpu({"free": 1.0}),), born=1200),
+)  # fmt: skip
+
+
+def write(span: Span, path: Path) -> Path:
+    """OpenMetrics text of all nodes."""
+    with path.open("w") as out:
+        for node in NODES:
+            for job in node.jobs:
+                out.writelines(f"{line}\n" for line in _lines(node, job, span))
+        out.write("# EOF\n")
+    return path
+
+
+def _lines(node: Known, job: str, span: Span) -> Iterator[str]:
+    target = {"cluster": node.cluster, "instance": node.name, "job": job}
+    for at in span.times:
+        seconds = at - span.start
+        if seconds < node.born or node.gap[0] <= seconds < node.gap[1]:
+            continue
+        since = node.restart if seconds >= node.restart else node.born
+        for name, labels, value in _samples(node, seconds, seconds - since):
+            pairs = ",".join(f'{key}="{text}"' for key, text in {**target, **labels}.items())
+            yield f"{name}{{{pairs}}} {value} {at}"
+
+
+Samples = Iterator[tuple[str, dict[str, str], float]]
+
+
+def _samples(node: Known, seconds: float, counted: float) -> Samples:
+    yield "gpu_exporter_build_info", {"version": "1"}, 1
+    yield "up", {}, 1
+    for index, gpu in enumerate(node.gpus):
+        device = {"gpu": str(index), "uuid": f"GPU-{node.cluster}-{node.name}-{index}"}
+        yield from _device(gpu, device, counted, max(0.0, seconds - gpu.lost_after))
+    for owner in {held.owner for gpu in node.gpus for held in gpu.held}:
+        yield from _owner(owner, node, seconds, counted)
+
+
+def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Samples:
+    seen = counted - lost
+    yield "gpu_up", device, float(not lost)
+    yield "gpu_info", device | {"model": gpu.model}, 1
+    if lost:
+        yield "gpu_xid_errors_total", device | {"xid": "79", "class": "restart_bm"}, 1
+    if "unobserved" not in gpu.does:
+        yield "gpu_busy_seconds_total", device, seen * gpu.does.get("busy", 0.0)
+    for state in STATES:
+        yield "gpu_time_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
+    for held in gpu.held:
+        yield "gpu_owner_share", device | held.owner.labels, held.share
+
+
+def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:
+    mine = [(gpu, held) for gpu in node.gpus for held in gpu.held if held.owner == owner]
+    yield "gpu_workload_gpus", owner.labels, sum(held.share for _, held in mine)
+    for state in STATES:
+        spent = 0.0
+        for gpu, held in mine:
+            lost = max(0.0, seconds - gpu.lost_after)
+            spent += held.share * _time(held.does, state, counted - lost, lost)
+        yield "gpu_workload_gpu_seconds_total", owner.labels | {"state": state}, spent
+
+
+def _time(does: Shares, state: str, seen: float, lost: float) -> float:
+    return seen * does.get(state, 0.0) + (lost if state == "unobserved" else 0.0)

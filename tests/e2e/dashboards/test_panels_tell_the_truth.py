@@ -1,0 +1,183 @@
+"""Panels, digest and report on data of which the truth is known: a wrong number here is a lie on somebody's screen."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.parts.states import STATES
+from exporter.report.client import Access, Client
+from exporter.report.definitions import DEFINITIONS, Definition, Ledger, hours_in
+from exporter.report.digest import Group, digest
+from exporter.report.job import ReportRequest, job_report
+from exporter.report.price import PRICES
+from tests.e2e.dashboards.history import Span
+from tests.e2e.dashboards.known import NODES, write
+from tests.e2e.dashboards.reader import Reader
+from tests.e2e.dashboards.tsdb import Archive, ask_at
+
+pytestmark = pytest.mark.xdist_group("dashboards")
+
+END = 1_789_999_200 - 120
+SPAN = Span(END - 3600, END, 60)
+HOURS = (SPAN.end - SPAN.start) / 3600
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="gpu-truth-") as folder:
+        archive = Archive(Path(folder), SPAN)
+        archive.add(write(SPAN, archive.folder / "known.om"))
+        archive.evaluate()
+        with archive.served() as found:
+            yield found
+
+
+def rows(url: str, board: str, panel: str, column: str, *keys: str, **chosen: str) -> dict[tuple[str, ...], float]:
+    """A column of a table (or a number, whose key is empty) by what names its rows."""
+    found = Reader(url, SPAN, chosen).column(board, panel, column)
+    return {tuple(row["metric"].get(key, "") for key in keys): _value(row) for row in found}
+
+
+def _value(row: Mapping[str, Any]) -> float:
+    return float(row["value"][1] if "value" in row else row["values"][-1][1])
+
+
+def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
+    there = {"cluster": "one", "instance": "n1"}
+
+    assert rows(url, "node", "Utilization", "", **there) == {(): pytest.approx(1.0)}
+    assert rows(url, "node", "GPU by GPU", "Utilization", "gpu", **there) == {("1",): pytest.approx(1.0)}
+    assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
+
+
+def test_an_xid_counts_from_its_first(url: str) -> None:
+    assert rows(url, "node", "GPU by GPU", "XIDs", "gpu", cluster="one", instance="n1") == {("0",): 1.0}
+
+
+def test_a_node_born_in_the_range_is_not_half_used(url: str) -> None:
+    free = rows(url, "waste", "Models", "Free", "model")
+
+    assert free[("NVIDIA H100",)] == pytest.approx(HOURS + (3600 - 1200) / 3600, rel=0.06)  # twice's second GPU, late
+
+
+def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) -> None:
+    known = sum(len(node.gpus) for node in NODES)
+    held = sum(holding.share for node in NODES for gpu in node.gpus for holding in gpu.held)
+
+    assert rows(url, "fleet", "GPUs", "") == {(): known}
+    assert rows(url, "fleet", "Do not answer", "") == {(): 1}
+    assert rows(url, "fleet", "Held", "") == {(): pytest.approx(held / known)}
+
+
+@pytest.mark.parametrize(("board", "panel"), [("fleet", "Namespaces"), ("waste", "Namespaces")])
+def test_what_nobody_observed_has_no_utilization_and_no_waste(url: str, board: str, panel: str) -> None:
+    for column in ("Utilization", "Wasted"):
+        assert ("team-mig",) not in rows(url, board, panel, column, "namespace")
+    assert ("team-mig",) not in rows(url, "waste", "Namespaces", "Waste in $", "namespace")
+    assert rows(url, "waste", "Namespaces", "Held", "namespace")[("team-mig",)] == pytest.approx(0.75 * HOURS, rel=0.04)
+
+
+def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
+    (held,) = Reader(url, SPAN, {}).column("waste", "Price of what was held", "")
+    whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
+    price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
+
+    assert _value(held) == pytest.approx(price, rel=0.04)
+
+
+def test_owners_of_a_shared_gpu_are_told_apart(url: str) -> None:
+    used = rows(url, "workload-kubernetes", "Workloads", "Utilization", "workload", namespace="shared", workload=".*")
+
+    assert used == {("shared/left",): pytest.approx(1.0), ("shared/right",): pytest.approx(0.0)}
+
+
+def test_jobs_of_two_clusters_with_one_id_are_two_rows(url: str) -> None:
+    wasted = rows(url, "waste", "Workloads that wasted most", "Wasted", "cluster", "workload", "user")
+
+    assert wasted[("two", "slurm:4000", "bob")] == pytest.approx(HOURS, rel=0.04)
+    assert ("one", "slurm:4000", "ada") not in wasted
+
+
+def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
+    held = rows(url, "waste", "Namespaces", "Held", "namespace")
+
+    assert held[("twice",)] == pytest.approx(HOURS, rel=0.04)
+    assert rows(url, "exporter", "Scraped twice", "") == {(): 1.0}
+
+
+def test_the_gpu_the_others_wait_for_is_the_one_row_that_says_so(url: str) -> None:
+    lead = rows(
+        url, "workload-slurm", "Its GPUs: which one the others wait for, which one is not used", "Others wait",
+        "instance", "gpu", workload="slurm:9",
+    )  # fmt: skip
+
+    assert lead == {("slow", "3"): pytest.approx(0.4)}
+
+
+def test_a_third_of_waiting_is_told_although_more_was_busy(url: str) -> None:
+    found = Reader(url, SPAN, {"workload": "slurm:7"}).column("workload-slurm", "What held each one back", "")
+
+    assert {int(float(value)) for row in found for _, value in row["values"]} == {STATES.index("wait_cpu")}
+
+
+@pytest.mark.parametrize(
+    ("workload", "truth"),
+    [("slurm:7", 2 / 3), ("slurm:9", (3 * 0.6 + 1) / 4), ("slurm:4000", 1.0)],  # restart and gap; four GPUs; one lost
+)
+def test_one_job_has_one_utilization_on_every_panel_in_the_digest_and_in_the_report(
+    url: str, workload: str, truth: float
+) -> None:
+    one = {"cluster": "one", "workload": workload}
+    client = Client(Access(url))
+    report = job_report(
+        client, ReportRequest(f'cluster="one", workload="{workload}"', workload, 3600.0), PRICES, SPAN.end
+    )
+    (row,) = (
+        row
+        for row in digest(client, Group(cluster="one"), 3600.0, PRICES, SPAN.end).tables["workload"]
+        if row.labels["workload"] == workload
+    )
+
+    said = {
+        "stat": rows(url, "workload-slurm", "Utilization", "", **one)[()],
+        "table": rows(url, "workload-slurm", "Jobs", "Utilization", "workload", **one)[(workload,)],
+        "waste": rows(url, "waste", "Workloads that wasted most", "Utilization", "workload", cluster="one").get(
+            (workload,), truth
+        ),
+        "digest": row.utilization,
+        "report": utilization_of(report.hours),
+    }
+
+    assert said == {name: pytest.approx(truth, abs=0.01) for name in said}
+
+
+def utilization_of(hours: Mapping[str, float]) -> float | None:
+    (definition,) = (each for each in DEFINITIONS if each.name == "Utilization")
+    return definition.python(hours)
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda each: each.name)
+def test_promql_and_python_say_the_same(url: str, definition: Definition) -> None:
+    ledger = Ledger(
+        "workload_state:gpu_workload_gpu_seconds:rate5m", 'cluster=~".+"', "cluster, workload", hours_in("1h")
+    )
+    hours: dict[tuple[str, str], dict[str, float]] = {}
+    each_state = Ledger(ledger.series, ledger.matchers, "cluster, workload, state", ledger.amount)
+    for row in ask_at(url, each_state.of(), SPAN.end):
+        labels = row["metric"]
+        hours.setdefault((labels["cluster"], labels["workload"]), {})[labels["state"]] = _value(row)
+
+    asked = {
+        (row["metric"]["cluster"], row["metric"]["workload"]): _value(row)
+        for row in ask_at(url, definition.promql(ledger), SPAN.end)
+    }
+
+    said = {key: definition.python(of) for key, of in hours.items()}
+    assert len(said) == len({(node.cluster, each.owner) for node in NODES for gpu in node.gpus for each in gpu.held})
+    assert asked == {key: pytest.approx(value) for key, value in said.items() if value is not None}
+    assert ("one", "team-mig/notebook") in said
