@@ -4,3 +4,8 @@ setup-core: ## Install openssl when missing: the tests make certificates with it
 	@command -v openssl >/dev/null || { echo "openssl is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends openssl; }
 
 test: setup-core
+
+.PHONY: walk-demo
+BARE ?= .cache/bare
+walk-demo: venv ## A fresh clone and `make demo` on a bare Debian, as root and as a user (root, debootstrap, Chromium)
+	$(BIN)/python -m tests.walk.bare $(BARE) --suite $(or $(SUITE),bookworm)

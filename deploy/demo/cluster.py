@@ -58,9 +58,9 @@ def settings(runbooks: str) -> Settings:
     """The alerts with their thresholds as delivered; only what they wait for is shorter: nobody waits an hour here."""
     return Settings(
         values={
-            "GpuHeldIdle": {"window": "1m", "for": "0s"},
-            "GpuUnderutilized": {"window": "2m", "for": "15s"},
-            "GpuThermalThrottling": {"window": "1m", "for": "15s"},
+            "GpuHeldIdle": {"window": "30s", "for": "0s"},
+            "GpuUnderutilized": {"window": "1m", "for": "30s"},
+            "GpuThermalThrottling": {"window": "30s", "for": "0s"},
         },
         disabled={"GpuExporterSimulated"},
         runbooks=runbooks,

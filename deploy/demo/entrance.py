@@ -75,7 +75,7 @@ def _lines(word: str) -> str:
 
 
 def _nobody() -> str:
-    return '<p class="dim">Nobody yet. The first message comes after about two minutes.</p>'
+    return '<p class="dim">Nobody yet. The first message comes after half a minute.</p>'
 
 
 def _ask(prometheus: Prometheus, expression: str) -> Sequence[Sample]:

@@ -1,0 +1,59 @@
+"""`make demo`: its pages hold what they promise, somebody is told, and nothing stays behind.
+
+tests/walk/bare.py walks it on a bare machine.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.walk.running import CHROMIUM, holds, links, look, start, visit
+
+ROOT = Path(__file__).resolve().parents[2]
+FIRST = 300.0
+"""Seconds the first start may take, with its downloads."""
+
+
+def children() -> list[str]:
+    """What the demo has started and still runs."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"{ROOT}/.cache/demo/run-" in command or (";node=train-1" in command and str(ROOT) in command):
+            found.append(command)
+    return found
+
+
+@pytest.mark.xdist_group("demo")
+def test_the_demo_shows_what_it_promises_and_leaves_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "PATH"))}
+    before = set((ROOT / ".cache/demo").glob("run-*"))
+    command = [str(ROOT / ".ci/make/demo.sh"), "--port", "0"]
+    demo = start(command, ROOT, environment | {"HOME": str(home), "TMPDIR": str(home)})
+    try:
+        demo.until("Ctrl-C ends everything", FIRST)
+        demo.until(r"ticket to on-call", 120)
+        pages = {url: visit(url) for url in demo.urls}
+        demo.until(r"mail to \S+@example.org", 120)
+        entrance = look(demo.urls[0]) if CHROMIUM else visit(demo.urls[0])
+        reached = links(demo.urls[0], entrance)
+        for url in reached:
+            visit(url)
+    finally:
+        code = demo.end()
+    assert [url for url, page in pages.items() if not holds(url, page)] == []
+    assert len(demo.urls) >= 8
+    assert len(reached) >= 30
+    assert "holds GPUs without using them" in entrance
+    assert code == 0
+    assert children() == []
+    assert set((ROOT / ".cache/demo").glob("run-*")) == before
+    assert list(home.iterdir()) == []

@@ -1,0 +1,123 @@
+"""A running demo: what it prints, what its pages hold, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+
+_URL = re.compile(r"http://127\.0\.0\.1:\d+[^\s<\"]*")
+_HREF = re.compile(r'href="([^"#]+)"')
+CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), "")
+_FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--virtual-time-budget=3000",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Demo:
+    """The process, and what it has said so far."""
+
+    process: subprocess.Popen[str]
+    began: float
+    ready: float = 0.0
+    """When the line that was last waited for was said."""
+    said: list[str] = field(default_factory=list[str])
+    _lines: queue.Queue[str] = field(default_factory=queue.Queue[str])
+
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self._lines.put(line)
+
+    def until(self, wanted: str, seconds: float) -> str:
+        """The first line that matches; AssertionError with all that was said after `seconds`."""
+        deadline = time.monotonic() + seconds
+        found = next((line for line in self.said if re.search(wanted, line)), None)
+        while found is None:
+            try:
+                line = self._lines.get(timeout=max(0.01, min(1.0, deadline - time.monotonic())))
+            except queue.Empty:
+                assert self.process.poll() is None, f"the demo ended: {''.join(self.said)}"
+                assert time.monotonic() < deadline, f"no {wanted!r} within {seconds:.0f} s: {''.join(self.said)}"
+                continue
+            self.said.append(line)
+            self.ready = time.monotonic()
+            found = line if re.search(wanted, line) else None
+        return found
+
+    @property
+    def urls(self) -> Sequence[str]:
+        return list(dict.fromkeys(url for line in self.said for url in _URL.findall(line)))
+
+    def end(self) -> int:
+        """Ctrl-C, as a terminal sends it: to the whole group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(30)
+
+
+def start(command: Sequence[str], folder: Path | None, environment: Mapping[str, str]) -> Demo:
+    process = subprocess.Popen(
+        command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    return Demo(process, time.monotonic())
+
+
+def links(url: str, page: str) -> Sequence[str]:
+    """Where a page leads, within this demo."""
+    base = url.split("/", 3)[0] + "//" + url.split("/", 3)[2]
+    found = (link.replace("&amp;", "&") for link in _HREF.findall(page))
+    whole = (base + link if link.startswith("/") else link for link in found)
+    return list(dict.fromkeys(link for link in whole if link.startswith("http://127.0.0.1")))
+
+
+def visit(url: str) -> str:
+    """The page as it is served; it must be there."""
+    answer = requests.get(url, timeout=30)
+    assert answer.status_code == 200, f"{url} answers {answer.status_code}: {answer.text[:200]}"
+    assert len(answer.text) > 200, f"{url} is empty"
+    return answer.text
+
+
+def look(url: str, picture: Path | None = None) -> str:
+    """The text of the page as a browser has it after its scripts ran."""
+    with tempfile.TemporaryDirectory() as profile:
+        wish = (f"--screenshot={picture}", "--window-size=1500,2200") if picture else ("--dump-dom",)
+        done = subprocess.run(
+            [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}", *wish, url],
+            capture_output=True, text=True, timeout=90, check=True,
+        )  # fmt: skip
+    return done.stdout
+
+
+EXPECTED: Mapping[str, Callable[[str], bool]] = {
+    "/": lambda page: "train-2" in page and "Waits for storage" in page,
+    "/graph": lambda page: "Prometheus" in page and "<form" in page,
+    "/d/gpu-fleet": lambda page: "GPUs by state" in page and "<svg" in page,
+    "/inbox": lambda page: "message" in page,
+    "/report": lambda page: "GPU" in page,
+}
+"""By the path of a printed page, what it must hold; the status pages are known by their title."""
+
+
+def holds(url: str, page: str) -> bool:
+    path = "/" + url.split("/", 3)[3]
+    if path == "/" and "<title>GPUs of" in page:
+        return "GPU 0" in page
+    return EXPECTED[path](page)
