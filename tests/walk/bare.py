@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.walk.running import CHROMIUM, Demo, holds, links, look, start, visit
+from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visit
 
 ROOT = Path(__file__).resolve().parents[2]
 _MIRRORS = {"bookworm": "http://deb.debian.org/debian", "noble": "http://archive.ubuntu.com/ubuntu"}
@@ -120,8 +120,7 @@ def opened(demo: Demo, user: str, pictures: Path) -> int:
     """Every printed page as a browser shows it, and the links of the first; how many those were."""
     demo.until("ticket to on-call", 200)
     for url in demo.urls:
-        page = look(url)
-        assert holds(url, page), f"{url} lacks what it should show: {page[:500]}"
+        settled(url, look)
         look(url, pictures / f"{user}{url.split('127.0.0.1')[1].replace('/', '_').replace(':', '_')}.png")
     reached = links(demo.urls[0], visit(demo.urls[0]))
     for url in reached:

@@ -108,12 +108,23 @@ def look(url: str, picture: Path | None = None) -> str:
 
 EXPECTED: Mapping[str, Callable[[str], bool]] = {
     "/": lambda page: "train-2" in page and "Waits for storage" in page,
-    "/graph": lambda page: "Prometheus" in page and "<form" in page,
+    "/graph": lambda page: "Prometheus" in page and "graph/index.js" in page,
     "/d/gpu-fleet": lambda page: "GPUs by state" in page and "<svg" in page,
     "/inbox": lambda page: "message" in page,
     "/report": lambda page: "GPU" in page,
 }
 """By the path of a printed page, what it must hold; the status pages are known by their title."""
+
+
+def settled(url: str, read: Callable[[str], str], seconds: float = 120) -> str:
+    """The page, once it holds what it should: recording rules are evaluated once a minute."""
+    deadline = time.monotonic() + seconds
+    page = read(url)
+    while not holds(url, page):
+        assert time.monotonic() < deadline, f"{url} lacks what it should show: {page[:500]}"
+        time.sleep(1)
+        page = read(url)
+    return page
 
 
 def holds(url: str, page: str) -> bool:
