@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from exporter import __version__
+from exporter.config import environment
 from exporter.config.option import ConfigError
 
 COMMANDS = {
@@ -17,25 +20,62 @@ COMMANDS = {
     "report": "exporter.cli.report",
     "completion": "exporter.cli.completion",
 }
+_UNKNOWN: Mapping[str, int] = {"check": 3}
+"""Status of a command whose 1 and 2 are verdicts, for a wrong input and for output that cannot be written."""
+_OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; without one, serve. The status is 0, or 2 for a wrong input, or the command's own."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--version"]:
-        sys.stdout.write(f"gpu-exporter {__version__}\n")
-        return 0
+        return _finish(f"gpu-exporter {__version__}\n")
     name = given.pop(0) if given and not given[0].startswith("-") else "serve"
     try:
-        return int(importlib.import_module(_module(name)).run(given))
+        _refuse_unknown_variables()
+        status = int(importlib.import_module(_module(name)).run(given))
+        sys.stdout.flush()
     except ConfigError as error:
         sys.stderr.write(f"gpu-exporter: {error}\n")
-        return 2
+        return _UNKNOWN.get(name, 2)
     except BrokenPipeError:  # `gpu-exporter once | head`
-        sys.stderr.close()
+        _forget_output()
         return 0
+    except OSError as error:
+        if error.errno not in _OUTPUT or error.filename is not None:
+            raise
+        _forget_output()
+        sys.stderr.write(f"gpu-exporter: standard output cannot be written: {error.strerror}\n")
+        return _UNKNOWN.get(name, 1)
     except KeyboardInterrupt:
         return 130
+    return status
+
+
+def _finish(text: str) -> int:
+    sys.stdout.write(text)
+    return 0
+
+
+def _refuse_unknown_variables() -> None:
+    """Raises ConfigError. The options of all commands are loaded only where one of them may be meant."""
+    if not any(name.startswith(environment.PREFIX) for name in os.environ):
+        return
+    from exporter.config.load import options  # noqa: PLC0415
+
+    known = {option.environment for option in options()}
+    if environment.unknown(os.environ, known):
+        from exporter.cli.shell_completion import commands  # noqa: PLC0415
+
+        known |= {option.environment for table in commands().values() for option in table}
+        environment.refuse(os.environ, known)
+
+
+def _forget_output() -> None:
+    """What could not be written must not fail again when Python ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def _module(name: str) -> str:

@@ -62,7 +62,7 @@ def settings(runbooks: str) -> Settings:
             "GpuUnderutilized": {"window": "1m", "for": "30s"},
             "GpuThermalThrottling": {"window": "30s", "for": "0s"},
         },
-        disabled={"GpuExporterSimulated"},
+        disabled={"GpuExporterSimulated", "GpuWatchdog"},
         runbooks=runbooks,
         interval="5s",
     )
@@ -122,7 +122,7 @@ def alertmanager(work: Path, site: str, smtp: int) -> Service:
 def received_here(config: Mapping[str, Any], site: str, smtp: int) -> Mapping[str, Any]:
     """The delivered configuration with its routes, but every message goes to this demo, and soon."""
     made = dict(config)
-    made["templates"] = [str(ALERTMANAGER / "gpu.tmpl")]
+    made["templates"] = [str(ALERTMANAGER / Path(template).name) for template in config["templates"]]
     made["global"] = {
         "smtp_smarthost": f"127.0.0.1:{smtp}",
         "smtp_from": config["global"]["smtp_from"],

@@ -22,6 +22,8 @@ def gpu_less(facts: Facts, limits: Limits) -> bool:
     return pci == 0 and no_driver and not limits.gpus
 
 
+_SAID = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
+
 _HANGS = "NOT_OPENED"
 """The driver was asked to open and has not answered yet."""
 
@@ -31,7 +33,8 @@ def driver_error(facts: Facts, limits: Limits) -> Iterable[Cause]:
         return
     for series in facts.of("gpu_exporter_driver_error"):
         if series.value and series.labels["error"] != _HANGS:
-            yield "", dict(series.labels)
+            code = series.labels["error"]
+            yield "", {"error": _SAID.get(code, code)}
 
 
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:

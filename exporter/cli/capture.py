@@ -14,36 +14,40 @@ from exporter.config import load as config
 from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
 from exporter.driver.interface import Driver, DriverError
 
-_OPTIONS = (
-    Option("record.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
-    Option("record.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
-    Option("record.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
+OPTIONS = (
+    Option("capture.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
+    Option("capture.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
+    Option("capture.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
 )
-_DESCRIPTION = "Record the driver's answers to FILE, which --driver.capture FILE replays."
-_EXAMPLES = """\
+_PAGE = config.Page(
+    "gpu-exporter capture",
+    "Record the driver's answers to FILE, which --driver.capture FILE replays.",
+    """\
 examples:
   gpu-exporter capture bug.json
   gpu-exporter capture bug.json --capture.duration 30s --no-capture.mask
-"""
+""",
+    argument="FILE",
+)
 _TELL_AFTER = 2.0
 
 
 def run(arguments: Sequence[str]) -> int:
     """Status 0, or 1 when the driver is not available or the file cannot be written."""
-    given = list(arguments)
-    file = given.pop(0) if given and not given[0].startswith("-") else ""
-    table = (*_OPTIONS, *config.options())
-    page = config.Page("gpu-exporter capture FILE", _DESCRIPTION, _EXAMPLES)
-    settings = config.load(given, os.environ, table, page)
-    file = file or settings["record.file"]
+    settings = config.load(arguments, os.environ, table(), _PAGE)
+    file = settings[config.ARGUMENT] or settings["capture.file"]
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(settings["log.level"], settings["log.format"])
     return _record(assembly.driver_of(settings), Path(file), settings)
 
 
+def table() -> Sequence[Option]:
+    return (*OPTIONS, *config.options())
+
+
 def _record(driver: Driver, file: Path, settings: config.Config) -> int:
-    seconds = settings["record.duration"]
+    seconds = settings["capture.duration"]
     if seconds > _TELL_AFTER:
         sys.stderr.write(f"recording for {seconds:g} s\n")
     try:
@@ -52,7 +56,7 @@ def _record(driver: Driver, file: Path, settings: config.Config) -> int:
             driver,
             seconds,
             settings["sample.interval"],
-            mask=settings["record.mask"],
+            mask=settings["capture.mask"],
             collectors=assembly.enabled(settings),
             clock=time.time,
         )

@@ -23,7 +23,7 @@ from exporter.report.price import PRICES
 from exporter.report.terminal import Colors, paint, progress_message
 
 _PAGE = config.Page(
-    "gpu-exporter report [JOBID]",
+    "gpu-exporter report",
     "What a job made of its GPUs, where the hours went and what to change; or a digest of a period.",
     """\
 exit status:
@@ -38,6 +38,7 @@ examples:
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
 """,
+    argument="JOBID",
 )
 _JOB = re.compile(r"(\d+)(?:_(\d+))?")
 _DIGESTS = ("user", "account", "namespace")
@@ -47,9 +48,8 @@ Subject = Callable[[Client, float], JobReport | Digest]
 
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
-    job, given = _apart(arguments)
-    settings = config.load(given, os.environ, OPTIONS, _PAGE)
-    subject = _subject(settings, job)
+    settings = config.load(arguments, os.environ, OPTIONS, _PAGE)
+    subject = _subject(settings, settings[config.ARGUMENT])
     client = Client(_access(settings))
     try:
         with progress_message(f"asking {settings['prometheus.url']}"):
@@ -59,21 +59,6 @@ def run(arguments: Sequence[str]) -> int:
         return error.status
     sys.stdout.write(_render(report, settings, paint(sys.stdout)))
     return 0
-
-
-def _apart(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The job id, wherever it stands among the options, and the rest."""
-    switches = {f"--{prefix}{option.name}" for option in OPTIONS if option.switch for prefix in ("", "no-")}
-    rest: list[str] = []
-    jobs: list[str] = []
-    takes_value = False
-    for argument in arguments:
-        plain = not takes_value and not argument.startswith("-")
-        (jobs if plain else rest).append(argument)
-        takes_value = not takes_value and argument.startswith("--") and "=" not in argument and argument not in switches
-    if len(jobs) > 1:
-        raise ConfigError(f"report: expected one job id, got {' '.join(jobs)}")
-    return (jobs[0] if jobs else ""), rest
 
 
 def _subject(settings: config.Config, job: str) -> Subject:

@@ -16,6 +16,7 @@ from types import FrameType
 from exporter import __version__
 from exporter.cli import assembly, logs
 from exporter.cli.restart import RestartRule, Surroundings
+from exporter.cli.systemd import Notifier, Watchdog
 from exporter.config import load as config
 from exporter.config.load import Config
 from exporter.exposition.pages import PageStore
@@ -49,7 +50,8 @@ def run(arguments: Sequence[str]) -> int:
     server.start()
     address = settings["web.listen-address"][0] or "*"
     log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
-    status = _wait(exporter, _restart_rule(settings), stopping, lambda: _tick(web, reload))
+    with Watchdog(Notifier.of(os.environ), settings["sample.interval"], lambda: exporter.snapshot) as watchdog:
+        status = _wait(exporter, _restart_rule(settings), stopping, lambda: _tick(web, reload, watchdog))
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -89,8 +91,9 @@ def _restart_rule(settings: Config) -> RestartRule:
     )
 
 
-def _tick(web: WebSettings, reload: threading.Event) -> None:
-    """What is to be done once a second: after SIGHUP, read the web configuration file."""
+def _tick(web: WebSettings, reload: threading.Event, watchdog: Watchdog) -> None:
+    """What is to be done once a second: tell systemd, and after SIGHUP read the web configuration file."""
+    watchdog.tick()
     if reload.is_set():
         reload.clear()
         web.reload()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from exporter.check.options import OPTIONS as CHECK
 from exporter.check.render import FORMATS as CHECK_FORMATS
+from exporter.cli import capture
 from exporter.config import load as config
 from exporter.config.option import Option
 from exporter.report.options import FORMATS as REPORT_FORMATS
@@ -28,7 +29,7 @@ def commands() -> Mapping[str, Sequence[Option]]:
     return {
         "serve": daemon,
         "once": daemon,
-        "capture": daemon,
+        "capture": (*capture.OPTIONS, *daemon),
         "check": (*CHECK, *daemon),
         "report": REPORT,
         "completion": (),

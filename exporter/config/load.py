@@ -10,9 +10,13 @@ from typing import Any, NoReturn
 
 import yaml
 
+from exporter import __version__
 from exporter.collectors import COLLECTORS
-from exporter.config.option import STATIC, ConfigError, Option, boolean, number
+from exporter.config.option import STATIC, ConfigError, Option, boolean, duration_text, number
 from exporter.ledger.thresholds import Thresholds
+
+ARGUMENT = "argument"
+"""The name under which Config has the argument without a flag."""
 
 
 class Config:
@@ -46,6 +50,15 @@ def options() -> tuple[Option, ...]:
     return (*STATIC, *switches, events, *thresholds)
 
 
+class _Switch(argparse.Action):
+    """`--name` and `--no-name`: one option, and both are shown."""
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, _values: object, flag: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, "false" if (flag or "").startswith("--no-") else "true")
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line."""
 
@@ -63,7 +76,10 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
+    made.add_argument("--version", action="version", version=f"gpu-exporter {__version__}", help="Print the version.")
     made.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
+    if page.argument:
+        made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
     groups: dict[str, argparse._ArgumentGroup] = {}  # pyright: ignore[reportPrivateUsage]
     for option in table:
         group = groups.setdefault(option.group, made.add_argument_group(option.group))
@@ -74,17 +90,21 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
 def add(group: argparse._ArgumentGroup, option: Option) -> None:  # pyright: ignore[reportPrivateUsage]
     if option.switch:
         help_ = f"{option.help} (default: {'on' if option.default else 'off'})"
-        group.add_argument(f"--{option.name}", dest=option.name, action="store_const", const="true", help=help_)
-        hidden = argparse.SUPPRESS
-        group.add_argument(f"--no-{option.name}", dest=option.name, action="store_const", const="false", help=hidden)
+        names = (f"--{option.name}", f"--no-{option.name}")
+        group.add_argument(*names, dest=option.name, action=_Switch, nargs=0, help=help_)
     else:
         help_ = f"{option.help}{default_text(option)}".replace("%", "%%")
         group.add_argument(f"--{option.name}", dest=option.name, metavar=option.metavar, help=help_)
 
 
 def default_text(option: Option) -> str:
-    shown = show(option.default)
+    shown = default_of(option)
     return f" (default: {shown})" if shown else ""
+
+
+def default_of(option: Option) -> str:
+    """The default as a user would type it; empty where there is none."""
+    return duration_text(option.default) if option.timed else show(option.default)
 
 
 def show(value: Any) -> str:
@@ -107,16 +127,18 @@ class Page:
     prog: str
     description: str
     epilog: str = ""
+    argument: str = ""
+    """What the one argument without a flag is; empty where there is none."""
 
 
 def load(
     arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], page: Page | None = None
 ) -> Config:
     """The configuration of one start. Raises ConfigError with one line that names the option or file."""
-    given = vars(parser(page or DAEMON, table).parse_args(list(arguments)))
+    given = vars(parser(page or DAEMON, table).parse_intermixed_args(list(arguments)))
     file = given.pop("config.file") or environment.get("GPU_EXPORTER_CONFIG_FILE", "")
     from_file = _file(Path(file), table) if file else {}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {ARGUMENT: given.pop(ARGUMENT, "")}
     for option in table:
         values[option.name] = _value(option, given, environment, from_file, file)
     return Config(values)

@@ -33,6 +33,11 @@ class Option:
         return self.parse is boolean
 
     @property
+    def timed(self) -> bool:
+        """Whether its value is a time in seconds."""
+        return self.parse in (duration, positive_duration)
+
+    @property
     def flag(self) -> str:
         return f"--[no-]{self.name}" if self.switch else f"--{self.name}"
 
@@ -57,6 +62,14 @@ def duration(value: str) -> float:
     return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
 
 
+def duration_text(seconds: float) -> str:
+    """As `duration` reads it: 604800 is `7d`, 0.8 `800ms`."""
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "m"), (1.0, "s")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s" if seconds >= 1 or not seconds else f"{seconds * 1000:g}ms"
+
+
 def positive_duration(value: str) -> float:
     seconds = duration(value)
     if seconds <= 0:
@@ -68,6 +81,13 @@ def natural(value: str) -> int:
     if not re.fullmatch(r"\d+", value.strip()):
         raise ValueError("a whole number")
     return int(value)
+
+
+def positive(value: str) -> int:
+    count = natural(value) if value.strip() != "0" else 0
+    if not count:
+        raise ValueError("a whole number from 1 on")
+    return count
 
 
 def number(value: str) -> float:
@@ -123,7 +143,7 @@ STATIC: tuple[Option, ...] = (
     Option("web.listen-address", ("", 9836), address, "ADDRESS", "Address to serve on.", _WEB),
     Option("web.telemetry-path", "/metrics", url_path, "PATH", "Path of the metrics.", _WEB),
     Option("web.config.file", "", text, "FILE", "TLS and basic auth, in the format of Prometheus exporters.", _WEB),
-    Option("web.max-threads", 8, natural, "N", "Threads that answer requests.", _WEB),
+    Option("web.max-threads", 8, positive, "N", "Threads that answer requests.", _WEB),
     Option("path.procfs", "/proc", text, "DIR", "Mount of the host's procfs.", _PATH),
     Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),
     Option("path.cgroupfs", "/sys/fs/cgroup", text, "DIR", "Mount of the host's cgroups.", _PATH),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exporter.check.options import OPTIONS
 from exporter.check.rules import RULES
-from exporter.config.load import show
+from exporter.config.load import default_of
 from exporter.config.option import Option
 
 BEGIN = "<!-- Made from exporter/check/ by `make check-page`. Do not edit up to the end mark. -->"
@@ -25,7 +25,7 @@ def tables() -> str:
 
 def option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
-    default = show(option.default)
+    default = default_of(option)
     return f"| `{flag}` | {f'`{default}`' if default else ''} | {option.help} |"
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from exporter.config.load import options, show
+from exporter.config.load import default_of, options
 from exporter.config.option import Option
 from exporter.metrics.family import AnyFamily
 from exporter.reference.families import groups
@@ -59,7 +59,7 @@ def option_table() -> str:
 
 def _option(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
-    default = show(option.default)
+    default = default_of(option)
     shown = f"`{default}`" if default else ""
     return f"| `{flag}` | `{option.environment}` | {shown} | {_cell(option.help)} |\n"
 

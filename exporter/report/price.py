@@ -14,6 +14,10 @@ class Price:
     models: str
     per_hour: float
 
+    def __str__(self) -> str:
+        """As `parse` reads it; `.` is every model."""
+        return f"{self.models.removeprefix('.*').removesuffix('.*') or '.'}={self.per_hour:g}"
+
 
 # fmt: off
 PRICES = (

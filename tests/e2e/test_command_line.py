@@ -119,3 +119,57 @@ def test_promtool_accepts_every_simulated_model(model: str) -> None:
     done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_a_recording_is_written_wherever_the_file_stands_among_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+
+    done = run("capture", "--simulate", "1xH200", str(file), "--capture.duration", "1s", "--log.level", "error")
+
+    assert (done.returncode, file.exists()) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["once", "check", "report", "capture", "serve"])
+def test_help_shows_defaults_as_they_are_typed_and_every_flag(command: str) -> None:
+    text = run(command, "--help").stdout
+
+    assert "--version" in text
+    assert "Price(" not in text
+    assert "604800" not in text
+    assert (", --no-" in text) is True
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["once"], 1), (["check"], 3)])
+def test_output_that_cannot_be_written_is_one_line(arguments: list[str], status: int) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, *arguments, "--simulate", "1xT4", "--log.level", "error"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=ROOT, check=False,
+        )  # fmt: skip
+
+    assert done.returncode == status
+    assert done.stderr == "gpu-exporter: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(("command", "status"), [("once", 2), ("check", 3)])
+def test_an_environment_variable_that_sets_nothing_is_refused(command: str, status: int) -> None:
+    done = run(command, GPU_EXPORTER_WEB_LISTEN_ADRESS=":1")
+
+    assert done.returncode == status
+    assert "GPU_EXPORTER_WEB_LISTEN_ADRESS" in done.stderr
+    assert "did you mean GPU_EXPORTER_WEB_LISTEN_ADDRESS" in done.stderr
+
+
+def test_systemd_hears_that_the_exporter_serves_samples_and_stops(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(30)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        with exporter(tmp_path, "--simulate", "2xT4", environment=environment) as running:
+            heard = [systemd.recv(4096).decode() for _ in range(2)]
+            running.terminate(10)
+            while not heard[-1].startswith("STOPPING=1"):
+                heard.append(systemd.recv(4096).decode())
+
+    assert heard[0].startswith("READY=1\nSTATUS=")
+    assert any(line == "WATCHDOG=1\nSTATUS=2 of 2 GPUs answer" for line in heard)

@@ -19,6 +19,15 @@ _MPS_VIEW = "NVML_MPS_DEVICE_ENUMERATION"
 """Where this is set, NVML shows the devices as MPS clients see them, and most readings are not supported."""
 
 
+def _not_found() -> str:
+    """What was looked for, and where."""
+    own = os.environ.get("LD_LIBRARY_PATH", "")
+    return (
+        f"libnvidia-ml.so.1 was not found, neither in LD_LIBRARY_PATH ({own or 'not set'}) nor in the linker's cache "
+        "(ldconfig -p), /lib and /usr/lib: install NVIDIA's driver; a container gets it from NVIDIA's container toolkit"
+    )
+
+
 class Library:
     """libnvidia-ml.so.1, which stays mapped for the life of the process once it was found."""
 
@@ -37,7 +46,9 @@ class Library:
         os.environ.pop(_MPS_VIEW, None)
         try:
             self.bound("nvmlInit")
-        except (DriverGoneError, DriverMismatchError):
+        except (DriverGoneError, DriverMismatchError) as error:
+            if error.code == "LIBRARY_NOT_FOUND":
+                raise DriverGoneError(_not_found(), error.code) from None
             raise
         except DriverError as error:
             raise DriverGoneError(str(error), error.code) from error

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config import load as config
-from exporter.config.option import STATIC, ConfigError, Option, address, duration, names
+from exporter.config.option import STATIC, ConfigError, Option, address, duration, duration_text, names
 
 TABLE = STATIC
 
@@ -153,3 +153,27 @@ def test_environment_names_are_unique() -> None:
 def test_an_option_is_frozen() -> None:
     with pytest.raises(AttributeError):
         Option("a", 1, int, "", "", "").name = "b"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(604800.0, "7d"), (0.8, "800ms"), (120.0, "2m"), (90.0, "90s"), (1.5, "1.5s"), (0.0, "0s")]
+)
+def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
+    assert duration_text(seconds) == shown
+    assert duration(shown) == seconds
+
+
+def test_at_least_one_thread_answers() -> None:
+    with pytest.raises(ConfigError, match=r"web\.max-threads: expected a whole number from 1 on"):
+        load("--web.max-threads", "0")
+
+
+@pytest.mark.parametrize("arguments", [("f", "--log.level", "error"), ("--log.level", "error", "f"), ("--", "f")])
+def test_the_argument_may_stand_anywhere(arguments: tuple[str, ...]) -> None:
+    page = config.Page("x", "", argument="FILE")
+    assert config.load(arguments, {}, TABLE, page)[config.ARGUMENT] == "f"
+
+
+def test_a_second_argument_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unrecognized arguments: g"):
+        config.load(("f", "g"), {}, TABLE, config.Page("x", "", argument="FILE"))

@@ -1,0 +1,77 @@
+"""Telling systemd that the exporter serves, that it still samples, and what it sees (sd_notify(3))."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from exporter.exposition.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+_INTERVALS = 5
+"""Sampling intervals without a pass after which the watchdog is left to act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """Sends lines to systemd; without an address (not started by systemd) it sends nothing."""
+
+    address: str
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> Notifier:
+        return Notifier(environment.get("NOTIFY_SOCKET", ""))
+
+    def send(self, *lines: str) -> None:
+        if not self.address:
+            return
+        name = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+                sender.sendto("\n".join(lines).encode(), name)
+        except OSError as error:
+            log.debug("systemd is not told %s: %s", lines, error)
+
+
+class Heartbeat:
+    """Whether sampling goes on: the watchdog restarts an exporter that serves and no longer samples."""
+
+    def __init__(self, interval: float, now: float) -> None:
+        self._patience = max(_INTERVALS * interval, 10.0)
+        self._passes, self._advanced = 0, now
+
+    def alive(self, passes: int, now: float) -> bool:
+        if passes != self._passes:
+            self._passes, self._advanced = passes, now
+        return now - self._advanced <= self._patience
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """What `systemctl status` shows."""
+    gpus = snapshot.status.gpus
+    answering = sum(gpu.up for gpu in gpus)
+    return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs answer'}"
+
+
+class Watchdog:
+    """Around the time of serving: says that it began, once a second that the exporter samples, and that it ends."""
+
+    def __init__(self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot]) -> None:
+        self._notifier, self._snapshot = notifier, snapshot
+        self._heartbeat = Heartbeat(interval, time.monotonic())
+
+    def __enter__(self) -> Watchdog:
+        self._notifier.send("READY=1", status_line(self._snapshot()))
+        return self
+
+    def tick(self) -> None:
+        snapshot = self._snapshot()
+        if self._heartbeat.alive(snapshot.status.passes, time.monotonic()):
+            self._notifier.send("WATCHDOG=1", status_line(snapshot))
+
+    def __exit__(self, *_: object) -> None:
+        self._notifier.send("STOPPING=1")
