@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import final
 
 from exporter.exposition.snapshot import Snapshot
 
@@ -57,6 +58,7 @@ def status_line(snapshot: Snapshot) -> str:
     return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs answer'}"
 
 
+@final
 class Watchdog:
     """Around the time of serving: says that it began, once a second that the exporter samples, and that it ends."""
 
