@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from exporter.config.load import options
-from helm import manifests, reference, schema
+from helm import alerting, manifests, reference, schema
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = Path("helm/gpu-exporter")
@@ -31,6 +31,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     }
     return {
         **dashboards,
+        **alerting.files(root),
         CHART / "values.schema.json": json.dumps(shape, indent=2) + "\n",
         CHART / "README.md": reference.readme((chart / "README.md.tmpl").read_text(), values, alerts),
     }

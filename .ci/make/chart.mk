@@ -25,4 +25,4 @@ setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometh
 
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
-	$(BIN)/pytest -x -p no:xdist tests/e2e/kubernetes/install.py
+	$(BIN)/pytest -x -s -p no:xdist tests/e2e/kubernetes/install.py tests/e2e/kubernetes/adverse.py tests/e2e/kubernetes/alerting.py

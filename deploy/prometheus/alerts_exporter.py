@@ -10,6 +10,21 @@ _MISMATCH = "LIB_RM_VERSION_MISMATCH"
 
 EXPORTER = (
     Alert(
+        name="GpuNodeWithoutExporter",
+        audience=Audience.ONCALL,
+        severity=Severity.WARNING,
+        expr="""\
+max by (cluster, node) (kube_node_status_capacity{resource=~"nvidia_com_(gpu|mig_).*"}) > 0
+unless on (cluster, node) max by (cluster, node) (up{job=~"<jobs>"})
+unless on (cluster, node) max by (cluster, node) (kube_node_spec_unschedulable) == 1
+and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
+        wait="15m",
+        summary="{{ $labels.node }} has GPUs and no exporter",
+        description="Kubernetes counts {{ $value }} NVIDIA devices on node {{ $labels.node }}, and Prometheus scrapes "
+        "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
+        "the exporter's pod asks for.",
+    ),
+    Alert(
         name="GpuSampleStale",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
@@ -39,7 +54,12 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         name="GpuDriverUnavailable",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
-        expr=f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}} == 1',
+        # An exporter that restarts to get the driver back is away for minutes between its tries.
+        expr=f"""\
+gpu_exporter_driver_error{{error!="{_MISMATCH}"}} == 1
+or
+(last_over_time(gpu_exporter_driver_error{{error!="{_MISMATCH}"}}[6m]) == 1
+unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         wait="10m",
         summary=f"The GPU driver of {NODE} does not open",
         description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "

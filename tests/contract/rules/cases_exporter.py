@@ -11,6 +11,10 @@ def node(name: str, values: str, more: str = "", where: str = NODE) -> dict[str,
     return {f"{name}{{{where}{more}}}": values}
 
 
+def capacity(where: str, resource: str) -> str:
+    return f'kube_node_status_capacity{{cluster="c1",node="{where}",resource="{resource}",unit="integer"}}'
+
+
 _SLURM = ',source="slurm"'
 CASES: tuple[Case, ...] = (
     fires(
@@ -77,7 +81,56 @@ CASES: tuple[Case, ...] = (
         "GpuDriverUnavailable",
         "the node is starting",
         "16m 30m",
-        node("gpu_exporter_driver_error", "1x8 _x30", ',error="DRIVER_NOT_LOADED"'),
+        node("gpu_exporter_driver_error", "1x8 _x30", ',error="DRIVER_NOT_LOADED"') | node("up", "1x40"),
+    ),
+    fires(
+        "GpuDriverUnavailable",
+        "the exporter restarts in vain",
+        "30m",
+        node("gpu_exporter_driver_error", " ".join(["1 1 _x4"] * 7), ',error="LIBRARY_NOT_FOUND"')
+        | node("up", " ".join(["1 1 0x3"] * 7)),
+    ),
+    silent(
+        "GpuDriverUnavailable",
+        "a restart brought it back",
+        "12m 20m",
+        node("gpu_exporter_driver_error", "1x3 _x30", ',error="LIBRARY_NOT_FOUND"') | node("up", "1x3 0 1x30"),
+    ),
+    fires(
+        "GpuNodeWithoutExporter",
+        "a node without the label",
+        "30m",
+        {capacity("n2", "nvidia_com_gpu"): "8x40"} | node("up", "1x40"),
+    ),
+    silent(
+        "GpuNodeWithoutExporter",
+        "a node that is served, and one without GPUs",
+        "30m",
+        {
+            capacity("n1", "nvidia_com_gpu"): "8x40",
+            capacity("n2", "cpu"): "8x40",
+            capacity("n3", "nvidia_com_gpu"): "0x40",
+        }
+        | node("up", "0x40"),
+    ),
+    silent(
+        "GpuNodeWithoutExporter",
+        "a cordoned node, in a driver upgrade for example",
+        "30m",
+        {
+            capacity("n2", "nvidia_com_gpu"): "8x40",
+            'kube_node_spec_unschedulable{cluster="c1",node="n2"}': "1x40",
+        }
+        | node("up", "1x40"),
+    ),
+    silent(
+        "GpuNodeWithoutExporter",
+        "exporters scraped without the name of their node",
+        "30m",
+        {
+            capacity("n2", "nvidia_com_mig_1g_10gb"): "7x40",
+            'up{cluster="c1",job="gpu-exporter",instance="10.0.0.7:9836"}': "1x40",
+        },
     ),
     fires(
         "GpuDriverSkew",

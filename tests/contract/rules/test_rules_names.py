@@ -30,6 +30,7 @@ TARGET = {"job", "instance", "node", "cluster", "rack"}
 OTHERS = {
     "up": set(),
     "kube_node_spec_unschedulable": set(),
+    "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
     "gpu_node_maintenance": {"source"},
     "process_cpu_seconds_total": set(),

@@ -227,16 +227,21 @@ def _start(cluster: Cluster, images: Sequence[Path]) -> None:
     cluster.start("kube-scheduler", *scheduler)
     for image in images:
         wait_for(lambda image=image: cluster.import_image(image))  # type: ignore[misc]
+    start_kubelet(cluster)
+    wait_for(lambda: cluster.kubectl("wait", "--for=condition=Ready", f"node/{settings.NODE}", "--timeout=2s"))
+
+
+def start_kubelet(cluster: Cluster) -> None:
+    home = cluster.home
     cluster.start(
         "kubelet",
-        client,
+        f"--kubeconfig={home}/kubeconfig",
         f"--config={home}/kubelet.json",
         f"--root-dir={home}/kubelet",
         f"--cert-dir={home}/kubelet-certificates",
         f"--hostname-override={settings.NODE}",
         f"--node-ip={settings.GATEWAY}",
     )
-    wait_for(lambda: cluster.kubectl("wait", "--for=condition=Ready", f"node/{settings.NODE}", "--timeout=2s"))
 
 
 def _stop_all(cluster: Cluster) -> None:

@@ -60,6 +60,7 @@ def runtime(home: Path, driver: scenario.Scenario) -> Path:
             str(driver.path.parent): "/run/fake-nvml",
         },
         "environment": {"FAKE_NVML_SCENARIO": "/run/fake-nvml/scenario"},
+        "withheld": str(home / "driver-withheld"),
     }
     (home / "settings.json").write_text(json.dumps(settings))
     return program
@@ -85,16 +86,21 @@ def cluster(home: Path, runtime: Path, images: list[Path]) -> Iterator[Cluster]:
         yield made
 
 
+def offer(cluster: Cluster, resource: str, ids: list[str]) -> None:
+    """Devices of a device plugin that lives as long as the cluster."""
+    cluster.processes[resource] = subprocess.Popen(
+        [sys.executable, str(HERE / "device_plugin.py"), resource, *ids],
+        env={**os.environ, "PYTHONPATH": str(TOOLS / "python")},
+        start_new_session=True,
+    )
+
+
 @pytest.fixture(scope="session")
 def plugins(cluster: Cluster) -> dict[str, list[str]]:
     """GPUs 0, 1 and 3 to be held whole; GPU 2 in two replicas, as NVIDIA's plugin names those."""
     offers = {EXCLUSIVE: [GPUS[0], GPUS[1], GPUS[3]], SHARED: [f"{GPUS[2]}::0", f"{GPUS[2]}::1"]}
     for resource, ids in offers.items():
-        cluster.processes[resource] = subprocess.Popen(
-            [sys.executable, str(HERE / "device_plugin.py"), resource, *ids],
-            env={**os.environ, "PYTHONPATH": str(TOOLS / "python")},
-            start_new_session=True,
-        )
+        offer(cluster, resource, ids)
 
     def offered() -> None:
         (node,) = cluster.get("nodes")["items"]

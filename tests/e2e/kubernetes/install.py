@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.kubernetes import prometheus, settings
+from tests.e2e.kubernetes import prometheus, release, settings
 from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError, wait_for
 from tests.e2e.kubernetes.conftest import GPUS
 from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter, metrics, samples, secret
@@ -26,7 +26,7 @@ VALUES: dict[str, Any] = {
     "terminationGracePeriodSeconds": 600,
 }
 PROFILES = sorted(path.name.removesuffix("-values.yaml") for path in (ROOT / "helm/gpu-exporter/ci").glob("*.yaml"))
-UNKNOWN_HERE = ("SecurityContextConstraints", "VerticalPodAutoscaler")
+UNKNOWN_HERE = ("SecurityContextConstraints", "VerticalPodAutoscaler", "GrafanaDashboard")
 
 
 @pytest.fixture(autouse=True)
@@ -41,23 +41,17 @@ def told(request: pytest.FixtureRequest, cluster: Cluster) -> Any:
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Path:
     file = cluster.home / "values.yaml"
-    kubelet = {"attribution": {"pods": {"kubeletDir": f"{cluster.home}/kubelet"}}}
-    file.write_text(yaml.safe_dump({**VALUES, **kubelet}))
+    file.write_text(yaml.safe_dump({**VALUES, **release.host_paths(cluster)}))
     return file
 
 
-def test_namespace_at_baseline_refuses_the_pods(cluster: Cluster, values: Path) -> None:
+def test_namespace_at_baseline_is_refused_at_once(cluster: Cluster, values: Path) -> None:
     label = {"pod-security.kubernetes.io/enforce": "baseline"}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": label}})
-    cluster.helm("install", RELEASE, CHART, "-n", NAMESPACE, "-f", str(values))
+    said = release.refused(cluster, values)
 
-    def refused() -> None:
-        events = cluster.get("events", "-n", NAMESPACE, "--field-selector", "reason=FailedCreate")["items"]
-        if not any("violates PodSecurity" in event["message"] and "hostPID" in event["message"] for event in events):
-            raise NotYetError(events)
-
-    wait_for(refused)
-    cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
+    assert f"namespace {NAMESPACE} enforces Pod Security level baseline" in said
+    assert "hostPID" in said
 
 
 def test_install_waits_until_every_pod_is_ready(cluster: Cluster, values: Path) -> None:
@@ -118,14 +112,15 @@ def shown_with_processes(cluster: Cluster, pods: set[str]) -> dict[str, set[int]
     return wait_for(shown, 60)
 
 
-def test_processes_and_host_usage_belong_to_the_pod(cluster: Cluster, workloads: dict[str, list[int]]) -> None:
-    assert shown_with_processes(cluster, {"train"}) == {"train": {workloads["train"][0]}}
-
-
-def test_api_server_tells_which_pod_of_a_shared_gpu(
-    cluster: Cluster, values: Path, workloads: dict[str, list[int]]
+def test_processes_and_host_usage_belong_to_the_pod_on_a_shared_gpu_too(
+    cluster: Cluster, workloads: dict[str, list[int]]
 ) -> None:
-    # The kubelet's socket names both pods of the GPU, not whose a process is. No kube-proxy here: the address is given.
+    # The kubelet's socket names both pods of the GPU, not whose a process is: its log folders do.
+    assert shown_with_processes(cluster, set(workloads)) == {pod: {pids[0]} for pod, pids in workloads.items()}
+
+
+def test_api_server_tells_the_labels_of_pods(cluster: Cluster, values: Path, workloads: dict[str, list[int]]) -> None:
+    # No kube-proxy here: the address is given.
     server = [("KUBERNETES_SERVICE_HOST", settings.GATEWAY), ("KUBERNETES_SERVICE_PORT", str(cluster.ports.api))]
     given = yaml.safe_load(values.read_text())
     given["attribution"]["pods"] |= {"api": True, "labels": ["team"]}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Stands for nvidia-container-runtime: puts the driver's library into a container that asks for it, then runs runc.
 
-Settings come from settings.json beside this file: runc's path, and what to mount. Rules as in the NVIDIA container
-toolkit: NVIDIA_VISIBLE_DEVICES unset, `void` or `none` gives nothing; NVIDIA_MIG_MONITOR_DEVICES needs SYS_ADMIN.
+Settings come from settings.json beside this file: runc, what to mount, and a file that withholds it while it is there.
+Rules as in the NVIDIA container toolkit: NVIDIA_VISIBLE_DEVICES unset, `void` or `none` gives nothing;
+NVIDIA_MIG_MONITOR_DEVICES needs SYS_ADMIN.
 """
 
 import json
@@ -28,6 +29,8 @@ def inject(spec: dict[str, Any]) -> None:
     """Add the library. Raises ValueError where the toolkit refuses the container."""
     environment = dict(entry.split("=", 1) for entry in spec["process"].get("env", []))
     if environment.get("NVIDIA_VISIBLE_DEVICES", "void") in {"", "void", "none"}:
+        return
+    if Path(SETTINGS["withheld"]).exists():  # the toolkit is not set up yet
         return
     bounding = spec["process"].get("capabilities", {}).get("bounding", [])
     if "NVIDIA_MIG_MONITOR_DEVICES" in environment and "CAP_SYS_ADMIN" not in bounding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,21 @@ SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
 def deploy(cluster: Cluster, values: Path, *more: str) -> None:
     arguments = ("-n", NAMESPACE, "-f", str(values), "--wait", "--timeout", "120s", *more)
     cluster.helm("upgrade", "--install", RELEASE, CHART, *arguments)
+
+
+def host_paths(cluster: Cluster) -> dict[str, Any]:
+    """Values that name where this cluster's kubelet keeps its files."""
+    home = cluster.home
+    return {"attribution": {"pods": {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}}}
+
+
+def refused(cluster: Cluster, values: Path, *more: str) -> str:
+    """What Helm says of an install that the chart refuses."""
+    try:
+        cluster.helm("install", RELEASE, CHART, "-n", NAMESPACE, "-f", str(values), "--wait", *more)
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)
+    raise AssertionError("it was installed")
 
 
 def exporter(cluster: Cluster) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Alerts from the AlertmanagerConfig through the operator and a real Alertmanager to a receiver, with our wording."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from tests.e2e.kubernetes import prometheus
+from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError, wait_for
+from tests.stack import alertmanager, receiver
+
+FOLDER = ROOT / "deploy/kubernetes/alerting"
+NAMESPACE = prometheus.NAMESPACE
+KEYS = ("pagerduty-key", "slack-url")
+
+
+@pytest.fixture(scope="module")
+def custom_resource() -> dict[str, Any]:
+    made: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanagerconfig.yaml").read_text())
+    return made
+
+
+@pytest.fixture(scope="module")
+def configuration(cluster: Cluster, custom_resource: dict[str, Any]) -> dict[str, Any]:
+    """What the operator makes of the object, with the values for kube-prometheus-stack on the Alertmanager."""
+    values = yaml.safe_load((FOLDER / "kube-prometheus-stack-values.yaml").read_text())["alertmanager"]
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gpu-alerts", "namespace": NAMESPACE}}
+    spec = {"replicas": 0, "version": "v0.25.0", **values["alertmanagerSpec"]}
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {**secret, "stringData": dict.fromkeys(KEYS, "http://127.0.0.1:9/slack")},
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "Alertmanager",
+            "metadata": {"name": "e2e", "namespace": NAMESPACE},
+            "spec": spec,
+        },
+        custom_resource,
+    )
+    if "prometheus-operator" not in cluster.processes:
+        prometheus.start_operator(cluster)
+
+    def made() -> dict[str, Any]:
+        data = cluster.get("secret", "alertmanager-e2e-generated", "-n", NAMESPACE)["data"]
+        content = yaml.safe_load(gzip.decompress(base64.b64decode(data["alertmanager.yaml.gz"])))
+        if not any("gpu-exporter" in each["name"] for each in content["receivers"]):
+            raise NotYetError(content)
+        answer: dict[str, Any] = content
+        return answer
+
+    return wait_for(made)
+
+
+def test_operator_takes_every_route_receiver_and_inhibition(
+    configuration: dict[str, Any], custom_resource: dict[str, Any]
+) -> None:
+    (route,) = configuration["route"]["routes"]
+
+    assert len(route["routes"]) == len(custom_resource["spec"]["route"]["routes"])
+    assert len(configuration["inhibit_rules"]) == len(custom_resource["spec"]["inhibitRules"])
+    assert not any("namespace" in str(each) and "monitoring" in str(each) for each in route["matchers"])
+
+
+def test_alert_about_another_namespace_arrives_with_our_words(configuration: dict[str, Any], tmp_path: Path) -> None:
+    template = yaml.safe_load((FOLDER / "kube-prometheus-stack-values.yaml").read_text())["alertmanager"]
+    for name, text in template["templateFiles"].items():
+        (tmp_path / name).write_text(text)
+    with receiver() as sink:
+        local = {**configuration, "templates": [f"{tmp_path}/*.tmpl"]}
+        for each in local["receivers"]:
+            for webhook in each.get("webhook_configs", ()):
+                webhook["url"] = f"{sink.url}/ticket"
+            for chat in each.get("slack_configs", ()):
+                chat["api_url"] = f"{sink.url}/chat"
+        (tmp_path / "alertmanager.yaml").write_text(yaml.safe_dump(local).replace("group_wait: 30s", "group_wait: 0s"))
+        with alertmanager(tmp_path / "alertmanager.yaml", tmp_path) as url:
+            labels = {"audience": "owner", "severity": "warning", "namespace": "ml", "workload": "ml/train-0"}
+            texts = {"summary": "train-0 holds 8 GPUs idle", "description": "D.", "runbook_url": "http://r"}
+            alert = {
+                "labels": {"alertname": "GpuHeldIdle", **labels},
+                "annotations": texts,
+                "startsAt": dt.datetime.now(dt.timezone.utc).isoformat(),
+            }
+            requests.post(f"{url}/api/v2/alerts", json=[alert], timeout=10).raise_for_status()
+            got = sink.first(lambda message: message.path == "/chat", "the message in the chat")
+
+    assert "train-0 holds 8 GPUs idle" in str(got.body)
+    assert "ml/train-0" in str(got.body)
