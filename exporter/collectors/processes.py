@@ -127,17 +127,22 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
     """Mean utilization of each process over its samples newer than `cursor` (µs), garbage left out."""
     newest = max((sample.timeStamp for sample in samples), default=0)
     after = max(cursor, newest - _RECENT)
-    sums: dict[int, dict[str, list[float]]] = {}
+    sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
-        percents = {engine: getattr(sample, name, None) for engine, name in _ENGINES.items()}
-        told = {engine: percent for engine, percent in percents.items() if percent is not None}
-        if sample.timeStamp <= after or any(not 0 <= percent <= _FULL for percent in told.values()):
-            continue
-        for engine, percent in told.items():
-            sums.setdefault(sample.pid, {}).setdefault(engine, []).append(percent / 100)
-    return {
-        pid: {engine: sum(shares) / len(shares) for engine, shares in engines.items()} for pid, engines in sums.items()
-    }
+        percents = _percents(sample)
+        numbers = percents.values()
+        if sample.timeStamp > after and percents and min(numbers) >= 0 and max(numbers) <= _FULL:
+            number, before = sums.get(sample.pid, (0, {}))
+            sums[sample.pid] = (
+                number + 1,
+                {name: before.get(name, 0.0) + each / _FULL for name, each in percents.items()},
+            )
+    return {pid: {engine: total / number for engine, total in totals.items()} for pid, (number, totals) in sums.items()}
+
+
+def _percents(sample: Record) -> Mapping[str, int]:
+    told = vars(sample)
+    return {engine: percent for engine, name in _ENGINES.items() if (percent := told.get(name)) is not None}
 
 
 def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:

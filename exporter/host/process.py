@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import natural, read_text
@@ -99,11 +100,15 @@ class ProcessReader:
     _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
     _names: dict[int, str] = field(default_factory=dict[int, str])
     _boot: float | None = None
+    _files: KeptFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._files = KeptFiles(self.procfs)
 
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
         folder = f"{self.procfs}/{pid}"
-        stat = parse_stat(read_text(f"{folder}/stat"))
+        stat = parse_stat(self._files.read(f"{folder}/stat"))
         if stat is None:
             return None
         identity = self._identity(pid, stat, folder)
@@ -119,8 +124,10 @@ class ProcessReader:
         )
 
     def forget(self, alive: Collection[int]) -> None:
-        """Drop what is kept of processes not in `alive`."""
-        self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}
+        """Drop what is kept of processes not in `alive`. To be called once a pass, before they are read."""
+        self._files.close_unread()
+        if any(key[0] not in alive for key in self._identities):
+            self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}
 
     def _identity(self, pid: int, stat: Stat, folder: str) -> _Identity:
         # The start time tells a reused pid apart, the name an exec (which may change the user).
