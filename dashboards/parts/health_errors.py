@@ -65,39 +65,37 @@ def memory() -> table.Panel:
             look.COUNT,
             look.SOME_IS_BAD,
             decimals=0,
-            width=125,
+            width=105,
         ),
         Value(
             "Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), look.COUNT, decimals=0, width=95
         ),
         Value(
-            "Remapped rows",
+            "Remapped",
             where(f"sum by (cluster, instance, gpu) (gpu_remapped_rows_total{{{NODE}}})"),
             look.COUNT,
             decimals=0,
-            width=115,
+            width=90,
         ),
         Value(
-            "Remap pending",
+            "Pending",
             where(f"gpu_row_remap_pending{{{NODE}}}"),
             "none",
             mappings=tuple(look.YES_IS_BAD),
-            width=120,
+            width=80,
         ),
+        Value("Failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=70),
         Value(
-            "Remap failed", where(f"gpu_row_remap_failed{{{NODE}}}"), "none", mappings=tuple(look.YES_IS_BAD), width=110
-        ),
-        Value(
-            "Retired pages",
+            "Retired",
             where(f"sum by (cluster, instance, gpu) (gpu_retired_pages_total{{{NODE}}})"),
             look.COUNT,
             decimals=0,
-            width=110,
+            width=80,
         ),
     )
     return Table(
         title="GPU memory errors",
-        description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; pending wants a reset; failed wants a new GPU.",
+        description="GPUs with ECC errors, remapped rows or retired pages. Corrected errors are normal in small numbers; a remap that is pending wants a reset; one that failed wants a new GPU.",
         keys=keys(),
         columns=columns,
         sort="Uncorrected",

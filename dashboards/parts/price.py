@@ -50,12 +50,12 @@ def priced(gpu_hours: Callable[[str], str]) -> str:
 
 
 def held(owner: str) -> str:
-    """Price of what each owner held in the range, one series per owner and model."""
+    """Price of what each workload held in the range."""
     return promql.held_price(owner, RANGE, RATES)
 
 
 def lost(owner: str) -> str:
-    """Price of what each owner held and lost in the range."""
+    """Price of what each workload held and lost in the range."""
     return promql.waste_price(owner, RANGE, RATES)
 
 

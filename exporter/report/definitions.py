@@ -95,6 +95,17 @@ def lost(of: Hours) -> float | None:
     return _sum(of, LOST) if observed(of) > 0 else None
 
 
+def cost(of: Hours, per_hour: float) -> float:
+    """Of what was held; `promql.held_price` is the other form."""
+    return held(of) * per_hour
+
+
+def cost_of_waste(of: Hours, per_hour: float) -> float | None:
+    """The part of it that was wasted; `promql.waste_price` is the other form."""
+    wasted = lost(of)
+    return None if wasted is None else wasted * per_hour
+
+
 def utilization(of: Hours) -> float | None:
     return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
 

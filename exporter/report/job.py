@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.report import advice, promql
 from exporter.report.client import Client, Sample
-from exporter.report.definitions import Hours, held
+from exporter.report.definitions import Hours, cost
 from exporter.report.failure import NoDataError, NoMetricsError
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from exporter.report.price import Price, of
@@ -268,4 +268,4 @@ def _cost(hours: Hours, devices: Sequence[DeviceUse], prices: Sequence[Price]) -
     if not weights:
         return None
     mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
-    return mean * held(hours)
+    return cost(hours, mean)

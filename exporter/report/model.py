@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporter.report import definitions
-from exporter.report.definitions import LOST, Hours, held
+from exporter.report.definitions import LOST, Hours, cost_of_waste, held
 
 
 def worst(hours: Hours) -> str:
@@ -123,8 +122,8 @@ class JobReport:
 
     @property
     def cost_wasted(self) -> float | None:
-        lost = definitions.lost(self.hours)
-        return self.cost * lost / held(self.hours) if self.cost is not None and lost is not None else None
+        hours = held(self.hours)
+        return cost_of_waste(self.hours, self.cost / hours) if self.cost is not None and hours else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,15 +82,22 @@ def _own(level: str, scope: str) -> str:
 
 
 def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
-    """Of what each owner held, one series per owner and model; a MIG instance is priced as the part of a GPU it is."""
-    return priced(lambda model: hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window), prices)
+    """Of what each workload held; a MIG instance is priced as the part of a GPU it is."""
+    return f"{HELD.promql(ledger('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
 def waste_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
-    by = "cluster, workload"
-    of = ledger("workload", owner, window, by)
-    part = f"({WASTED.promql(of)}) / ({HELD.promql(of)} > 0)"
-    return f"{held_price(owner, window, prices)} * on ({by}) group_left () ({part})"
+    return f"({WASTED.promql(ledger('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
+
+
+def _mean_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    """Of an hour of each workload's GPUs, each counted by the time it was held."""
+    by = keys("workload")
+
+    def held_of(model: str) -> str:
+        return hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window)
+
+    return f"(sum by ({by}) ({priced(held_of, prices)}) / (sum by ({by}) ({held_of('')}) > 0))"
 
 
 def priced(gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:

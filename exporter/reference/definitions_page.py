@@ -1,0 +1,48 @@
+"""The table in docs/definitions.md, made from the definitions: `python -m exporter.reference.definitions_page PAGE`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from exporter.ledger.palette import look
+from exporter.reference.check_page import renewed
+from exporter.report.definitions import BUSY, DEFINITIONS, LOST, Definition, Ledger, as_it_is
+
+BEGIN = "<!-- Made from exporter/report/definitions.py by `make definitions`. Do not edit up to the end mark. -->"
+_EXAMPLE = Ledger("workload_state:gpu_workload_gpu_seconds:rate5m", 'workload="slurm:4711"', "workload", as_it_is)
+
+
+def table() -> str:
+    rows = (_row(each) for each in DEFINITIONS)
+    return "\n".join(
+        (
+            "| Number | What is counted | Divided by | Time that nobody could observe |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            f"Busy states: {_names(BUSY)}.",
+            "",
+            f"Lost states: {_names(LOST)}.",
+            "",
+            "In PromQL, of one job in the last minutes:",
+            "",
+            "```promql",
+            *(line for each in DEFINITIONS for line in (f"# {each.name}", each.promql(_EXAMPLE), "")),
+            "```",
+        )
+    )
+
+
+def _row(each: Definition) -> str:
+    return f"| **{each.name}** | {each.numerator} | {each.denominator or '-'} | {each.unobserved} |"
+
+
+def _names(states: Iterable[str]) -> str:
+    return ", ".join(f"`{state}` ({look(state).title})" for state in states)
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(renewed(page.read_text(), table(), BEGIN))

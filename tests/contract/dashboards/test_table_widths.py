@@ -1,0 +1,68 @@
+"""Words in tables are not cut off: on 1,600 pixels every title and every word of a mapping fits its column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.dashboards.reading import NAMES, panels, properties, renamed
+
+_SCREEN, _COLUMNS = 1568, 24
+_BORDER, _PADDING = 10, 14
+_LEAST = 100
+"""Pixels for a column that has no width of its own: half a name of a pod, and the rest by hovering."""
+_NARROW, _WIDE = set("fijlrtI.,:;'|()[]/- 1"), set("mwMW%@")
+
+
+def pixels(text: str) -> float:
+    """Of text as Grafana sets it (Inter, 14 px), to about a twentieth."""
+    return sum(4.6 if char in _NARROW else 11.6 if char in _WIDE else 9.0 if char.isupper() else 7.7 for char in text)
+
+
+def tables() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in NAMES:
+        yield from ((name, panel) for panel in panels(name) if panel["type"] == "table")
+
+
+def columns(panel: dict[str, Any]) -> dict[str, float]:
+    """Pixels of every column that is shown, by title."""
+    (organize,) = (each["options"] for each in panel["transformations"] if each["id"] == "organize")
+    shown = [title for field, title in renamed(panel).items() if field not in organize["excludeByName"]]
+    fixed = {title: properties(panel, title).get("custom.width") for title in shown}
+    free = panel["gridPos"]["w"] / _COLUMNS * _SCREEN - _BORDER - sum(width or 0 for width in fixed.values())
+    flexible = sum(width is None for width in fixed.values())
+    return {title: width or free / flexible for title, width in fixed.items()}
+
+
+TABLES = [pytest.param(panel, id=f"{name} / {panel['title']}") for name, panel in tables()]
+
+
+@pytest.mark.parametrize("panel", TABLES)
+def test_columns_fit_the_table(panel: dict[str, Any]) -> None:
+    thin = {title: width for title, width in columns(panel).items() if width < min(_LEAST, pixels(title))}
+    flexible = [title for title in columns(panel) if "custom.width" not in properties(panel, title)]
+
+    assert thin == {}
+    assert [title for title in flexible if columns(panel)[title] < _LEAST] == []
+
+
+@pytest.mark.parametrize("panel", TABLES)
+def test_titles_fit_their_columns(panel: dict[str, Any]) -> None:
+    cut = {title: width for title, width in columns(panel).items() if pixels(title) + _PADDING > width}
+
+    assert cut == {}
+
+
+@pytest.mark.parametrize("panel", TABLES)
+def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
+    cut = {
+        (title, result["text"]): width
+        for title, width in columns(panel).items()
+        for mapping in properties(panel, title).get("mappings") or []
+        for result in mapping["options"].values()
+        if pixels(result["text"]) + _PADDING > width
+    }
+
+    assert cut == {}
