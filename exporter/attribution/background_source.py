@@ -6,15 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.attribution.ownership import SourceHealth
+from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+HANGS_SECONDS = 15.0
+"""A question that is open for longer: the time-outs of the sources are shorter."""
 LAST_KNOWN_SECONDS = 300.0
 """How long allocations outlive the source that told them: a kubelet restarts, a share is remounted."""
 
@@ -64,10 +67,20 @@ class BackgroundSource(Generic[T]):
         self._stopped = False
         self._failures = 0
         self.answer: Answer[T] = Answer(nothing, clock(), success=False)
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._asking_since: float | None = None
+        self._ended = threading.Event()
+        self._ended.set()
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, threads: Threads | None = None) -> None:
+        self._ended.clear()
+        (threads or Threads()).start(self._name, self._run)
+
+    def health(self, source: str, now: float, conflicts: int = 0) -> SourceHealth:
+        """How asking goes; a question that is open for too long is a failure, whatever was answered before."""
+        told, since = self.answer.health(source, now, conflicts), self._asking_since
+        hangs = since is not None and now - since > HANGS_SECONDS
+        return replace(told, success=False) if hangs else told
 
     def wake(self) -> None:
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""
@@ -78,12 +91,11 @@ class BackgroundSource(Generic[T]):
         """End the thread; one that hangs in its source is left behind, it cannot keep the program alive."""
         self._stopped = True
         self._woken.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout)
+        self._ended.wait(timeout)
 
     def ask_once(self) -> None:
         """Ask now, in the caller's thread."""
-        last = self.answer
+        last, self._asking_since = self.answer, self._clock()
         try:
             self.answer = Answer(self._ask(), self._clock())
             self._failures = 0
@@ -91,9 +103,11 @@ class BackgroundSource(Generic[T]):
                 self._changed()
         except Exception as error:  # a source's bytes are other people's: nothing in them may end the thread
             if not isinstance(error, SourceError | OSError) and self.answer.success:
-                log.exception("%s failed", self._thread.name)
+                log.exception("%s failed", self._name)
             self.answer = Answer(last.value, last.at, success=False, error=str(error) or type(error).__name__)
             self._failures += 1
+        finally:
+            self._asking_since = None
 
     def _run(self) -> None:
         while not self._stopped:
@@ -102,3 +116,4 @@ class BackgroundSource(Generic[T]):
             if not self._stopped:
                 pause = self._interval(self.answer.value) * 2 ** min(self._failures, 16)
                 self._woken.wait(min(self._longest, pause))
+        self._ended.set()

@@ -19,6 +19,7 @@ from exporter.attribution.process_index import ProcessGroup, ProcessIndex, Proce
 from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
 from exporter.attribution.slurm.source import Slurm
 from exporter.host.model import HostProcess
+from exporter.threads.runner import Threads
 
 LAST_OWNER_SECONDS = 60.0
 """A process that /proc no longer shows keeps its owner so long, if the driver still lists it."""
@@ -55,10 +56,11 @@ class Attribution:
         """By pid: the last owner, and since when /proc does not show it."""
         self._paths: dict[Owner, str] = {}
 
-    def start(self) -> None:
+    def start(self, threads: Threads | None = None) -> None:
+        threads = threads or Threads()
         for source in (self._kubernetes, self._slurm):
             if source:
-                source.start()
+                source.start(threads)
 
     def stop(self) -> None:
         for source in (self._kubernetes, self._slurm):

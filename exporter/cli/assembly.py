@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import cast
@@ -15,7 +17,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
 from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
-from exporter.exposition.snapshot import Snapshot
+from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
@@ -26,18 +28,20 @@ from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.loop import Loop
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import follow_driver, follow_kernel_log
+from exporter.threads.runner import Threads
+
+XidSources = Mapping[str, Callable[[threading.Event], None]]
+"""By name, what follows a source of XIDs until the event is set."""
 
 
 class Exporter:
     """All moving parts of one process, started and stopped together."""
 
-    def __init__(
-        self, sampler: Sampler, driver: Driver, loop: Loop, xids: Sequence[Callable[[threading.Event], None]]
-    ) -> None:
+    def __init__(self, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
         self._sampler = sampler
-        self._driver = driver
         self._loop = loop
         self._xids = xids
+        self._threads = threads
         self._stopped = threading.Event()
 
     @property
@@ -48,32 +52,46 @@ class Exporter:
     def driver_state(self) -> DriverState:
         return self._sampler.connection.state
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the last pass ended; before there is one, since the start."""
+        return max(0.0, time.monotonic() - self._loop.published_at)
+
     def start(self) -> None:
-        self._sampler.start()
-        self._loop.start()
-        for follow in self._xids:
-            threading.Thread(target=follow, args=(self._stopped,), name="xid", daemon=True).start()
+        self._sampler.start(self._threads)
+        self._loop.start(self._threads)
+        for name, follow in self._xids.items():
+            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
 
     def stop(self) -> None:
         """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._threads.stop()
         self._stopped.set()
         self._loop.stop()
         self._sampler.stop()
 
 
-def assemble(config: Config, published: Callable[[Snapshot], None]) -> Exporter:
-    """Make everything the options ask for; nothing runs yet. Raises ConfigError."""
+def assemble(
+    config: Config,
+    published: Callable[[Snapshot], None],
+    threads: Threads | None = None,
+    process: Callable[[], ProcessHealth] = ProcessHealth,
+) -> Exporter:
+    """Make everything the options ask for; nothing runs yet. Raises ConfigError.
+
+    `process` tells how the exporter's own parts fare.
+    """
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
-    sampler = Sampler(driver, _node(config, driver), enabled(config), _pacing(config), accounts)
+    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process)
     loop = Loop(sampler.run_pass, config["sample.interval"], published)
-    return Exporter(sampler, driver, loop, _xid_sources(config, driver, sampler))
+    return Exporter(sampler, loop, _xid_sources(config, driver, sampler), threads or Threads())
 
 
-def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> Sequence[Callable[[threading.Event], None]]:
+def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> XidSources:
     """What tells of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
     if not config["collector.xid"]:
-        return ()
+        return {}
 
     def events(stopped: threading.Event) -> None:
         follow_driver(driver, sampler.xids, stopped, lambda: not sampler.connection.state.error)
@@ -81,7 +99,7 @@ def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> Sequence[C
     def kernel_log(stopped: threading.Event) -> None:
         follow_kernel_log(Path(config["path.kmsg"]), sampler.xids, sampler.uuids, stopped)
 
-    return (events,) if driver.simulated else (events, kernel_log)
+    return {"nvml": events} if driver.simulated else {"nvml": events, "kmsg": kernel_log}
 
 
 def driver_of(config: Config) -> Driver:
@@ -125,7 +143,7 @@ def _options(config: Config) -> AccountingOptions:
     )
 
 
-def _pacing(config: Config) -> Pacing:
+def pacing(config: Config) -> Pacing:
     interval, deadline, stale = (config[f"sample.{name}"] for name in ("interval", "deadline", "stale"))
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")

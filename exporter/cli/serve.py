@@ -15,6 +15,7 @@ from types import FrameType
 
 from exporter import __version__
 from exporter.cli import assembly, logs
+from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.cli.systemd import Notifier, Watchdog
 from exporter.config import load as config
@@ -22,6 +23,7 @@ from exporter.config.load import Config
 from exporter.exposition.pages import PageStore
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.interface import pci_gpus
+from exporter.threads.runner import Threads
 from exporter.web.app import App, Pages
 from exporter.web.history import History
 from exporter.web.server import Server
@@ -44,14 +46,16 @@ def run(arguments: Sequence[str]) -> int:
         pages.publish(snapshot)
         history.add(snapshot)
 
-    exporter = assembly.assemble(settings, published)
-    server = _server(settings, web, exporter, pages, history)
+    threads = Threads()
+    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
+    keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
+    server = _server(settings, web, threads, _pages(settings, keeping, pages, history))
     exporter.start()
     server.start()
     address = settings["web.listen-address"][0] or "*"
     log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
     with Watchdog(Notifier.of(os.environ), settings["sample.interval"], lambda: exporter.snapshot) as watchdog:
-        status = _wait(exporter, _restart_rule(settings), stopping, lambda: _tick(web, reload, watchdog))
+        status = _wait(exporter, _restart_rule(settings), stopping, (watchdog.tick, keeping.tick))
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -70,17 +74,19 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
     event.set()
 
 
-def _server(
-    settings: Config, web: WebSettings, exporter: assembly.Exporter, metrics: PageStore, history: History
-) -> Server:
-    pages = Pages(
+def _pages(settings: Config, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
+    return Pages(
         metrics=metrics.page,
-        status=lambda: page(exporter.snapshot, history, settings["web.telemetry-path"]),
-        ready=lambda: exporter.snapshot.not_ready,
+        status=lambda: page(keeping.snapshot, history, settings["web.telemetry-path"]),
+        ready=keeping.not_ready,
+        unhealthy=keeping.unhealthy,
     )
+
+
+def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) -> Server:
     app = App(pages, settings["web.telemetry-path"], web.policy)
     workers = settings["web.max-threads"]
-    return Server(app, settings["web.listen-address"], workers, web.certificates)
+    return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
 
 
 def _restart_rule(settings: Config) -> RestartRule:
@@ -91,17 +97,13 @@ def _restart_rule(settings: Config) -> RestartRule:
     )
 
 
-def _tick(web: WebSettings, reload: threading.Event, watchdog: Watchdog) -> None:
-    """What is to be done once a second: tell systemd, and after SIGHUP read the web configuration file."""
-    watchdog.tick()
-    if reload.is_set():
-        reload.clear()
-        web.reload()
-
-
-def _wait(exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event, tick: Callable[[], None]) -> int:
+def _wait(
+    exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]
+) -> int:
+    """`ticks` are called once a second."""
     while not stopping.wait(1.0):
-        tick()
+        for tick in ticks:
+            tick()
         reason = rule.reason(exporter.driver_state, time.monotonic())
         if reason:
             log.error("%s", reason)

@@ -78,6 +78,11 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _labelled("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust.", "source", lambda s: ((h.source, h.conflicts) for h in s.sources)),
     Family(name="gpu_exporter_attribution_unresolved_devices", help="Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance told by its place alone (DRA), a device that the driver does not show.", type=Type.GAUGE, unit=Unit.NONE, labels=("source", "reason"), samples=_unresolved, prefix=()),
     _labelled("gpu_exporter_attribution_stale", "Ended jobs of which something is left on this node (the prolog's file, a cgroup); they hold nothing.", "source", lambda s: ((h.source, h.stale) for h in s.sources)),
+    _labelled("gpu_exporter_xid_source_up", "Whether XIDs are heard of from this source: the driver's events (nvml) and the kernel log (kmsg).", "source", lambda s: s.xid_sources.items()),
+    _labelled("gpu_exporter_thread_up", "Whether the thread runs; 0 while one that failed waits to be run again.", "thread", lambda s: ((name, t.down_since is None) for name, t in s.process.threads.items())),
+    _labelled("gpu_exporter_thread_failures_total", "Times the thread failed, or could not be started.", "thread", lambda s: ((name, t.failures) for name, t in s.process.threads.items()), type=Type.COUNTER),
+    _node("gpu_exporter_web_config_reload_success", "Whether the web configuration file and its certificates are in force as they are now; absent without a file.", Unit.NONE, lambda s: s.process.web_reload_success),
+    _node("gpu_exporter_web_certificate_expiry_timestamp_seconds", "Unix time at which the server's certificate ends; absent without TLS.", Unit.SECONDS, lambda s: s.process.certificate_expiry),
     _node("gpu_exporter_unattributed_processes", "GPU processes whose owner is not known.", Unit.NONE, lambda s: s.unattributed_processes),
     _labelled("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', or otherwise left out, by reason, summed over passes.", "reason", lambda s: s.dropped.items(), type=Type.COUNTER),
 )

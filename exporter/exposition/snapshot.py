@@ -10,6 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
 from exporter.metrics.family import AnyFamily, Sample
+from exporter.threads.runner import ThreadState
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,17 @@ class CollectorStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessHealth:
+    """How the parts of the exporter fare that are not asked in a pass."""
+
+    threads: Mapping[str, ThreadState] = field(default_factory=dict[str, ThreadState])
+    web_reload_success: bool | None = None
+    """Whether the web configuration file as it is now is in force; None without one."""
+    certificate_expiry: float | None = None
+    """Unix seconds; None without TLS."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """The node and the exporter in one pass."""
 
@@ -90,8 +102,11 @@ class NodeStatus:
     gpus: tuple[GpuStatus, ...] = ()
     collectors: tuple[CollectorStatus, ...] = ()
     sources: tuple[SourceHealth, ...] = ()
-    unattributed_processes: int = 0
+    unattributed_processes: int | None = None
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+    process: ProcessHealth = field(default_factory=ProcessHealth)
+    xid_sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether each source of XIDs is being followed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.progress.report import Progress
+from exporter.threads.runner import Threads
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
@@ -51,7 +52,7 @@ class Node(Protocol):
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
         ...
 
-    def start(self) -> None:
+    def start(self, threads: Threads) -> None:
         """Begin to ask what is asked in the background."""
         ...
 

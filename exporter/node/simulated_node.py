@@ -10,6 +10,7 @@ from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.progress.report import Progress
+from exporter.threads.runner import Threads
 
 
 class SimulatedReport(Protocol):
@@ -83,8 +84,9 @@ class SimulatedNode:
         del now
         return self._simulation.pci_count
 
-    def start(self) -> None:
+    def start(self, threads: Threads) -> None:
         """Nothing to start."""
+        del threads
 
     def stop(self) -> None:
         """Nothing runs."""

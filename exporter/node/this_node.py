@@ -17,6 +17,7 @@ from exporter.node.interface import pci_gpus
 from exporter.node.usage import HostReader
 from exporter.progress.reader import ProgressReader
 from exporter.progress.report import Progress
+from exporter.threads.runner import Threads
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""
@@ -90,8 +91,8 @@ class ThisNode:
             self._pci = (now, pci_gpus(self._paths.sysfs))
         return self._pci[1]
 
-    def start(self) -> None:
-        self._attribution.start()
+    def start(self, threads: Threads) -> None:
+        self._attribution.start(threads)
 
     def stop(self) -> None:
         self._attribution.stop()

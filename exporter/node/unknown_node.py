@@ -8,6 +8,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.progress.report import Progress
+from exporter.threads.runner import Threads
 
 
 class UnknownNode:
@@ -44,8 +45,9 @@ class UnknownNode:
         del now
         return None
 
-    def start(self) -> None:
+    def start(self, threads: Threads) -> None:
         """Nothing to start."""
+        del threads
 
     def stop(self) -> None:
         """Nothing runs."""

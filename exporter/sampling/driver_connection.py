@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from exporter.driver.interface import Device, Driver, DriverError, DriverGoneError, DriverMismatchError
+from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ class DriverConnection:
         self.first = threading.Event()
         """Set once the first attempt has ended, well or not."""
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="driver", daemon=True).start()
+    def start(self, threads: Threads | None = None) -> None:
+        (threads or Threads()).start("driver", self._run)
 
     def refresh(self, failure: DriverError) -> None:
         """Enumerate again soon; open again first where `failure` says that the driver itself has gone."""

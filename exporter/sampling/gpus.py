@@ -12,6 +12,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 from exporter.sampling.worker import Worker
+from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Gpus:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
         self._workers: dict[str, Worker[GpuRead]] = {}
+        self.threads = Threads()
+        """Where the threads of GPUs met from now on are started."""
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._rejected: Counter[str] = Counter()
@@ -117,7 +120,7 @@ class Gpus:
         for uuid, device in present.items():
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
-                self._workers[uuid] = Worker(f"gpu{device.index}")
+                self._workers[uuid] = Worker(f"gpu{device.index}", self.threads)
 
     def _start(self, gpu: Gpu, now: float, monotonic: float) -> bool:
         collectors = self._collectors

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from exporter.exposition.snapshot import Snapshot
-
-log = logging.getLogger(__name__)
+from exporter.threads.runner import Threads
 
 
 class Loop:
     """Runs `run_pass` once per interval and keeps the last snapshot.
 
-    A pass that takes longer than the interval delays the next one; missed passes are not made up for.
+    A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
+    ends the thread, which is run again: the last snapshot ages in public meanwhile.
     """
 
     def __init__(
@@ -26,25 +25,20 @@ class Loop:
         self._published = published
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self.published_at = time.monotonic()
+        """When the last pass ended; before there is one, when the loop was made."""
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, threads: Threads) -> None:
+        threads.start("sampler", self._run, longest_pause=self._interval)
 
     def stop(self) -> None:
         self._stopped.set()
 
     def _run(self) -> None:
         due = time.monotonic()
-        failed = ""
         while not self._stopped.is_set():
-            try:
-                self.snapshot = self._run_pass()
-                self._published(self.snapshot)
-                failed = ""
-            except Exception as error:  # a bug in one pass: the last snapshot ages in public, and the next is tried
-                if repr(error) != failed:
-                    log.exception("pass failed")
-                failed = repr(error)
+            self.snapshot = self._run_pass()
+            self.published_at = time.monotonic()
+            self._published(self.snapshot)
             due = max(due + self._interval, time.monotonic())
             self._stopped.wait(due - time.monotonic())

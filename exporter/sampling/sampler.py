@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
-from exporter.exposition.snapshot import AnyBlock, GpuStatus, NodeStatus, Snapshot
+from exporter.exposition.snapshot import AnyBlock, GpuStatus, NodeStatus, ProcessHealth, Snapshot
 from exporter.node.interface import Node
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
@@ -17,6 +17,7 @@ from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.readings import numbers
 from exporter.sampling.xids import XidLog
+from exporter.threads.runner import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,15 @@ class Sampler:
     """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
 
     def __init__(
-        self, driver: Driver, node: Node, collectors: Sequence[AnyCollector], pacing: Pacing, accounting: Accounting
+        self,
+        driver: Driver,
+        node: Node,
+        collectors: Sequence[AnyCollector],
+        pacing: Pacing,
+        accounting: Accounting,
+        process: Callable[[], ProcessHealth] = ProcessHealth,
     ) -> None:
+        """`process` tells how the exporter's own parts fare."""
         self._driver = driver
         self._node = node
         self._collectors = collectors
@@ -49,12 +57,15 @@ class Sampler:
         self._gpus = Gpus(collectors)
         self.connection = DriverConnection(driver)
         self.xids = XidLog()
+        self._process = process
         self._passes = 0
 
-    def start(self) -> None:
+    def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
-        self.connection.start()
-        self._node.start()
+        threads = threads or Threads()
+        self._gpus.threads = threads
+        self.connection.start(threads)
+        self._node.start(threads)
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
@@ -102,6 +113,8 @@ class Sampler:
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,
+            process=self._process(),
+            xid_sources=self.xids.sources(),
         )
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         stale = self._pacing.stale

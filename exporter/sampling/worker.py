@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from exporter.threads.runner import Threads
+
 T = TypeVar("T")
 
 
@@ -16,13 +18,13 @@ class Worker(Generic[T]):
     The thread is a daemon: a hung ctypes call cannot be stopped and must not hold up the exit.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: Threads | None = None) -> None:
         self._changed = threading.Condition()
         self._task: Callable[[], T] | None = None
         self._result: T | None = None
         self._busy_since: float | None = None
         self._stopped = False
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        (threads or Threads()).start(name, self._run, longest_pause=1.0)
 
     @property
     def busy_seconds(self) -> float:

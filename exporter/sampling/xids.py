@@ -20,6 +20,8 @@ _WAIT = 1.0
 _PAUSE = 5.0
 _OPENING = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
+_MOST_MESSAGES = 1000
+"""Taken in one go."""
 _NONE = XidCounts()
 
 
@@ -29,11 +31,21 @@ class XidLog:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[str, XidCounts] = {}
+        self._sources: dict[str, bool] = {}
 
     def add(self, event: XidEvent, source: str) -> None:
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
             self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
+
+    def heard(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is told
+        """Whether `source` is being followed."""
+        with self._lock:
+            self._sources[source] = up
+
+    def sources(self) -> Mapping[str, bool]:
+        with self._lock:
+            return dict(self._sources)
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)
@@ -49,8 +61,10 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
         try:
             for event in driver.events(_WAIT):
                 found.add(event, "nvml")
+            found.heard("nvml", up=True)
             failed = ""
         except DriverError as error:
+            found.heard("nvml", up=False)
             if str(error) != failed:
                 level = logging.INFO if isinstance(error, UnsupportedError) else logging.WARNING
                 log.log(level, "no XID events from the driver: %s", error)
@@ -61,25 +75,26 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
 def follow_kernel_log(
     path: Path, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event
 ) -> None:
-    """Read new kernel messages until stopped; returns at once where the log cannot be read.
+    """Read new kernel messages until stopped; returns at once where the log cannot be opened.
 
     `uuids` gives the GPUs by PCI bus id. Runs on a thread of its own.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
+        found.heard("kmsg", up=False)
         log.info("XIDs come from the driver alone: %s: %s", path, error.strerror)
         return
     try:
         os.lseek(descriptor, 0, os.SEEK_END)
+        found.heard("kmsg", up=True)
         while not stopped.is_set():
             for message in _messages(descriptor):
                 event = parse(message, time.time() - time.monotonic(), uuids())
                 if event:
                     found.add(event, "kmsg")
-    except OSError as error:
-        log.warning("kernel log not read any more: %s: %s", path, error.strerror)
     finally:
+        found.heard("kmsg", up=False)
         os.close(descriptor)
 
 
@@ -88,7 +103,7 @@ def _messages(descriptor: int) -> list[str]:
     found: list[str] = []
     if not select.select([descriptor], [], [], _WAIT)[0]:
         return found
-    while True:
+    while len(found) < _MOST_MESSAGES:
         try:
             record = os.read(descriptor, 8192)
         except BlockingIOError:
@@ -99,3 +114,4 @@ def _messages(descriptor: int) -> list[str]:
             time.sleep(_WAIT)  # a plain file at its end, which select reports as readable
             return found
         found.append(record.decode(errors="replace"))
+    return found

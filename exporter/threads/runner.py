@@ -27,6 +27,7 @@ class ThreadState:
 @dataclass(slots=True)
 class _Thread:
     run: Callable[[], None]
+    longest_pause: float
     state: ThreadState = field(default_factory=ThreadState)
     started: bool = False
 
@@ -43,9 +44,9 @@ class Threads:
         self._threads: dict[str, _Thread] = {}
         self._stopped = threading.Event()
 
-    def start(self, name: str, run: Callable[[], None]) -> None:
+    def start(self, name: str, run: Callable[[], None], longest_pause: float = PAUSES[-1]) -> None:
         """Run `run` on a thread of its own. Never raises: a start that fails counts as a failure of the thread."""
-        thread = _Thread(run)
+        thread = _Thread(run, longest_pause)
         with self._lock:
             self._threads[name] = thread
         self._start(name, thread)
@@ -92,7 +93,7 @@ class Threads:
                 if self._clock() - began >= _STEADY:
                     thread.state = ThreadState()
                 self._failed(name, thread, error)
-            if self._stopped.wait(PAUSES[min(thread.state.failures, len(PAUSES)) - 1]):
+            if self._stopped.wait(min(PAUSES[min(thread.state.failures, len(PAUSES)) - 1], thread.longest_pause)):
                 break
         with self._lock:
             if self._threads.get(name) is thread:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import logging
 import os
 import threading
 import time
@@ -18,6 +19,9 @@ from typing import Any
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.ownership import SourceHealth
+from exporter.threads.runner import Threads
+
+log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 WATCH_SECONDS = 300
@@ -132,10 +136,9 @@ class PodWatch:
         self.error = ""
         self.pods: Mapping[str, Pod] = {}
         """By the uid in their cgroups. Replaced, never changed in place."""
-        self._thread = threading.Thread(target=self._run, name="kubernetes-api", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, threads: Threads | None = None) -> None:
+        (threads or Threads()).start("kubernetes-api", self._run)
 
     def stop(self) -> None:
         """Ask the thread to end; a silent watch is left behind, it cannot keep the program alive."""
@@ -151,9 +154,11 @@ class PodWatch:
             try:
                 self._follow(self._list())
                 failures = 0
-            except SourceError as error:
+            except Exception as error:  # the server's bytes: nothing in them may end the watch
+                if not isinstance(error, SourceError) and self._success:
+                    log.exception("an answer of the API server cannot be understood")
                 failures = 0 if self._success else failures
-                self._lost(str(error))
+                self._lost(str(error) or type(error).__name__)
                 failures += 1
             if failures:
                 self._stopped.wait(min(60.0, self._backoff * 2 ** min(failures - 1, 10)))

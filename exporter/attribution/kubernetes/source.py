@@ -15,6 +15,7 @@ from exporter.attribution.kubernetes import pod_logs, pod_resources
 from exporter.attribution.kubernetes.api_server import Pod, PodWatch
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
+from exporter.threads.runner import Threads
 
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
@@ -75,10 +76,11 @@ class Kubernetes:
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
         )
 
-    def start(self) -> None:
-        self._poller.start()
+    def start(self, threads: Threads | None = None) -> None:
+        threads = threads or Threads()
+        self._poller.start(threads)
         if self._watch:
-            self._watch.start()
+            self._watch.start(threads)
 
     def stop(self) -> None:
         self._poller.stop()
@@ -105,7 +107,7 @@ class Kubernetes:
         api = (self._watch.health(now),) if self._watch else ()
         if not self._met:
             return api
-        own = self._poller.answer.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))
+        own = self._poller.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))
         return (replace(own, unresolved=unresolved), *api)
 
     def _ask(self) -> tuple[PodDevice, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.slurm.job import Job
+from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +48,9 @@ class JobCache:
         self._success = True
         self.error = ""
         self.jobs: Mapping[str, Job] = {}
-        self._thread = threading.Thread(target=self._run, name="scontrol", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def start(self, threads: Threads | None = None) -> None:
+        (threads or Threads()).start("scontrol", self._run)
 
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is left behind."""

@@ -23,6 +23,7 @@ from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.host.process import user_name
+from exporter.threads.runner import Threads
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
 STEPS = "slurm_steps"
@@ -57,10 +58,11 @@ class Slurm:
         self._mapping = _mapping(site.mapping, self._local_files.wake, clock) if site.mapping else None
         self._ended = _checking(self._reconciliation, clock) if self._reconciliation else None
 
-    def start(self) -> None:
+    def start(self, threads: Threads | None = None) -> None:
+        threads = threads or Threads()
         for source in (self._mapping, self._local_files, self._job_cache, self._ended):
             if source:
-                source.start()
+                source.start(threads)
 
     def stop(self) -> None:
         for source in (self._mapping, self._local_files, self._job_cache, self._ended):
@@ -133,7 +135,7 @@ class Slurm:
             return ()
         found: list[SourceHealth] = []
         if self._mapping:
-            found.append(self._mapping.answer.health(MAPPING, now, conflicts.get(MAPPING, 0)))
+            found.append(self._mapping.health(MAPPING, now, conflicts.get(MAPPING, 0)))
         if view.constrained or view.program_error:
             age = max(0.0, now - answer.at)
             found.append(SourceHealth(PROGRAM, not view.program_error, age, conflicts.get(PROGRAM, 0)))
@@ -144,7 +146,7 @@ class Slurm:
             found.append(SourceHealth(SCONTROL, success, asked.age, conflicts.get(SCONTROL, 0)))
         if self._ended:
             stale = len(self.ended())
-            found.append(replace(self._ended.answer.health(STEPS, now), stale=stale))
+            found.append(replace(self._ended.health(STEPS, now), stale=stale))
         return tuple(found)
 
     def _look(self) -> NodeView:

@@ -1,0 +1,184 @@
+"""An error thrown into each thread of the process costs its own series for a moment, shows, and passes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from exporter.attribution.kubernetes.api_server import PodWatch
+from exporter.attribution.slurm.scontrol import JobCache
+from exporter.cli import assembly
+from exporter.cli.housekeeping import Housekeeping, process_health
+from exporter.config import load as config
+from exporter.driver.interface import DriverError
+from exporter.exposition.pages import PageStore
+from exporter.exposition.scrape_schedule import Scraper
+from exporter.threads import runner
+from exporter.threads.runner import Threads
+from exporter.web.app import App, Pages
+from exporter.web.server import Server
+from exporter.web.settings import WebSettings
+from tests.attribution_kit.nodes import until
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "PAUSES", (0.05,))
+
+
+class Process:
+    """The exporter's threads in this process, on simulated GPUs."""
+
+    def __init__(self, *options: str) -> None:
+        fast = (
+            "--simulate",
+            "2xH200",
+            "--sample.interval",
+            "50ms",
+            "--sample.deadline",
+            "40ms",
+            "--sample.stale",
+            "300ms",
+        )
+        settings = config.load((*fast, *options), {}, config.options())
+        self.threads = Threads()
+        self.web = WebSettings(None)
+        self.pages = PageStore(0.05)
+        self.exporter = assembly.assemble(
+            settings, self.pages.publish, self.threads, lambda: process_health(self.threads, self.web)
+        )
+        self.keeping = Housekeeping(
+            self.exporter, self.threads, self.web, self.pages, settings["sample.stale"], threading.Event()
+        )
+        shown = Pages(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
+        self.server = Server(App(shown, "/metrics"), ("127.0.0.1", 0), 2, threads=self.threads)
+
+    def start(self) -> None:
+        self.exporter.start()
+        self.server.start()
+        until(lambda: self.exporter.snapshot.status.passes > 1)
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.exporter.stop()
+
+    def page(self) -> str:
+        self.keeping.tick()
+        return self.pages.page(Scraper("")).body.decode()
+
+
+@pytest.fixture
+def process() -> Iterator[Process]:
+    made = Process()
+    made.start()
+    yield made
+    made.stop()
+
+
+def thrown_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """The next call of `owner.name` raises what nobody thought of."""
+    real: Callable[..., Any] = getattr(owner, name)
+    left = [1]
+
+    def faulty(*arguments: Any, **named: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise AssertionError("thrown by the test")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, faulty)
+
+
+@pytest.mark.parametrize("thread", ["sampler", "driver", "gpu0", "xid-nvml"])
+def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = process.exporter
+    connection = parts._sampler.connection
+    if thread == "gpu0":
+        worker = next(iter(parts._sampler._gpus._workers.values()))
+        until(lambda: worker.submit(_throw))
+    elif thread == "sampler":
+        thrown_once(monkeypatch, parts._loop, "_run_pass")
+    elif thread == "xid-nvml":
+        thrown_once(monkeypatch, parts._sampler.xids, "heard")
+    else:
+        thrown_once(monkeypatch, connection, "_attempt")
+        connection.refresh(DriverError("ask again"))
+    until(lambda: process.threads.states()[thread].failures)
+    passes = process.exporter.snapshot.status.passes
+
+    until(lambda: process.threads.states()[thread].down_since is None)
+    until(lambda: process.exporter.snapshot.status.passes > passes + 3)
+    until(lambda: f'gpu_exporter_thread_failures_total{{thread="{thread}"}} 1.0' in process.page())
+    assert f'gpu_exporter_thread_up{{thread="{thread}"}} 1.0' in process.page()
+    assert requests.get(f"http://127.0.0.1:{process.server.port}/-/healthy", timeout=10).status_code == 200
+
+
+def _throw() -> Any:
+    raise AssertionError("thrown by the test")
+
+
+def test_thread_of_a_web_lane(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    thrown_once(monkeypatch, App, "respond")
+    url = f"http://127.0.0.1:{process.server.port}/metrics"
+    with pytest.raises(requests.RequestException):
+        requests.get(url, timeout=1)
+
+    until(lambda: sum(state.failures for name, state in process.threads.states().items() if name.startswith("web-")))
+    assert requests.get(url, timeout=10).status_code == 200
+
+
+def test_thread_of_connections(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise SystemError("thrown by the test")
+
+    loop = process.server._loop
+    assert loop is not None
+    monkeypatch.setattr(loop, "_run_once", broken)
+    loop.call_soon_threadsafe(lambda: None)
+    until(lambda: process.threads.states()["web"].failures)
+
+    until(lambda: process.threads.states()["web"].down_since is None)
+    assert requests.get(f"http://127.0.0.1:{process.server.port}/-/healthy", timeout=10).status_code == 200
+
+
+def test_threads_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = Threads()
+    jobs = JobCache(lambda _: None)
+    watch = PodWatch(None, "n", backoff=0.01)  # type: ignore[arg-type]
+    monkeypatch.setattr(jobs, "_drop_ended", _throw)
+    monkeypatch.setattr(watch, "_list", _throw)
+    jobs.start(threads)
+    watch.start(threads)
+
+    until(lambda: threads.states()["scontrol"].failures > 1)
+    until(lambda: watch.error)
+    assert not watch.health(time.time()).success
+    jobs.stop()
+    watch.stop()
+    threads.stop()
+
+
+def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "gpu_power_watts{" in process.page()
+    energy = [line for line in process.page().splitlines() if line.startswith("gpu_energy_joules_total{")]
+    release = threading.Event()
+    monkeypatch.setattr(process.exporter._loop, "_run_pass", lambda: release.wait(30))
+    until(process.keeping.not_ready)
+
+    page = process.page()
+    assert process.keeping.not_ready().startswith("no pass for ")
+    assert "gpu_power_watts{" not in page
+    assert "gpu_up{" in page
+    assert [line for line in page.splitlines() if line.startswith("gpu_up{") and not line.endswith(" 0.0")] == []
+    assert len(energy) == sum(line.startswith("gpu_energy_joules_total{") for line in page.splitlines())
+    assert process.keeping.unhealthy() == ""
+    monkeypatch.setattr("exporter.cli.housekeeping._HOPELESS", 0.0)
+    assert process.keeping.unhealthy().startswith("no pass for ")
+    release.set()
