@@ -19,10 +19,10 @@ class Target:
     parent_uuid: str = ""
     gpu_instance: int | None = None
     compute_instance: int | None = None
-    profile: str = ""
-    """Of a MIG instance: `1g.10gb`."""
     share: float = 1.0
     """Part of the whole GPU, 0 to 1: 1 but for MIG instances."""
+    profile: str = ""
+    """Of a MIG instance: `1g.10gb`."""
 
 
 @dataclass(frozen=True, slots=True)
