@@ -17,6 +17,7 @@ from dashboards.parts.query import (
     counted,
     gpu_utilization,
     over_time,
+    owner_states,
     owners,
     rate,
     telling,
@@ -117,7 +118,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             ),
             Value(
                 "XIDs",
-                counted(f"gpu_xid_errors_total{{{scope}}}"),
+                f"sum by ({by}) ({counted(f'gpu_xid_errors_total{{{scope}}}')})",
                 look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
@@ -173,7 +174,7 @@ def workloads(
     """One row per workload, those that waste most now first, from recorded series."""
     by = ", ".join(("cluster", "workload", *(key.label for key in owner_keys)))
     mine = owners("workload", scope, by, as_it_is)
-    lost = owners("workload", scope, f"{by}, state", as_it_is).of(among(LOST))
+    lost = owner_states("workload", scope, f"{by}, state", as_it_is).of(among(LOST))
     return Table(
         title=title,
         description=description,

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
 from exporter.report import definitions
-from exporter.report.definitions import LOST, Amount, Ledger, among
+from exporter.report.definitions import LOST, Amount, Ledger, Totals, among
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -54,7 +54,12 @@ def hours(recorded: str) -> str:
 RANGE_HOURS = definitions.hours_in(RANGE)
 
 
-def owners(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Ledger:
+def owners(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Totals:
+    """What owners hold and use, recorded at one level."""
+    return Totals(level, scope, by, amount)
+
+
+def owner_states(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Ledger:
     """The recorded ledger of owners, at one level."""
     return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by, amount)
 
@@ -72,13 +77,13 @@ def gpu_utilization(scope: str, by: str) -> str:
 
 
 def counted(counter: str) -> str:
-    """How far a counter that is born with its first event got in the range, the birth included; increase() misses it.
+    """How far a counter that is born with its first event got in the range: the birth counts, which increase() misses."""
+    return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter})"
 
-    Only where the exporter restarted, increase() is the best there is.
-    """
-    born = f"max_over_time({counter}[{RANGE}])"
-    whole = f"({born} - {counter} offset {RANGE} or {born})"
-    return f"({whole} unless resets({counter}[{RANGE}]) > 0 or increase({counter}[{RANGE}]))"
+
+def increased(counter: str) -> str:
+    """How far a counter of the driver got in the range, from a look every half hour; increase() looks at every scrape."""
+    return f"({counter} - min_over_time({counter}[{RANGE}:30m]))"
 
 
 def in_range(moments: str) -> str:

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, panel, price, workload_resources
-from dashboards.parts.query import GPU_HOURS, now, over_time, owners, rate, worst
+from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate, worst
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among
@@ -125,7 +125,7 @@ def _table(kind: Kind) -> table.Panel:
     scope = kind.scope
     by = ", ".join(("cluster", "workload", *(key.label for key in kind.owner_keys)))
     mine = owners("workload", scope, by)
-    lost = owners("workload", scope, f"{by}, state").of(among(LOST))
+    lost = owner_states("workload", scope, f"{by}, state").of(among(LOST))
     return Table(
         title=f"{kind.noun.capitalize()}s",
         description=f"One row per {kind.noun} that held GPUs in the time range, those that wasted most of it first; utilization and waste "
@@ -166,7 +166,7 @@ def _table(kind: Kind) -> table.Panel:
 
 
 def _states(kind: Kind) -> table.Panel:
-    by_state = f"{owners('workload', kind.scope, 'state').of()} > 0"
+    by_state = f"{owner_states('workload', kind.scope, 'state').of()} > 0"
     return Table(
         title="GPU hours by state, and what to do",
         description="The held GPU hours of the time range by state, the largest first, and what helps first. Click a state for the whole advice.",

@@ -195,31 +195,41 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:
-        seconds = _once((*labels, "state"), "rate(gpu_workload_gpu_seconds_total[5m])")
+        seconds = _once((*labels, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0")
     raw = {
         "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
         "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
         "gpu_workload_energy_joules:rate5m": ("rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
     }
-    observed = _sum(labels, f'{state}{{state!="unobserved"}}')
+    held = f"{level}:gpu_workload_held:rate5m"
+
+    def part(matcher: str) -> str:
+        return f"{_sum(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
+
     rows = [
         (f"{level}:{name}", _sum(labels, _once(labels, expr) if base else f"workload:{name}{{{own}}}"), text)
         for name, (expr, text) in raw.items()
     ]
     rows += [
+        (held, _sum(labels, state), "GPUs' worth of time that was held."),
+        (
+            f"{level}:gpu_workload_observed:rate5m",
+            part('state!="unobserved"'),
+            "GPUs' worth of time that was held and of which it is known what the GPU did.",
+        ),
         (
             f"{level}:gpu_workload_busy:rate5m",
-            _sum(labels, f'{state}{{state=~"{regex(BUSY)}"}}'),
+            part(f'state=~"{regex(BUSY)}"'),
             "GPUs' worth of time a kernel ran.",
         ),
         (
             f"{level}:gpu_utilization:ratio_rate5m",
-            f"{level}:gpu_workload_busy:rate5m / ({observed} > 0)",
+            f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
             "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
         ),
         (
             f"{level}:gpu_waste:rate5m",
-            _sum(labels, f'{state}{{state=~"{regex(LOST)}"}}'),
+            part(f'state=~"{regex(LOST)}"'),
             "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
         ),
     ]
@@ -227,7 +237,7 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         state,
         (*labels, "state"),
         _sum((*labels, "state"), seconds),
-        "The owners' ledger: GPUs' worth of held time in each state. Sums to the GPUs held.",
+        "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the GPUs held.",
     )
     return (ledger, *(_record(name, labels, expr, text) for name, expr, text in rows))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from exporter.ledger.palette import look
 from exporter.reference.check_page import renewed
-from exporter.report.definitions import BUSY, DEFINITIONS, LOST, Definition, Ledger, as_it_is
+from exporter.report.definitions import BUSY, DEFINITIONS, LOST, Definition, Totals, as_it_is
 
 BEGIN = "<!-- Made from exporter/report/definitions.py by `make definitions`. Do not edit up to the end mark. -->"
-_EXAMPLE = Ledger("workload_state:gpu_workload_gpu_seconds:rate5m", 'workload="slurm:4711"', "workload", as_it_is)
+_EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", as_it_is)
 
 
 def table() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from exporter.ledger.states import RULES, Group
 
@@ -47,6 +48,44 @@ def hours_in(window: str) -> Amount:
     return lambda recorded: hours(recorded, window)
 
 
+class Amounts(Protocol):
+    """Amounts of time in PromQL, all with the same labels."""
+
+    def held(self) -> str: ...
+
+    def observed(self) -> str: ...
+
+    def used(self) -> str: ...
+
+    def lost(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Amounts of one level of owners, recorded: one series per owner, which a long range can be asked of."""
+
+    level: str
+    matchers: str
+    by: str
+    amount: Amount
+
+    def held(self) -> str:
+        return self._of("gpu_workload_held")
+
+    def observed(self) -> str:
+        return self._of("gpu_workload_observed")
+
+    def used(self) -> str:
+        return self._of("gpu_workload_busy")
+
+    def lost(self) -> str:
+        return self._of("gpu_waste")
+
+    def _of(self, name: str) -> str:
+        selector = f"{self.level}:{name}:rate5m{{{self.matchers}}}"
+        return f"sum by ({self.by}) ({self.amount(selector)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """A ledger in PromQL: its series, the matchers that select from it, the labels of the result, and of what time."""
@@ -60,6 +99,18 @@ class Ledger:
         """The time in the states that these matchers select."""
         selector = f"{self.series}{{{', '.join((self.matchers, *states))}}}"
         return f"sum by ({self.by}) ({self.amount(selector)})"
+
+    def held(self) -> str:
+        return self.of(without(FREE))
+
+    def observed(self) -> str:
+        return self.of(without((*FREE, *UNOBSERVED)))
+
+    def used(self) -> str:
+        return self.of(among(BUSY))
+
+    def lost(self) -> str:
+        return self.of(among(LOST))
 
 
 def hours(recorded: str, window: str) -> str:
@@ -110,24 +161,16 @@ def utilization(of: Hours) -> float | None:
     return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
 
 
-def _held(of: Ledger) -> str:
-    return of.of(without(FREE))
+def _used(of: Amounts) -> str:
+    return f"{of.used()} and {of.observed()} > 0"
 
 
-def _observed(of: Ledger) -> str:
-    return of.of(without((*FREE, *UNOBSERVED)))
+def _lost(of: Amounts) -> str:
+    return f"{of.lost()} and {of.observed()} > 0"
 
 
-def _used(of: Ledger) -> str:
-    return f"{of.of(among(BUSY))} and {_observed(of)} > 0"
-
-
-def _lost(of: Ledger) -> str:
-    return f"{of.of(among(LOST))} and {_observed(of)} > 0"
-
-
-def _utilization(of: Ledger) -> str:
-    return f"{of.of(among(BUSY))} / ({_observed(of)} > 0)"
+def _utilization(of: Amounts) -> str:
+    return f"{of.used()} / ({of.observed()} > 0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +182,7 @@ class Definition:
     denominator: str
     unobserved: str
     """What time in which nobody could tell what the GPU did makes of it."""
-    promql: Callable[[Ledger], str]
+    promql: Callable[[Amounts], str]
     python: Callable[[Hours], float | None]
 
 
@@ -148,7 +191,7 @@ HELD = Definition(
     "GPU hours in which somebody held the GPU, used or not; a part of a GPU counts as a part",
     "",
     "counts as held",
-    _held,
+    lambda of: of.held(),
     held,
 )
 USED = Definition(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, Ledger, among, hours, hours_in
+from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, Ledger, Totals, among, hours, hours_in
 from exporter.report.price import Price
 
 EVERYTHING = 'cluster=~".*"'
@@ -39,20 +39,26 @@ def keys(level: str) -> str:
     return "cluster, workload, user, namespace, account" if level == "workload" else level
 
 
-def ledger(level: str, scope: str, window: str, by: str = "") -> Ledger:
-    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by or keys(level), hours_in(window))
+def ledger(level: str, scope: str, window: str, by: str) -> Ledger:
+    """GPU hours of owners by state."""
+    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by, hours_in(window))
+
+
+def totals(level: str, scope: str, window: str) -> Totals:
+    """GPU hours of owners, whatever the state."""
+    return Totals(level, _own(level, scope), keys(level), hours_in(window))
 
 
 def held(level: str, scope: str, window: str) -> str:
-    return HELD.promql(ledger(level, _own(level, scope), window))
+    return HELD.promql(totals(level, scope, window))
 
 
 def wasted(level: str, scope: str, window: str) -> str:
-    return WASTED.promql(ledger(level, _own(level, scope), window))
+    return WASTED.promql(totals(level, scope, window))
 
 
 def utilization(level: str, scope: str, window: str) -> str:
-    return UTILIZATION.promql(ledger(level, _own(level, scope), window))
+    return UTILIZATION.promql(totals(level, scope, window))
 
 
 def wasted_on(level: str, scope: str, window: str) -> str:
@@ -83,11 +89,11 @@ def _own(level: str, scope: str) -> str:
 
 def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
     """Of what each workload held; a MIG instance is priced as the part of a GPU it is."""
-    return f"{HELD.promql(ledger('workload', owner, window))} * {_mean_price(owner, window, prices)}"
+    return f"{HELD.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
 
 
 def waste_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
-    return f"({WASTED.promql(ledger('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
+    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
 
 
 def _mean_price(owner: str, window: str, prices: Sequence[Rate]) -> str:

@@ -110,6 +110,12 @@ DIGEST = {
     "bob": ("nlp", 4.0, 3.5, "held_idle"),
 }
 DIGEST_HOURS = 10
+TOTALS = {
+    "gpu_workload_held": "held",
+    "gpu_workload_observed": "held",
+    "gpu_workload_busy": "used",
+    "gpu_waste": "lost",
+}
 
 
 def recorded(past: Past, now: float) -> None:
@@ -125,7 +131,8 @@ def recorded(past: Past, now: float) -> None:
             recording = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
             flat(recording, {**labels, "state": "busy"}, held - wasted)
             flat(recording, {**labels, "state": state}, wasted)
-            flat(f"{level}:gpu_waste:rate5m", labels, wasted)
+            for name, value in TOTALS.items():
+                flat(f"{level}:{name}:rate5m", labels, {"held": held, "used": held - wasted, "lost": wasted}[value])
         flat("workload_model:gpu_owner_share:sum", {**owner, "model": "NVIDIA A100-SXM4-80GB"}, held)
     flat("cluster_state:gpu_time_seconds:rate5m", {"state": "busy"}, 5.5)
     past.add("gpu_exporter_build_info", {"version": "1"}, [(t, 1.0) for t in times])

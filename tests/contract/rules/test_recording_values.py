@@ -122,13 +122,16 @@ EXPECTED: dict[str, dict[str, float]] = {
     "model:gpu_waste:rate5m": {f'{WEST}, model="H100"': 0.75, f'{WEST}, model="A100"': 0, f'{EAST}, model="H100"': 0},
     "namespace:gpu_workload_gpus:sum": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
     "namespace:gpu_utilization:ratio_rate5m": {f'{WEST}, namespace="ml"': 0.625, f'{EAST}, namespace="quiet"': 1},
-    "namespace:gpu_waste:rate5m": {f'{WEST}, namespace="ml"': 0.75},
+    "namespace:gpu_waste:rate5m": {f'{WEST}, namespace="ml"': 0.75, f'{EAST}, namespace="quiet"': 0},
+    "namespace:gpu_workload_held:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 2},
+    "namespace:gpu_workload_observed:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 1},
+    "namespace:gpu_workload_busy:rate5m": {f'{WEST}, namespace="ml"': 1.25, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},
-    "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75, 'cluster="c1", account="physics"': 0},
+    "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75},
     "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
     "user:gpu_utilization:ratio_rate5m": {'cluster="c1", user="ada"': 0.625},
     # 16 minutes at 0.75 GPUs, and four in which the five minutes of the rate were not full yet.
-    "user:gpu_waste_hours:sum1d": {'cluster="c1", user="ada"': 0.225, 'cluster="c1", user="bob"': 0},
+    "user:gpu_waste_hours:sum1d": {'cluster="c1", user="ada"': 0.225},
 }
 
 
