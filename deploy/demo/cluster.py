@@ -68,13 +68,15 @@ def settings(runbooks: str) -> Settings:
     )
 
 
-def exporters() -> Sequence[Service]:
+def exporters(site: str) -> Sequence[Service]:
     made: list[Service] = []
     for number, node in enumerate(NODES):
         address = f"127.0.0.1:{free_port(9836 + number)}"
         spec = f"{node.spec};node={node.name}"
-        command = (sys.executable, "-m", "exporter", "--simulate", spec, "--web.listen-address", address)
-        made.append(Service(node.name, (*command, "--log.level", "warning"), f"http://{address}", "/-/ready"))
+        flags = ("--simulate", spec, "--web.listen-address", address, "--log.level", "warning")
+        links = ("--web.runbook-url", f"{site}/runbooks/{{name}}")
+        command = (sys.executable, "-m", "exporter", *flags, *links)
+        made.append(Service(node.name, command, f"http://{address}", "/-/ready"))
     return made
 
 

@@ -58,7 +58,7 @@ def _run(work: Path, port: int, ended: threading.Event, seconds: float | None) -
     with Mailbox(inbox) as mailbox, SiteServer(port, inbox) as server:
         for each in (mailbox, server):
             threading.Thread(target=each.serve_forever, daemon=True).start()
-        nodes = cluster.exporters()
+        nodes = cluster.exporters(server.url)
         alerts = cluster.alertmanager(work, server.url, mailbox.port)
         metrics = cluster.prometheus(work, nodes, alerts, server.url)
         server.site = _site(inbox, nodes, alerts, metrics, work)

@@ -14,8 +14,8 @@ from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_workload import WORKLOAD
 from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
+from exporter.project import RUNBOOKS
 
-RUNBOOKS = "https://github.com/gpu-exporter/gpu-exporter/blob/main/docs/runbooks/{name}.md"
 JOBS = ".*gpu-exporter.*"
 
 ALERT_GROUPS = {

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.exposition.snapshot import AnyBlock
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -48,6 +50,16 @@ class Facts:
 def parse(text: str, time: float) -> Facts:
     """Facts from the text format of Prometheus. Raises ValueError where it is none."""
     return Facts(_grouped(text_string_to_metric_families(text)), time)
+
+
+def from_blocks(blocks: Iterable[AnyBlock], time: float) -> Facts:
+    """Facts from what an exporter of this process has sampled, without a text between them."""
+    found: dict[str, list[Series]] = {}
+    for block in blocks:
+        names = block.family.all_labels
+        series = (Series(dict(zip(names, (*block.prefix, *s.labels), strict=True)), s.value) for s in block.samples)
+        found.setdefault(block.family.name, []).extend(series)
+    return Facts({name: tuple(series) for name, series in found.items()}, time)
 
 
 def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +39,9 @@ XidSources = Mapping[str, Callable[[threading.Event], None]]
 class Exporter:
     """All moving parts of one process, started and stopped together."""
 
-    def __init__(self, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
+        self.node = node
+        """Its name, as the schedulers call it."""
         self._sampler = sampler
         self._loop = loop
         self._xids = xids
@@ -85,7 +89,9 @@ def assemble(
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process)
     loop = Loop(sampler.run_pass, config["sample.interval"], published)
-    return Exporter(sampler, loop, _xid_sources(config, driver, sampler), threads or Threads())
+    return Exporter(
+        node_name(config, driver), sampler, loop, _xid_sources(config, driver, sampler), threads or Threads()
+    )
 
 
 def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> XidSources:
@@ -154,6 +160,14 @@ def _node(config: Config, driver: Driver) -> Node:
     if config["simulate"]:
         return SimulatedNode(cast("Simulation", driver).node)
     return UnknownNode() if config["driver.capture"] else _this_node(config)
+
+
+def node_name(config: Config, driver: Driver) -> str:
+    """As the schedulers call this node: simulated, in Kubernetes, in Slurm, else the host's name."""
+    if config["simulate"]:
+        return cast("Simulation", driver).node.name
+    named = config["attribution.kubernetes.node-name"] or os.environ.get("NODE_NAME", "")
+    return named or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 
 def _this_node(config: Config) -> ThisNode:

@@ -14,6 +14,9 @@ from pathlib import Path
 from types import FrameType
 
 from exporter import __version__
+from exporter.check.facts import from_blocks
+from exporter.check.rule import Limits
+from exporter.check.verdict import judge
 from exporter.cli import assembly, logs
 from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.cli.restart import RestartRule, Surroundings
@@ -28,7 +31,7 @@ from exporter.web.app import App, Pages
 from exporter.web.history import History
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
-from exporter.web.status import page
+from exporter.web.status import Site, page
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     threads = Threads()
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
-    server = _server(settings, web, threads, _pages(settings, keeping, pages, history))
+    server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     exporter.start()
     server.start()
     address = settings["web.listen-address"][0] or "*"
@@ -74,10 +77,11 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
     event.set()
 
 
-def _pages(settings: Config, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
+def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
+    site = Site(node, settings["web.telemetry-path"], settings["web.runbook-url"])
     return Pages(
         metrics=metrics.page,
-        status=lambda: page(keeping.snapshot, history, settings["web.telemetry-path"]),
+        status=lambda: _status(site, keeping.snapshot, history),
         ready=keeping.not_ready,
         unhealthy=keeping.unhealthy,
     )
@@ -87,6 +91,13 @@ def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) 
     app = App(pages, settings["web.telemetry-path"], web.policy)
     workers = settings["web.max-threads"]
     return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
+
+
+def _status(site: Site, snapshot: Snapshot, history: History) -> str:
+    """The status page, with the verdict of `gpu-exporter check` on what is served now."""
+    facts = from_blocks(snapshot.blocks, time.time())
+    limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
+    return page(site, snapshot, judge(facts, Limits()), limits, history)
 
 
 def _restart_rule(settings: Config) -> RestartRule:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from exporter.project import RUNBOOKS
+
 
 class ConfigError(Exception):
     """One line that names the option or file, and what was expected."""
@@ -143,6 +145,7 @@ STATIC: tuple[Option, ...] = (
     Option("web.listen-address", ("", 9836), address, "ADDRESS", "Address to serve on.", _WEB),
     Option("web.telemetry-path", "/metrics", url_path, "PATH", "Path of the metrics.", _WEB),
     Option("web.config.file", "", text, "FILE", "TLS and basic auth, in the format of Prometheus exporters.", _WEB),
+    Option("web.runbook-url", RUNBOOKS, text, "URL", "Where the status page links to; {name} is the runbook's.", _WEB),
     Option("web.max-threads", 8, positive, "N", "Threads that answer requests.", _WEB),
     Option("path.procfs", "/proc", text, "DIR", "Mount of the host's procfs.", _PATH),
     Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),

@@ -8,12 +8,13 @@ nothing may run or have been written anywhere outside the clone. Needs root, deb
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visit
@@ -86,10 +87,16 @@ def processes(folder: Path) -> Sequence[str]:
     return found
 
 
-def run(folder: Path, user: str, home: str) -> Demo:
+@contextlib.contextmanager
+def running(folder: Path, user: str, home: str) -> Generator[Demo]:
+    """A demo inside the machine, ended by Ctrl-C; nothing of it may stay."""
     command = f"cd {home}/gpu-exporter && exec make demo"
     inside = ["chroot", str(folder), *(("su", user, "-c", command) if user != "root" else ("sh", "-c", command))]
-    return start(inside, None, _PATH | {"HOME": home})
+    demo = start(inside, None, _PATH | {"HOME": home})
+    try:
+        yield demo
+    finally:
+        ended(demo, folder)
 
 
 def walk(folder: Path, user: str, pictures: Path) -> None:
@@ -97,15 +104,13 @@ def walk(folder: Path, user: str, pictures: Path) -> None:
     checkout = folder / home.removeprefix("/") / "gpu-exporter"
     clone(folder, home, user)
     before = everything(folder, checkout)
-    demo = run(folder, user, home)
-    demo.until("Ctrl-C ends everything", FIRST)
-    first = demo_seconds(demo)
-    reached = opened(demo, user, pictures)
-    ended(demo, folder)
-    again = run(folder, user, home)
-    again.until("Ctrl-C ends everything", SECOND)
-    second = demo_seconds(again)
-    ended(again, folder)
+    with running(folder, user, home) as demo:
+        demo.until("Ctrl-C ends everything", FIRST)
+        first = demo_seconds(demo)
+        reached = opened(demo, user, pictures)
+    with running(folder, user, home) as again:
+        again.until("Ctrl-C ends everything", SECOND)
+        second = demo_seconds(again)
     after = everything(folder, checkout)
     changed = sorted(set(before.items()) ^ set(after.items()))
     assert not changed, f"written outside the clone: {changed[:5]}"
