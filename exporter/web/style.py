@@ -21,7 +21,7 @@ STYLE = """
 h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:1.2rem 0 .5rem}.gpu h2{margin-top:0}small{font-weight:400}p{margin:.4rem 0}a{color:var(--plot)}
 main{display:grid;grid-template-columns:repeat(auto-fill,minmax(290px,1fr));gap:.8rem;margin:.8rem 0 1.4rem}
 .gpu,.verdict{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;min-width:0}
-.verdict{border-left:8px solid;margin:.6rem 0}.verdict b{font-size:1.2rem}.verdict ul,.finding{margin:.4rem 0 0;padding-left:1.1rem}
+.verdict{border-left:8px solid;margin:.6rem 0}.verdict>b{font-size:1.2rem}.verdict ul,.finding{margin:.4rem 0 0;padding-left:1.1rem}
 .finding{border-left:4px solid;padding:.2rem .6rem;font-size:.85rem}
 dl{display:grid;grid-template-columns:1fr 1fr;gap:.3rem .8rem;margin:0 0 .5rem}dt{color:var(--dim);font-size:.75rem}dd{margin:0;font-variant-numeric:tabular-nums}
 figure{margin:.3rem 0}svg{display:block;width:100%;height:44px;background:var(--bg);border-radius:4px}

@@ -1,0 +1,125 @@
+"""The status page: the verdict of the check on top, its findings on the cards, and an hour that says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from exporter.check.facts import Series, from_blocks, parse
+from exporter.check.rule import Finding, Limits, Verdict
+from exporter.check.rules import RULES
+from exporter.check.runbooks import runbook
+from exporter.check.verdict import Report, judge
+from exporter.cli import assembly
+from exporter.config import load as config
+from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.exposition.text import Renderer
+from exporter.ledger.palette import BAD, LOOKS
+from exporter.web.history import History
+from exporter.web.plot import line, period
+from exporter.web.status import Site, page
+
+ROOT = Path(__file__).resolve().parents[3]
+SITE = Site("gpu07", "/metrics", "https://runbooks.example.org/{name}")
+NOW = 10_000.0
+
+
+def gpu(index: int = 0, **known: object) -> GpuStatus:
+    return GpuStatus(index=index, uuid=f"GPU-{index}", model="H200", up=True, age=0.0, **known)  # type: ignore[arg-type]
+
+
+def drawn(report: Report, *gpus: GpuStatus, history: History | None = None) -> str:
+    status = NodeStatus(time=NOW, passes=1, driver_error="", gpus=gpus)
+    return page(SITE, Snapshot(status), report, {"GPU-0": 700.0}, history or History())
+
+
+def finding(gpu_index: str = "0") -> Finding:
+    return Finding(
+        "row_remap_failed", Verdict.FAILED, gpu_index, "GPU-0", "a row <could not> be remapped", "Replace it."
+    )
+
+
+def test_a_broken_gpu_is_not_green() -> None:
+    text = drawn(Report(Verdict.FAILED, (finding(),), 1, ("H200",)), gpu())
+    assert f'<b style="color:{BAD}">failed</b>' in text
+    assert text.count("a row &lt;could not&gt; be remapped") == 2  # on top, and on its card
+    assert text.count("Replace it.") == 2
+    assert "https://runbooks.example.org/gpurowremapfailed" in text
+    assert f"border-color:{BAD}" in text
+
+
+def test_the_node_has_the_name_it_has_everywhere() -> None:
+    assert "<h1>GPUs of gpu07</h1>" in drawn(Report(Verdict.OK, (), 1, ()), gpu())
+
+
+def test_a_finding_of_one_gpu_is_not_on_the_card_of_another() -> None:
+    text = drawn(Report(Verdict.FAILED, (finding("1"),), 1, ()), gpu(0))
+    assert text.count("Replace it.") == 1
+
+
+def test_power_is_drawn_up_to_its_limit() -> None:
+    history = History()
+    for time in range(0, 100, 20):
+        history.add(Snapshot(NodeStatus(time=NOW - 100 + time, gpus=(gpu(power_watts=100.0),))))
+    text = drawn(Report(Verdict.OK, (), 1, ()), gpu(), history=history)
+    assert "power, last hour, 0 to 700 W (its limit)" in text
+
+
+def test_a_silent_gpu_is_not_said_to_be_busy() -> None:
+    lost = GpuStatus(index=0, uuid="GPU-0", model="H200", up=False, age=40.0, busy_ratio=0.0)
+    text = drawn(Report(Verdict.FAILED, (), 0, ()), lost)
+    assert "silent for 40 s" in text
+    assert "<dt>busy</dt><dd>&ndash;</dd>" in text
+
+
+def test_the_bar_is_of_the_last_hour_and_says_so() -> None:
+    history = History()
+    for minute in range(100):
+        states = {"busy": 60.0 * minute if minute < 50 else 3000.0, "free": max(0.0, 60.0 * (minute - 50))}
+        history.add(Snapshot(NodeStatus(time=60.0 * minute, gpus=(gpu(states=states),))))
+    seconds, states = history.states(gpu(states={"busy": 3000.0, "free": 2940.0}), 60.0 * 99)
+    assert seconds == pytest.approx(3600, abs=120)
+    assert states["free"] == 2940.0
+    assert states["busy"] == pytest.approx(660, abs=120)
+    assert period(seconds) == "last hour"
+    assert period(600.0) == "last 10 min"
+
+
+def test_a_plot_has_a_gap_where_nothing_was_read() -> None:
+    text = line("busy", [(NOW - 60, 0.5), (NOW - 40, None), (NOW - 20, 0.5), (NOW, 1.0)], 1.0, NOW)
+    assert text.count("M") == 2
+
+
+def test_every_rule_leads_to_a_runbook_that_exists() -> None:
+    missing = [rule.name for rule in RULES if not (ROOT / f"docs/runbooks/{runbook(rule.name)}.md").is_file()]
+    assert missing == []
+
+
+def test_colours_and_words_are_those_of_the_palette() -> None:
+    history = History()
+    history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"wait_storage": 1.0}),))))
+    text = drawn(Report(Verdict.OK, (), 1, ()), gpu(states={"wait_storage": 500.0}), history=history)
+    assert LOOKS["wait_storage"].title in text
+    assert LOOKS["wait_storage"].colour in text
+    assert "where its time went, last 10 min" in text
+
+
+def plain(series: Mapping[str, Sequence[Series]]) -> dict[str, list[tuple[list[tuple[str, str]], float]]]:
+    return {n: sorted((sorted(s.labels.items()), s.value) for s in found) for n, found in series.items() if found}
+
+
+def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
+    """The status page judges what is served, without writing and reading it."""
+    done = threading.Event()
+    settings = config.load(("--simulate", "2xH200:row-remap-failed"), {}, config.options())
+    exporter = assembly.assemble(settings, lambda snapshot: done.set() if snapshot.status.passes > 1 else None)
+    exporter.start()
+    assert done.wait(30)
+    exporter.stop()
+    snapshot = exporter.snapshot
+    shown, read = from_blocks(snapshot.blocks, NOW), parse(Renderer().render(snapshot.blocks, "")[1].decode(), NOW)
+    assert plain(shown.series) == plain({n: s for n, s in read.series.items() if not n.startswith("process_")})
+    assert judge(shown, Limits()).verdict is judge(read, Limits()).verdict
