@@ -1,4 +1,4 @@
-# The chart: its generated files, and what its tests need.
+# The chart and the image: generated files, and what their tests need.
 MONITORING_MODELS := cloudcoil-models-prometheus-operator==0.80.1.0
 MONITORING_SCHEMAS := .cache/monitoring-schemas
 
@@ -26,3 +26,8 @@ setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometh
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist tests/e2e/kubernetes/install.py tests/e2e/kubernetes/adverse.py tests/e2e/kubernetes/alerting.py
+
+.PHONY: image
+image: venv ## The container image for amd64 and arm64 as an OCI archive in dist/ (root, Debian 12)
+	@mkdir -p dist
+	$(BIN)/python -m deploy.container.build --platform linux/amd64 --platform linux/arm64 dist/gpu-exporter.tar

@@ -9,12 +9,13 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _MEDIA = "application/vnd.oci.image."
+_INDEX = f"{_MEDIA}index.v1+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,36 @@ class Image:
 
 
 def write(root: Path, image: Image, archive: Path) -> str:
-    """Write the archive and return the digest of the image's manifest."""
+    """Write an archive of one image and return the digest of its manifest."""
+    return write_all([(root, image)], archive)
+
+
+def write_all(variants: Sequence[tuple[Path, Image]], archive: Path) -> str:
+    """Write an archive of one image for several platforms; the digest of its index, or of the only manifest."""
+    blobs: dict[str, bytes] = {}
+    entries: list[dict[str, Any]] = []
+    for root, image in variants:
+        manifest = _manifest(root, image, blobs)
+        platform = {"architecture": image.architecture, "os": "linux"}
+        entries.append({**_descriptor(f"{_MEDIA}manifest.v1+json", manifest), "platform": platform})
+    (first, *others), (_, image) = entries, variants[0]
+    top = first
+    if others:
+        index = _json({"schemaVersion": 2, "mediaType": _INDEX, "manifests": entries})
+        blobs[_digest(index)] = index
+        top = _descriptor(_INDEX, index)
+    names = ("org.opencontainers.image.ref.name", "io.containerd.image.name")
+    named = {**top, "annotations": dict.fromkeys(names, image.reference)}
+    with tarfile.open(archive, "w") as tar:
+        _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+        _add(tar, "index.json", _json({"schemaVersion": 2, "manifests": [named]}))
+        for digest, blob in blobs.items():
+            _add(tar, f"blobs/{digest.replace(':', '/')}", blob)
+    return str(top["digest"])
+
+
+def _manifest(root: Path, image: Image, blobs: dict[str, bytes]) -> bytes:
+    """The manifest of one platform; it and what it names are put into `blobs`."""
     layer = _layer(root)
     packed = gzip.compress(layer, 6, mtime=0)
     config = _json(_config(image, _digest(layer)))
@@ -39,17 +69,12 @@ def write(root: Path, image: Image, archive: Path) -> str:
         {
             "schemaVersion": 2,
             "mediaType": f"{_MEDIA}manifest.v1+json",
-            "config": _descriptor("config.v1+json", config),
-            "layers": [_descriptor("layer.v1.tar+gzip", packed)],
+            "config": _descriptor(f"{_MEDIA}config.v1+json", config),
+            "layers": [_descriptor(f"{_MEDIA}layer.v1.tar+gzip", packed)],
         }
     )
-    index = _json({"schemaVersion": 2, "manifests": [_named(image, manifest)]})
-    with tarfile.open(archive, "w") as tar:
-        _add(tar, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
-        _add(tar, "index.json", index)
-        for blob in (config, manifest, packed):
-            _add(tar, f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob)
-    return _digest(manifest)
+    blobs.update({_digest(blob): blob for blob in (config, manifest, packed)})
+    return manifest
 
 
 def _config(image: Image, layer: str) -> dict[str, Any]:
@@ -66,15 +91,6 @@ def _config(image: Image, layer: str) -> dict[str, Any]:
         },
         "rootfs": {"type": "layers", "diff_ids": [layer]},
         "history": [{"created_by": "deploy/container/build.py"}],
-    }
-
-
-def _named(image: Image, manifest: bytes) -> dict[str, Any]:
-    names = ("org.opencontainers.image.ref.name", "io.containerd.image.name")
-    return {
-        **_descriptor("manifest.v1+json", manifest),
-        "platform": {"architecture": image.architecture, "os": "linux"},
-        "annotations": dict.fromkeys(names, image.reference),
     }
 
 
@@ -104,7 +120,7 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _descriptor(kind: str, blob: bytes) -> dict[str, Any]:
-    return {"mediaType": f"{_MEDIA}{kind}", "digest": _digest(blob), "size": len(blob)}
+    return {"mediaType": kind, "digest": _digest(blob), "size": len(blob)}
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

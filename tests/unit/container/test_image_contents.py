@@ -4,7 +4,9 @@ import json
 import re
 from pathlib import Path
 
-from deploy.container import build, sbom
+import pytest
+
+from deploy.container import build, debian, sbom
 
 ROOT = Path(__file__).resolve().parents[3]
 REQUIREMENTS = (ROOT / "deploy/container/requirements.txt").read_text()
@@ -39,19 +41,43 @@ def test_pins_are_those_the_tests_run_with() -> None:
     assert {each: version for each, version in pinned.items() if tested.get(each, version) != version} == {}
 
 
-def test_containerfile_pins_its_base_and_runs_as_nobody_without_a_shell() -> None:
-    lines = (ROOT / "deploy/container/Containerfile").read_text().splitlines()
+def test_build_backend_is_pinned_to_what_the_project_asks_for() -> None:
+    pinned = dict(
+        re.findall(r"^([a-z0-9-]+)==(\S+)$", (build.HERE / "build-constraints.txt").read_text(), re.MULTILINE)
+    )
 
-    (base,) = [line for line in lines if line.startswith("ARG PYTHON=")]
-    assert re.search(r"slim-bookworm@sha256:[0-9a-f]{64}$", base)
-    assert 'ENTRYPOINT ["gpu-exporter"]' in lines
-    assert "USER 65534:65534" in lines
+    assert 'requires = ["hatchling>=1.27"]' in (ROOT / "pyproject.toml").read_text()
+    assert pinned["hatchling"].startswith("1.27.")
+    assert {"packaging", "pathspec", "pluggy", "trove-classifiers"} <= pinned.keys()  # all that hatchling needs
 
 
-def test_both_builds_set_the_same_environment() -> None:
-    text = (ROOT / "deploy/container/Containerfile").read_text()
+def test_labels_name_source_and_revision() -> None:
+    made = build.labels("0.1.0", "c0ffee")
 
-    assert all(f"{key}={value}" in text for key, value in build.ENVIRONMENT.items() if key != "PATH")
+    assert made["org.opencontainers.image.source"].startswith("https://")
+    assert made["org.opencontainers.image.revision"] == "c0ffee"
+    assert made["org.opencontainers.image.version"] == "0.1.0"
+    assert "org.opencontainers.image.revision" not in build.labels("0.1.0", "")
+
+
+def test_revision_is_the_commit_of_this_checkout() -> None:
+    assert re.fullmatch(r"([0-9a-f]{40}(-dirty)?)?", build.revision())
+
+
+@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
+def test_file_for_another_machine_is_refused(architecture: str, tmp_path: Path) -> None:
+    other = next(machine for name, machine in debian.MACHINES.items() if name != architecture)
+    for machine in (debian.MACHINES[architecture], other):
+        (tmp_path / f"{machine}.so").write_bytes(b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little"))
+
+    with pytest.raises(RuntimeError, match=f"{other}.so is not for {architecture}"):
+        debian.check_machine(architecture, tmp_path)
+    (tmp_path / f"{other}.so").unlink()
+    debian.check_machine(architecture, tmp_path)
+
+
+def test_every_platform_has_wheels_and_a_machine() -> None:
+    assert build.WHEELS.keys() == debian.MACHINES.keys()
 
 
 def test_bill_of_materials_names_every_part_once() -> None:

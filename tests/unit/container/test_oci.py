@@ -1,6 +1,7 @@
 import hashlib
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,19 @@ def test_changed_file_changes_the_digest(tree: Path, tmp_path: Path) -> None:
     (tree / "usr/bin/x").write_text("#!/bin/y\n")
 
     assert oci.write(tree, IMAGE, tmp_path / "2.tar") != before
+
+
+def test_several_platforms_are_one_name_and_each_is_the_same_as_alone(tree: Path, tmp_path: Path) -> None:
+    other = replace(IMAGE, architecture="arm64")
+    alone = [oci.write(tree, image, tmp_path / "alone.tar") for image in (IMAGE, other)]
+    digest = oci.write_all([(tree, IMAGE), (tree, other)], tmp_path / "both.tar")
+
+    with tarfile.open(tmp_path / "both.tar") as tar:
+        content = {entry.name: getattr(tar.extractfile(entry), "read", bytes)() for entry in tar.getmembers()}
+    (named,) = json.loads(content["index.json"])["manifests"]
+    index = json.loads(blob(content, named))
+
+    assert named["digest"] == digest
+    assert named["annotations"]["io.containerd.image.name"] == "localhost/x:1"
+    assert [each["platform"]["architecture"] for each in index["manifests"]] == ["amd64", "arm64"]
+    assert [each["digest"] for each in index["manifests"]] == alone
