@@ -17,6 +17,7 @@ COMMANDS = {
     "once": "exporter.cli.once",
     "capture": "exporter.cli.capture",
     "check": "exporter.cli.check",
+    "acknowledge": "exporter.cli.acknowledge",
     "report": "exporter.cli.report",
     "completion": "exporter.cli.completion",
 }

@@ -7,6 +7,7 @@ from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _NODE = "(cluster, instance)"
+_DEVICE = "(cluster, instance, uuid)"
 
 
 def _share(reasons: str, window: str) -> str:
@@ -76,43 +77,31 @@ and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
 )
 
 
-def _xid(name: str, severity: Severity, selector: str, meaning: str) -> Alert:
-    seen = f"gpu_xid_last_timestamp_seconds{{{selector}}}"
+def _fault(name: str, severity: Severity, selector: str, advice: str, wait: str = "0s") -> Alert:
+    """An alert on a fault the exporter keeps until its cure is proven: it ends with the fault, not with a clock."""
     return Alert(
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
-        # There are time stamps only where there was an XID, but counters of every hardware code on every GPU: a range
-        # of those is the dearest query there is. What follows the first line is for nodes whose clock is behind.
-        expr=f"""\
-time() - max_over_time({seen}[<recent>s]) < <recent>
-or
-changes({seen}[<recent>s]) > 0
-or
-(
-  {seen}
-  unless on (cluster, instance, uuid, xid) {seen} offset <recent>s
-  and on (cluster, instance, uuid) gpu_up offset <recent>s
-)""",
-        params=(Param("recent", 3600, Unit.SECONDS, "Time the alert stands after the last such error."),),
-        summary=f"XID {{{{ $labels.xid }}}} on {GPU}",
-        description=f"{GPU} reported XID {{{{ $labels.xid }}}}. {meaning} {HIT}",
+        expr=f"gpu_fault_timestamp_seconds{{{selector}}}",
+        summary=f"{GPU}: {{{{ $labels.evidence }}}}",
+        description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} {HIT}",
+        wait=wait,
     )
 
 
-XID_HARDWARE = _xid(
+XID_HARDWARE = _fault(
     "GpuXidHardware",
     Severity.CRITICAL,
-    'class=~"reset_gpu|restart_bm"',
-    "{{ if eq $labels.class `reset_gpu` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
+    'fault="xid",action=~"reset|restart"',
+    "{{ if eq $labels.action `reset` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
 )
-XID_WORKFLOW = _xid(
+XID_WORKFLOW = _fault(
     "GpuXidWorkflow",
     Severity.WARNING,
-    # 45 is the driver clearing up after a program that was killed: it comes with every cancelled job.
-    'class=~"workflow|contact_support|unknown",xid!="45"',
-    "{{ if eq $labels.class `workflow` }}NVIDIA has a procedure for it: see the runbook."
-    "{{ else if eq $labels.class `contact_support` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
+    'fault="xid",action=~"procedure|vendor|inspect"',
+    "{{ if eq $labels.action `procedure` }}NVIDIA has a procedure for it: see the runbook."
+    "{{ else if eq $labels.action `vendor` }}Keep a bug report (nvidia-bug-report.sh) and ask the vendor."
     "{{ else }}It is not in the catalogue: look at the kernel log.{{ end }}",
 )
 
@@ -132,21 +121,17 @@ def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait:
     )
 
 
-ECC = _flag(
+ECC = _fault(
     "GpuEccUncorrectable",
     Severity.CRITICAL,
-    'gpu_ecc_errors_total{type="uncorrected"} > 0',
-    (
-        "has {{ $value | humanize }} uncorrectable memory error(s) since its driver was loaded",
-        "Results of work that ran meanwhile are in doubt. Drain the GPU and reset it.",
-    ),
+    'fault="ecc_uncorrectable",action="reset"',
+    "Results of work that ran meanwhile are in doubt. Drain the GPU and reset it.",
 )
-ECC_SRAM = _flag(
+ECC_SRAM = _fault(
     "GpuEccSramThreshold",
     Severity.CRITICAL,
-    "gpu_ecc_sram_threshold_exceeded == 1",
-    ("has more SRAM errors than NVIDIA allows", "Drain the node and have the GPU replaced."),
-    wait="1m",
+    'fault="ecc_sram_threshold"',
+    "It has more SRAM errors than NVIDIA allows: drain the node and have the GPU replaced.",
 )
 REMAP_PENDING = _flag(
     "GpuRowRemapPending",
@@ -154,20 +139,20 @@ REMAP_PENDING = _flag(
     """\
 gpu_row_remap_pending == 1
 or gpu_retired_pages_pending == 1
-or on (cluster, instance, uuid) gpu_recovery_action{action=~"drain_and_reset|drain_p2p"} == 1""",
+or on (cluster, instance, uuid) gpu_recovery_action{action=~"drain_and_reset|drain_p2p"} == 1
+or on (cluster, instance, uuid) gpu_fault_timestamp_seconds{action="reset_when_idle"}""",
     (
-        "waits for a reset, with bad memory to replace or on the driver's advice",
+        "waits for a reset: bad memory to replace, an error that was contained, or the driver's advice",
         "Put no new work on it, and reset it when what runs has ended.",
     ),
     wait="10m",
     keep="10m",
 )
-REMAP_FAILED = _flag(
+REMAP_FAILED = _fault(
     "GpuRowRemapFailed",
     Severity.CRITICAL,
-    "gpu_row_remap_failed == 1",
-    ("could not replace bad memory", "No spare rows are left: drain the node and have the GPU replaced."),
-    wait="1m",
+    'fault="row_remap_failed"',
+    "It could not replace bad memory: drain the node and have the GPU replaced.",
 )
 RECOVERY = _flag(
     "GpuRecoveryActionNeeded",
@@ -193,14 +178,13 @@ NVLINK = Alert(
     name="GpuNvlinkDown",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # Links that never were up (no bridge) are no fault: fewer than before, or than the other GPUs with links here.
+    # What the GPU has had, the exporter remembers; the second half is for links that were down from the start.
     expr=f"""\
-gpu_nvlink_links_up < max_over_time(gpu_nvlink_links_up[<before>:10m])
+gpu_nvlink_links_up and on {_DEVICE} gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
 or
 ((gpu_nvlink_links_up > 0) < on {_NODE} group_left () max by {_NODE} (gpu_nvlink_links_up))""",
     wait="10m",
     keep="10m",
-    params=(Param("before", "6h", Unit.DURATION, "Time in which the links were seen up."),),
     summary=f"{GPU} has lost NVLink links",
     description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than its neighbours. "
     f"Jobs over several GPUs slow down or hang. {HIT}",
@@ -270,29 +254,24 @@ LOST = Alert(
     name="GpuLost",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # By device where it is known; by count where it never answered, or went away altogether (a reboot).
+    # By device where it is known, and by count where fewer answer than should be there, whoever says so.
     # While the driver itself is not there, another alert says so.
     expr=f"""\
 (
-  gpu_up == 0
+  gpu_fault_timestamp_seconds{{fault="lost"}}
   or on {_NODE}
   (
-    sum without (source) (gpu_devices{{source="driver"}})
-      < on {_NODE} group_left () max by {_NODE} (gpu_devices{{source="pci"}})
-  )
-  or on {_NODE}
-  (
-    sum without (source) (gpu_devices{{source="driver"}})
-      < sum without (source) (max_over_time(gpu_devices{{source="driver"}}[<before>]))
+    max by (cluster, node, instance) (gpu_devices{{source="driver"}})
+      < on {_NODE} group_left () max by {_NODE} (gpu_expected_devices or gpu_devices{{source=~"pci|enumerated"}})
   )
 )
 unless on {_NODE} gpu_exporter_driver_error""",
     wait="5m",
     keep="10m",
-    params=(Param("before", "6h", Unit.DURATION, "Time in which more GPUs were seen."),),
-    summary=f"{{{{ if $labels.uuid }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
-    description=f"{{{{ if $labels.uuid }}}}{GPU} does not answer: it is off the bus, or calls about it hang. {HIT}"
-    f"{{{{ else }}}}The driver of {NODE} sees {{{{ $value }}}} GPU(s), fewer than are on the bus or were before. "
+    summary=f"{{{{ if $labels.fault }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
+    description=f"{{{{ if $labels.fault }}}}{GPU} does not answer ({{{{ $labels.evidence }}}}) since "
+    f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. {HIT}"
+    f"{{{{ else }}}}The driver of {NODE} shows {{{{ $value }}}} GPU(s), fewer than there should be. "
     f"{NODE_HIT}{{{{ end }}}}",
 )
 

@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import cast
 
+from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
@@ -20,6 +21,8 @@ from exporter.config.load import Config
 from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
+from exporter.faults.expected import boot_id, slurm_gpus, slurm_maintenance
+from exporter.faults.watch import FaultWatch, Site
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
@@ -34,6 +37,10 @@ from exporter.threads.runner import Threads
 
 XidSources = Mapping[str, Callable[[threading.Event], None]]
 """By name, what follows a source of XIDs until the event is set."""
+
+STATE_DIR = Path("/var/lib/gpu-exporter")
+_NODE_EVERY = 120.0
+"""Seconds between two questions to slurmctld about this node."""
 
 
 class Exporter:
@@ -87,7 +94,8 @@ def assemble(
     """
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
-    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process)
+    watch = FaultWatch(fault_site(config, driver))
+    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process, watch)
     loop = Loop(sampler.run_pass, config["sample.interval"], published)
     return Exporter(
         node_name(config, driver), sampler, loop, _xid_sources(config, driver, sampler), threads or Threads()
@@ -133,6 +141,38 @@ def driver_of(config: Config) -> Driver:
     from exporter.driver.nvml import NvmlDriver  # noqa: PLC0415
 
     return NvmlDriver()
+
+
+def state_dir(config: Config, driver: Driver | None = None) -> Path | None:
+    """Where faults are kept; None for nowhere."""
+    folder = config["state.dir"]
+    if folder == "auto":
+        return None if driver and driver.simulated else STATE_DIR
+    return Path(folder) if folder else None
+
+
+def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Site:
+    """What is expected of this node; nothing but the option of a node that is simulated or was recorded."""
+    option: int = config["expect.gpus"]
+    if driver.simulated:
+        return Site(state_dir(config, driver), "", lambda: {"option": option}, read_only=read_only)
+    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    short, gres_conf = host.partition(".")[0], Path(config["attribution.slurm.gres-conf"])
+    names = frozenset({host, short})
+    slurm = None
+    if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and gres_conf.exists()):
+        scontrol: str = config["attribution.slurm.scontrol"]
+        slurm = BackgroundSource(
+            lambda: slurm_maintenance(scontrol, short), nothing=False, name="slurm-node", interval=lambda _: _NODE_EVERY
+        )
+    return Site(
+        folder=state_dir(config, driver),
+        boot=boot_id(Path(config["path.procfs"])),
+        expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if slurm else None},
+        maintenance_file=Path(config["maintenance.file"]) if config["maintenance.file"] else None,
+        slurm=None if read_only else slurm,
+        read_only=read_only,
+    )
 
 
 def enabled(config: Config) -> Sequence[AnyCollector]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from exporter.check.options import OPTIONS as CHECK
 from exporter.check.render import FORMATS as CHECK_FORMATS
-from exporter.cli import capture
+from exporter.cli import acknowledge, capture
 from exporter.config import load as config
 from exporter.config.option import Option
 from exporter.report.options import FORMATS as REPORT_FORMATS
@@ -18,6 +18,7 @@ _ABOUT: Mapping[str, str] = {
     "capture": "record the driver's answers to a file",
     "check": "verdict on this node's GPUs",
     "report": "efficiency of a job, a pod or a period, from Prometheus",
+    "acknowledge": "end a fault that nothing can prove mended",
     "completion": "print the completion of a shell",
 }
 _FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
@@ -31,6 +32,7 @@ def commands() -> Mapping[str, Sequence[Option]]:
         "once": daemon,
         "capture": (*capture.OPTIONS, *daemon),
         "check": (*CHECK, *daemon),
+        "acknowledge": acknowledge.table(),
         "report": REPORT,
         "completion": (),
     }

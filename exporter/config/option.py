@@ -129,12 +129,13 @@ def url_path(value: str) -> str:
 
 
 _MODE = choice("auto", "on", "off")
-_WEB, _PATH, _SAMPLE, _PROCESS, _OWNER, _INPUT, _LOG = (
+_WEB, _PATH, _SAMPLE, _PROCESS, _OWNER, _FAULTS, _INPUT, _LOG = (
     "Web",
     "Paths",
     "Sampling",
     "Processes",
     "Attribution",
+    "Faults",
     "Input",
     "Logging",
 )
@@ -166,6 +167,9 @@ STATIC: tuple[Option, ...] = (
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
     Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
     Option("attribution.retention", 120.0, duration, "DURATION", "Time an ended workload stays on the metrics.", _OWNER),
+    Option("state.dir", "auto", text, "DIR", "Directory where faults are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, nowhere with --simulate.", _FAULTS),
+    Option("expect.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.", _FAULTS),
+    Option("maintenance.file", "/run/gpu-exporter/maintenance", text, "FILE", "While it exists, this node is in maintenance.", _FAULTS),
     Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress: docs/progress.md.", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),

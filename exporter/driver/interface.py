@@ -116,6 +116,8 @@ class Driver(ABC):
     """Whatever answers for the GPUs of this node."""
 
     simulated: bool = False
+    refused: tuple[tuple[int, str], ...] = ()
+    """Index and error code of the GPUs the last `devices()` counted and got no handle for: lost ones."""
 
     @property
     def calls(self) -> int:

@@ -59,7 +59,7 @@ def _unresolved(status: NodeStatus) -> Iterable[Sample]:
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _per_gpu("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`.", Unit.NONE, lambda g: g.up),
     _per_gpu("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, lambda g: g.unattributed_bytes),
-    _labelled("gpu_devices", "GPUs of this node, as the driver and as the PCI bus show them; fewer by driver is a lost GPU.", "source", lambda s: (("driver", s.driver_gpus), ("pci", s.pci_gpus))),
+    _labelled("gpu_devices", "GPUs of this node that the driver gives a handle for, that it counts (enumerated), and that the PCI bus shows; fewer by driver is a lost GPU.", "source", lambda s: (("driver", s.driver_gpus), ("enumerated", s.enumerated_gpus), ("pci", s.pci_gpus))),
     Family(name="gpu_driver_info", help="Versions of the driver, of NVML and of CUDA.", type=Type.INFO, unit=Unit.NONE, labels=DRIVER_LABELS, samples=_driver, prefix=()),
     Family(name="gpu_exporter_build_info", help="Version of this exporter and of its Python.", type=Type.INFO, unit=Unit.NONE, labels=("version", "python"), samples=_build, prefix=()),
     _node("gpu_exporter_simulated", "1 when the GPUs are simulated, or replayed from a capture.", Unit.NONE, lambda s: s.simulated),

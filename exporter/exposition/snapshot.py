@@ -98,6 +98,8 @@ class NodeStatus:
     cuda: str = ""
     driver_error: str = "NOT_OPENED"
     driver_gpus: int | None = None
+    enumerated_gpus: int | None = None
+    """GPUs the driver counts, those that give no handle too."""
     pci_gpus: int | None = None
     gpus: tuple[GpuStatus, ...] = ()
     collectors: tuple[CollectorStatus, ...] = ()

@@ -10,6 +10,7 @@ from exporter.attribution.process_families import PROCESS_FAMILIES
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XID_FAMILIES
 from exporter.exposition.exporter_families import NODE_FAMILIES
+from exporter.faults.families import FAULT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.metrics.family import AnyFamily
 from exporter.progress.families import PROGRESS_FAMILIES
@@ -30,6 +31,11 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
     return (
         *devices,
         Group("xid", "XIDs as the driver and the kernel log report them.", tuple(XID_FAMILIES)),
+        Group(
+            "faults",
+            "Faults that stand until they are mended, and the GPUs there should be; looked at every 5 s.",
+            FAULT_FAMILIES,
+        ),
         Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES)),
         Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES)),
         Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),

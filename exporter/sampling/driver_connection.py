@@ -27,6 +27,8 @@ class DriverState:
     """Driver, NVML and CUDA."""
     error: str = "NOT_OPENED"
     mismatch: bool = False
+    refused: tuple[tuple[int, str], ...] = ()
+    """Index and code of the GPUs that the driver counts and gives no handle for."""
 
 
 class DriverConnection:
@@ -86,7 +88,7 @@ class DriverConnection:
             if reopen:
                 self._driver.close()
                 self._driver.open()
-            state = DriverState(self._driver.devices(), _versions(self._driver), "")
+            state = DriverState(self._driver.devices(), _versions(self._driver), "", refused=self._driver.refused)
         except DriverError as error:
             self._failures += 1
             self._reopen = True
@@ -94,6 +96,8 @@ class DriverConnection:
             if self.state.error != error.code:
                 log.warning("driver not available (%s): %s", error.code, error)
         else:
+            if state.refused and state.refused != self.state.refused:
+                log.warning("GPUs without a handle: %s", ", ".join(f"{i} ({code})" for i, code in state.refused))
             if self.state.error or len(state.devices) != len(self.state.devices):
                 log.info("driver %s shows %d GPUs", state.versions[0] or "?", len(state.devices))
             self._failures = 0

@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
-from exporter.exposition.snapshot import AnyBlock, GpuStatus, NodeStatus, ProcessHealth, Snapshot
+from exporter.exposition.snapshot import AnyBlock, GpuStatus, LazyBlock, NodeStatus, ProcessHealth, Snapshot
+from exporter.faults.evidence import seen
+from exporter.faults.families import FAULT_FAMILIES
+from exporter.faults.watch import FaultWatch, Site
 from exporter.node.interface import Node
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
@@ -47,6 +50,7 @@ class Sampler:
         pacing: Pacing,
         accounting: Accounting,
         process: Callable[[], ProcessHealth] = ProcessHealth,
+        faults: FaultWatch | None = None,
     ) -> None:
         """`process` tells how the exporter's own parts fare."""
         self._driver = driver
@@ -58,6 +62,7 @@ class Sampler:
         self.connection = DriverConnection(driver)
         self.xids = XidLog()
         self._process = process
+        self._faults = faults or FaultWatch(Site())
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
@@ -66,6 +71,7 @@ class Sampler:
         self._gpus.threads = threads
         self.connection.start(threads)
         self._node.start(threads)
+        self._faults.start(threads)
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
@@ -79,6 +85,8 @@ class Sampler:
         state = self.connection.state
         for failure in self._gpus.read(state.devices, at.unix, began + self._pacing.deadline, at.monotonic):
             self.connection.refresh(failure)
+        if self._faults.due(at.monotonic):
+            self._look(state, at)
         result = self._accounting.update(self._gpus.all, self._node, *at)
         self._passes += 1
         return self._publish(state, result, at, time.monotonic() - began)
@@ -91,6 +99,23 @@ class Sampler:
         self.connection.stop()
         self._gpus.stop()
         self._node.stop()
+        self._faults.stop()
+
+    def _look(self, state: DriverState, at: Moment) -> None:
+        """Let the faults see what this pass found."""
+        gpus = tuple(
+            seen(
+                gpu.device,
+                {name: cached.reading for name, cached in gpu.states[gpu.device.uuid].readings.items()}
+                if gpu.device.uuid in gpu.states
+                else {},
+                self.xids.counts(gpu.device.uuid).last,
+                up=gpu.answers(at.monotonic, self._pacing.stale),
+                failure=gpu.failure or ("" if gpu.present else "not shown by the driver"),
+            )
+            for gpu in self._gpus.all
+        )
+        self._faults.look(at.unix, at.monotonic, gpus, state.refused, driver=not state.error)
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
@@ -107,6 +132,7 @@ class Sampler:
             cuda=state.versions[2],
             driver_error=state.error,
             driver_gpus=None if state.error else len(state.devices),
+            enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=self._node.pci_gpus(now),
             gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
             collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
@@ -118,6 +144,7 @@ class Sampler:
         )
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         stale = self._pacing.stale
+        faults = self._faults.status
 
         def series() -> Iterator[AnyBlock]:
             broken: set[str] = set()
@@ -126,6 +153,7 @@ class Sampler:
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
             yield from result.blocks
+            yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)

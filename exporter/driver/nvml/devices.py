@@ -49,7 +49,7 @@ def devices(session: Session) -> tuple[Device, ...]:
     A lost GPU gives none, nor does one that this process may not use: the others are shown all the same.
     """
     found: list[NvmlDevice] = []
-    failures: list[DriverError] = []
+    failures: list[tuple[int, DriverError]] = []
     count = session.library.bound("nvmlDeviceGetCount")
     if count > _MOST_GPUS:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
@@ -60,13 +60,19 @@ def devices(session: Session) -> tuple[Device, ...]:
             raise
         except DriverError as error:
             log.debug("GPU %d gives no handle: %s", index, error)
-            failures.append(error)
-    unknown = [error for error in failures if type(error) is DriverError]
+            failures.append((index, error))
+    unknown = [error for _, error in failures if type(error) is DriverError]
     if unknown and not found:  # as in a container that lost its devices
         raise DriverGoneError(str(unknown[0]), unknown[0].code)
     session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
+    session.refused = tuple((index, error.code) for index, error in failures if _lost(error))
     session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
     return tuple(found)
+
+
+def _lost(error: DriverError) -> bool:
+    """Not a GPU that this process may not use, as in a container that was given others."""
+    return not isinstance(error, UnsupportedError) and error.code != "UNKNOWN"
 
 
 def sysfs_address(bus_id: str) -> str:

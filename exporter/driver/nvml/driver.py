@@ -39,7 +39,9 @@ class NvmlDriver(Driver):
 
     def devices(self) -> tuple[Device, ...]:
         session = self._opened()
-        return session.run(None, devices, session)
+        found = session.run(None, devices, session)
+        self.refused = session.refused
+        return found
 
     def call(self, function: str, *args: Any) -> Any:
         return self._opened().run(None, self._library.bound, function, *args)

@@ -50,6 +50,8 @@ class Session:
         """By uuid."""
         self.gpus: dict[int, str] = {}
         """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
+        self.refused: tuple[tuple[int, str], ...] = ()
+        """Index and code of the GPUs that gave no handle when they were last enumerated."""
         self._inside: dict[int, Target | None] = {}
         self._closed = False
 

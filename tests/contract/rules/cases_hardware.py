@@ -2,88 +2,54 @@
 
 from __future__ import annotations
 
-from tests.contract.rules.case import NODE, OTHER, OWNER, Case, fires, silent
+from tests.contract.rules.case import DEV, NODE, OTHER, OWNER, Case, fires, silent
 from tests.contract.rules.series import HELD, gauge, twice, xid
 
+
+def fault(kind: str, evidence: str, action: str, values: str, dev: str = DEV) -> dict[str, str]:
+    return gauge("gpu_fault_timestamp_seconds", values, dev, f',fault="{kind}",evidence="{evidence}",action="{action}"')
+
+
 XID = (
+    fires("GpuXidHardware", "a GSP error ten days ago", "22m", fault("xid", "XID 119", "reset", "-864000x30") | HELD),
     fires(
-        "GpuXidHardware",
-        "the first of a counter made at 0",
-        "22m",
-        xid(79, "restart_bm", "0x20 1x30", "_x20 1200x30") | HELD,
+        "GpuXidHardware", "still there after hours", "395m", fault("xid", "XID 119", "reset", "_x20 1200x400") | HELD
     ),
-    fires("GpuXidHardware", "a counter born at 1", "22m", xid(95, "reset_gpu", "_x20 1x30", "_x20 1200x30") | HELD),
-    fires(
-        "GpuXidHardware",
-        "the node's clock is an hour behind",
-        "82m",
-        xid(64, "reset_gpu", "0x80 1x30", "_x80 0x30") | gauge("gpu_up", "1x120"),
-    ),
-    fires(
-        "GpuXidHardware",
-        "again, the node's clock is an hour behind",
-        "82m",
-        xid(64, "reset_gpu", "1x80 2x30", "-7200x80 0x30"),
-    ),
-    fires(
-        "GpuXidHardware", "the exporter restarts after it", "32m", xid(79, "restart_bm", "0x20 1x5 0x30", "_x20 1200x5")
-    ),
+    fires("GpuXidHardware", "fallen off the bus", "22m", fault("xid", "XID 79", "restart", "_x20 1200x30")),
+    silent("GpuXidHardware", "a reset has ended it", "32m", fault("xid", "XID 119", "reset", "_x20 1200x5 stale")),
     silent("GpuXidHardware", "of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")),
-    silent("GpuXidHardware", "that may be ignored", "22m", xid(43, "ignore", "0x20 1x30", "_x20 1200x30")),
-    silent("GpuXidHardware", "hours ago", "95m", xid(79, "restart_bm", "0x20 1x90", "_x20 1200x90")),
-    silent(
-        "GpuXidHardware",
-        "the exporter restarts and counts from 0",
-        "32m",
-        xid(79, "restart_bm", "3x30 0x30", "-7200x30 _x30") | gauge("gpu_up", "1x90"),
-    ),
-    silent(
-        "GpuXidHardware",
-        "a node that comes back with an old error on its counter",
-        "182m",
-        xid(79, "restart_bm", "1x20 _x160 1x30", "0x20 _x160 0x30") | gauge("gpu_up", "1x20 _x160 1x30"),
-    ),
-    silent(
-        "GpuXidHardware",
-        "Prometheus is new and the error old",
-        "2m",
-        xid(79, "restart_bm", "1x30", "-7200x30") | gauge("gpu_up", "1x30"),
-    ),
-    fires("GpuXidWorkflow", "NVLink", "22m", xid(74, "workflow", "_x20 1x30", "_x20 1200x30") | HELD),
-    fires(
-        "GpuXidWorkflow",
-        "one that needs the vendor",
-        "22m",
-        xid(61, "contact_support", "_x20 1x30", "_x20 1200x30"),
-    ),
-    silent("GpuXidWorkflow", "a program was killed", "22m", xid(45, "workflow", "0x20 1x30", "_x20 1200x30")),
-    fires("GpuXidWorkflow", "not in the catalogue", "22m", xid(999, "unknown", "_x20 1x30", "_x20 1200x30")),
-    silent("GpuXidWorkflow", "of the hardware", "22m", xid(79, "restart_bm", "0x20 1x30", "_x20 1200x30")),
-    silent("GpuXidWorkflow", "hours ago", "95m", xid(74, "workflow", "_x20 1x90", "_x20 1200x90")),
+    fires("GpuXidWorkflow", "NVLink", "395m", fault("xid", "XID 74", "procedure", "_x20 1200x400") | HELD),
+    fires("GpuXidWorkflow", "one that needs the vendor", "22m", fault("xid", "XID 61", "vendor", "1200x30")),
+    fires("GpuXidWorkflow", "not in the catalogue", "22m", fault("xid", "XID 999", "inspect", "1200x30")),
+    silent("GpuXidWorkflow", "of the hardware", "22m", fault("xid", "XID 79", "restart", "1200x30")),
 )
+ONE = "1 uncorrectable error(s)"
 _UNCORRECTED, _CORRECTED = ',type="uncorrected"', ',type="corrected"'
 BANKS = gauge("gpu_row_remap_banks", "3x50", more=',availability="none"')
 MEMORY = (
-    fires("GpuEccUncorrectable", "one", "22m", gauge("gpu_ecc_errors_total", "0x20 1x30", more=_UNCORRECTED) | HELD),
-    fires(
-        "GpuEccUncorrectable", "there before Prometheus", "2m", gauge("gpu_ecc_errors_total", "2x30", more=_UNCORRECTED)
+    fires("GpuEccUncorrectable", "one", "22m", fault("ecc_uncorrectable", ONE, "reset", "1200x30") | HELD),
+    silent(
+        "GpuEccUncorrectable",
+        "GPU reset since: the published total stays, the fault does not",
+        "25m 600m",
+        gauge("gpu_ecc_errors_total", "1x700", more=_UNCORRECTED)
+        | fault("ecc_uncorrectable", ONE, "reset", "1200x20 stale"),
+    ),
+    silent(
+        "GpuEccUncorrectable",
+        "contained, ten days ago",
+        "22m",
+        fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "-864000x30"),
     ),
     silent("GpuEccUncorrectable", "corrected ones", "22m", gauge("gpu_ecc_errors_total", "0+5x30", more=_CORRECTED)),
-    silent(
-        "GpuEccUncorrectable",
-        "gone after a reset",
-        "25m",
-        gauge("gpu_ecc_errors_total", "1x20 0x30", more=_UNCORRECTED),
-    ),
-    silent(
-        "GpuEccUncorrectable",
-        "in an earlier life of the card",
-        "22m",
-        gauge("gpu_ecc_lifetime_errors_total", "7x30", more=_UNCORRECTED)
-        | gauge("gpu_ecc_errors_total", "0x30", more=_UNCORRECTED),
-    ),
-    fires("GpuEccSramThreshold", "over", "20m", gauge("gpu_ecc_sram_threshold_exceeded", "0x10 1x30")),
+    fires("GpuEccSramThreshold", "over", "20m", fault("ecc_sram_threshold", "over", "replace", "600x30")),
     silent("GpuEccSramThreshold", "not over", "20m", gauge("gpu_ecc_sram_threshold_exceeded", "0x30")),
+    fires(
+        "GpuRowRemapPending",
+        "an error that was contained",
+        "40m",
+        fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "600x50"),
+    ),
     fires("GpuRowRemapPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | HELD),
     fires("GpuRowRemapPending", "pages of an older card", "40m", gauge("gpu_retired_pages_pending", "0x10 1x50")),
     silent("GpuRowRemapPending", "done by a reset at once", "14m 30m", gauge("gpu_row_remap_pending", "0x10 1x5 0x50")),
@@ -93,7 +59,7 @@ MEMORY = (
         "40m",
         gauge("gpu_remapped_rows_total", "3x50") | gauge("gpu_row_remap_pending", "0x50"),
     ),
-    fires("GpuRowRemapFailed", "failed", "20m", gauge("gpu_row_remap_failed", "0x10 1x30")),
+    fires("GpuRowRemapFailed", "failed", "20m", fault("row_remap_failed", "no spare rows", "replace", "600x30")),
     silent(
         "GpuRowRemapFailed",
         "pending only",
@@ -157,36 +123,50 @@ RECOVERY = (
 )
 
 
-def devices(driver: str, pci: str) -> dict[str, str]:
-    return {f'gpu_devices{{{NODE},source="driver"}}': driver, f'gpu_devices{{{NODE},source="pci"}}': pci}
+def devices(driver: str, other: str, source: str = "pci") -> dict[str, str]:
+    return {f'gpu_devices{{{NODE},source="driver"}}': driver, f'gpu_devices{{{NODE},source="{source}"}}': other}
+
+
+def expected(source: str, values: str) -> dict[str, str]:
+    return {f'gpu_expected_devices{{{NODE},source="{source}"}}': values}
 
 
 LOST = (
     fires(
         "GpuLost",
-        "one that was there does not answer",
-        "20m",
-        gauge("gpu_up", "1x10 0x20") | gauge("gpu_up", "1x30", OTHER) | devices("2x10 1x20", "2x30") | HELD,
+        "one does not answer, for a week",
+        "1500m",
+        fault("lost", "GPU_IS_LOST", "restart", "600x1500") | HELD,
     ),
+    fires("GpuLost", "one of eight gives no handle from the start", "20m", devices("7x30", "8x30", "enumerated")),
     fires(
         "GpuLost",
         "the driver never saw it",
         "20m",
         gauge("gpu_up", "1x30") | devices("7x30", "8x30") | {f"gpu_workload_gpus{{{NODE},{OWNER}}}": "4x30"},
     ),
-    fires("GpuLost", "gone from the bus after a restart", "40m", devices("8x10 _x10 7x30", "8x10 _x10 7x30")),
+    fires(
+        "GpuLost",
+        "seven of the eight that gres.conf names, for a week, without a view of the bus",
+        "1500m",
+        devices("7x1500", "_") | expected("slurm", "8x1500"),
+    ),
     fires("GpuLost", "all of them", "20m", devices("8x10 0x20", "8x30")),
     silent(
         "GpuLost",
         "the driver itself is gone",
         "20m",
-        gauge("gpu_up", "1x10 0x20")
+        fault("lost", "HUNG", "restart", "600x30")
         | devices("8x10 _x20", "8x30")
         | {f'gpu_exporter_driver_error{{{NODE},error="DRIVER_NOT_LOADED"}}': "_x10 1x20"},
     ),
     silent("GpuLost", "all there, scraped by two jobs", "20m", twice(devices("8x30", "8x30"))),
-    silent("GpuLost", "all there", "20m", gauge("gpu_up", "1x30") | devices("8x30", "8x30")),
-    silent("GpuLost", "a reset of two minutes", "11m 14m 25m", gauge("gpu_up", "1x10 0x2 1x20")),
+    silent(
+        "GpuLost", "all there", "20m", gauge("gpu_up", "1x30") | devices("8x30", "8x30") | expected("history", "8x30")
+    ),
+    silent(
+        "GpuLost", "a reset of two minutes", "11m 14m 25m", fault("lost", "no answer", "restart", "_x10 600x2 stale")
+    ),
     silent(
         "GpuLost",
         "the node restarts whole",
@@ -194,7 +174,12 @@ LOST = (
         gauge("gpu_up", "1x10 _x8 1x20") | devices("8x10 _x8 8x20", "8x10 _x8 8x20"),
     ),
     silent("GpuLost", "a GPU was added", "30m", devices("7x10 8x30", "7x10 8x30")),
-    silent("GpuLost", "taken out for good, yesterday", "400m", devices("8x10 7x400", "8x10 7x400")),
+    silent(
+        "GpuLost",
+        "taken out for good, and acknowledged",
+        "400m",
+        devices("8x10 7x400", "8x10 7x400") | expected("history", "8x20 7x400"),
+    ),
 )
 
 

@@ -10,13 +10,21 @@ def links(dev: str, values: str) -> dict[str, str]:
     return gauge("gpu_nvlink_links_up", values, dev)
 
 
+_DOWN = ',fault="nvlink_down",evidence="2 of 2 links down",action="inspect"'
+
+
+def down(evidence: str, values: str) -> dict[str, str]:
+    more = f',fault="nvlink_down",evidence="{evidence} links down",action="inspect"'
+    return links(DEV, values) | gauge("gpu_fault_timestamp_seconds", "600x1500", more=more)
+
+
 def _errors(kind: str, values: str) -> dict[str, str]:
     return gauge("gpu_nvlink_errors_total", values, more=f',type="{kind}"')
 
 
 LINKS = (
-    fires("GpuNvlinkDown", "one of three goes down", "60m", links(DEV, "3x30 2x60") | HELD),
-    fires("GpuNvlinkDown", "all go down", "60m", links(DEV, "2x30 0x60")),
+    fires("GpuNvlinkDown", "every GPU loses two links, for a week", "1500m", down("2 of 18", "16x1500") | HELD),
+    fires("GpuNvlinkDown", "all 18 links of a GPU, for a week", "1500m", down("18 of 18", "0x1500")),
     fires(
         "GpuNvlinkDown",
         "fewer than the neighbour since the start",
@@ -30,7 +38,12 @@ LINKS = (
         "60m",
         links(DEV, "0x90") | links(OTHER, "2x90"),
     ),
-    silent("GpuNvlinkDown", "down during a reset", "33m 45m", links(DEV, "2x30 0x4 2x60")),
+    silent(
+        "GpuNvlinkDown",
+        "down during a reset",
+        "33m 45m",
+        links(DEV, "2x30 0x4 2x60") | gauge("gpu_fault_timestamp_seconds", "_x30 1800x5 stale", more=_DOWN),
+    ),
     fires("GpuNvlinkErrors", "replays", "60m", _errors("replay", "0+20x90") | HELD),
     silent("GpuNvlinkErrors", "corrected bits", "60m", _errors("crc_flit", "0+20x90") | _errors("replay", "0x90")),
     silent("GpuNvlinkErrors", "a burst at the training of the link", "35m 45m", _errors("replay", "0x30 60x60")),

@@ -32,7 +32,6 @@ OTHERS = {
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
-    "gpu_node_maintenance": {"source"},
     "process_cpu_seconds_total": set(),
     "ALERTS": {"alertstate", "alertname", "severity", "audience"},
 }

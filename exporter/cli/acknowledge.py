@@ -1,0 +1,80 @@
+"""`gpu-exporter acknowledge`: say that a fault is mended, or that a GPU is not expected any more."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from exporter.cli.assembly import STATE_DIR, state_dir
+from exporter.config import load as config
+from exporter.config.option import ConfigError, Option, text
+from exporter.faults import acknowledgements, state_file
+from exporter.faults.model import Acknowledgement, Fault, Kind
+from exporter.faults.state_file import StateError
+from exporter.faults.watch import NAME
+
+_PAGE = config.Page(
+    "gpu-exporter acknowledge",
+    "End a fault that nothing can prove mended; without --gpu, list the faults that stand. Needs root.",
+    """\
+exit status:
+  0 listed or acknowledged   1 no such fault   2 a wrong option, or no right to write
+
+examples:
+  gpu-exporter acknowledge
+  gpu-exporter acknowledge --gpu 3 --reason 'card reseated, dcgmi diag -r 3 passed'
+  gpu-exporter acknowledge --gpu 3 --fault nvlink_down --reason 'bridge taken out for good'
+""",
+)
+_GROUP = "Acknowledgement"
+_KINDS = ", ".join(kind.value for kind in Kind)
+OPTIONS = (
+    Option("gpu", "", text, "GPU", "Index or UUID of the GPU.", _GROUP),
+    Option("fault", "", text, "FAULT", f"One of {_KINDS}; default: all faults of the GPU.", _GROUP),
+    Option("reason", "", text, "TEXT", "Why it is over; kept and logged.", _GROUP),
+    Option("by", "", text, "NAME", "Who says so (default: $SUDO_USER, else the user).", _GROUP),
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status as in the page above."""
+    settings = config.load(arguments, os.environ, table(), _PAGE)
+    folder = state_dir(settings) or STATE_DIR
+    try:
+        faults = state_file.read(folder / NAME).faults
+    except StateError as error:
+        raise ConfigError(str(error)) from None
+    if not settings["gpu"]:
+        sys.stdout.writelines(_line(fault) for fault in faults)
+        return 0
+    said = _said(settings)
+    if not any(said.gpu in (str(f.index), f.uuid) and said.kind in ("", f.kind.value) for f in faults):
+        sys.stderr.write(f"gpu-exporter: GPU {said.gpu} has no such fault\n")
+        return 1
+    try:
+        acknowledgements.append(folder, said)
+    except StateError as error:
+        raise ConfigError(str(error)) from None
+    return 0
+
+
+def table() -> Sequence[Option]:
+    return (*OPTIONS, *(option for option in config.options() if option.name == "state.dir"))
+
+
+def _said(settings: config.Config) -> Acknowledgement:
+    kind, reason = settings["fault"], " ".join(settings["reason"].split())
+    if kind not in ("", *(each.value for each in Kind)):
+        raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
+    if not reason:
+        raise ConfigError("--reason: expected why the fault is over")
+    by = settings["by"] or os.environ.get("SUDO_USER") or getpass.getuser()
+    return Acknowledgement(settings["gpu"], kind, by, reason, time.time())
+
+
+def _line(fault: Fault) -> str:
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(fault.since))
+    return f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}  since {since}  mended by: {fault.action.value}\n"

@@ -1,0 +1,1 @@
+"""Faults that stay until they are mended, and the GPUs a node should have."""

@@ -1,0 +1,59 @@
+"""What people say of faults: one JSON object a line, in a file that only root and the exporter's user may write."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from exporter.faults.model import Acknowledgement, Kind
+from exporter.faults.state_file import StateError
+
+NAME = "acknowledged.jsonl"
+_LARGEST = 1 << 20
+_LONGEST = 200
+
+
+def append(folder: Path, said: Acknowledgement) -> None:
+    """Add one line. Raises StateError."""
+    path = folder / NAME
+    line = json.dumps({"time": said.time, "gpu": said.gpu, "fault": said.kind, "by": said.by, "why": said.why}) + "\n"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(line)
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def read(folder: Path) -> tuple[Acknowledgement, ...]:
+    """What was said so far; nothing where there is no file. Raises StateError on one that others may write."""
+    path = folder / NAME
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror or error}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+            raise StateError(f"{path}: not a file that only root and the exporter's user may write: ignored")
+        file.seek(max(0, found.st_size - _LARGEST))
+        return tuple(_parsed(file.read(_LARGEST)))
+
+
+def _parsed(content: bytes) -> Iterator[Acknowledgement]:
+    """Lines that are none are left out."""
+    for line in content.splitlines():
+        try:
+            entry: Any = json.loads(line)
+            kind = str(entry["fault"])
+            if kind in ("", *(each.value for each in Kind)):
+                by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
+                yield Acknowledgement(str(entry["gpu"]), kind, by, why, float(entry["time"]))
+        except (ValueError, TypeError, KeyError):
+            continue

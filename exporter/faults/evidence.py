@@ -1,0 +1,34 @@
+"""From the collectors' readings of a GPU to what the latch looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from exporter.collectors.ecc import Ecc
+from exporter.collectors.info import Info
+from exporter.collectors.nvlink import Nvlink
+from exporter.collectors.power import Power
+from exporter.collectors.remapped_rows import RemappedRows
+from exporter.driver.interface import Device
+from exporter.faults.model import Seen
+
+
+def seen(device: Device, readings: Mapping[str, Any], xids: Mapping[int, float], *, up: bool, failure: str) -> Seen:
+    """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
+    info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
+    nvlink, rows = readings.get("nvlink"), readings.get("remapped_rows")
+    return Seen(
+        uuid=device.uuid,
+        index=device.index,
+        serial=info.serial if isinstance(info, Info) else "",
+        bus=device.pci_bus_id,
+        up=up,
+        failure=failure,
+        joules=power.joules if isinstance(power, Power) else None,
+        uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
+        links=sum(nvlink.up.values()) if isinstance(nvlink, Nvlink) and nvlink.up else None,
+        remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
+        sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
+        xids=xids,
+    )

@@ -1,0 +1,71 @@
+"""How many GPUs this node should have, and whether it is out of service on purpose: by every source that says so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.gres import gpu_files
+
+_DEVICE = re.compile(r"/dev/nvidia[0-9]+")
+_TIMEOUT = 5.0
+_STATE = re.compile(r"\bState=(\S+)")
+_REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
+_OFF = frozenset({"MAINT", "MAINTENANCE", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "PLANNED_DOWN"})
+_DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+_BY_MACHINES = (
+    *("gpu-exporter: ", "nhc", "health", "low ", "not responding", "node unexpectedly rebooted", "kill task failed"),
+    *("prolog", "epilog", "step prolog", "duplicate jobid", "batch job complete"),
+)
+"""Reasons of Slurm itself or of a health check: such a node is drained because it is ill, and must be heard."""
+
+
+def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
+    """GPUs that gres.conf gives this node; None where it names no device files."""
+    try:
+        files = gpu_files(gres_conf.read_text(), names)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
+
+
+def slurm_maintenance(scontrol: str, node: str) -> bool:
+    """Whether somebody took the node out of service in Slurm. Raises SourceError."""
+    try:
+        done = subprocess.run(  # noqa: S603 - the administrator's own scontrol
+            [scontrol, "show", "node", node], capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SourceError(f"{scontrol}: no answer within {_TIMEOUT:g} s") from None
+    except OSError as error:
+        raise SourceError(f"{scontrol}: {error.strerror or error}") from None
+    if done.returncode:
+        raise SourceError(f"{scontrol} show node {node}: {done.stderr.strip()[:200] or done.returncode}")
+    return in_maintenance(done.stdout)
+
+
+def in_maintenance(text: str) -> bool:
+    """By what `scontrol show node` prints: maintenance, powered down, or drained by a person."""
+    state, reason = _STATE.search(text), _REASON.search(text)
+    if not state:
+        raise SourceError(f"scontrol show node: no State in {text[:80]!r}")
+    words = set(re.split(r"[+*~#!%$@^-]", state[1]))
+    why = reason[1].strip().lower() if reason else ""
+    drained = bool(words & _DRAINED) and bool(why) and not why.startswith(_BY_MACHINES)
+    return drained or bool(words & _OFF)
+
+
+def boot_id(procfs: Path) -> str:
+    """A new one at every start of the machine; empty where it cannot be read."""
+    try:
+        return (procfs / "sys/kernel/random/boot_id").read_text().strip()[:64]
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def known(counts: Mapping[str, int | None]) -> Mapping[str, int]:
+    """The sources that say anything."""
+    return {source: count for source, count in counts.items() if count}

@@ -1,0 +1,77 @@
+"""Families of what stands against this node's GPUs, of what it should have, and of its maintenance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.faults.model import Fault
+from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit, by
+
+
+@dataclass(frozen=True, slots=True)
+class FaultStatus:
+    """What one look found. `saved` is None where nothing is to be saved."""
+
+    faults: tuple[Fault, ...] = ()
+    expected: Mapping[str, int] = field(default_factory=dict[str, int])
+    maintenance: tuple[str, ...] = ()
+    saved: bool | None = None
+
+
+def _faults(status: FaultStatus) -> Iterable[Sample]:
+    return (
+        Sample(fault.since, (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value))
+        for fault in status.faults
+    )
+
+
+def _expected(status: FaultStatus) -> Iterable[tuple[str, float]]:
+    return status.expected.items()
+
+
+def _maintenance(status: FaultStatus) -> Iterable[tuple[str, float]]:
+    return ((source, 1.0) for source in status.maintenance)
+
+
+def _saved(status: FaultStatus) -> Iterable[Sample]:
+    return () if status.saved is None else (Sample(float(status.saved)),)
+
+
+FAULT_FAMILIES: tuple[AnyFamily, ...] = (
+    Family(
+        name="gpu_fault_timestamp_seconds",
+        help="A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        labels=("gpu", "uuid", "fault", "evidence", "action"),
+        samples=_faults,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_expected_devices",
+        help="GPUs this node should have, by who says so: an option, Slurm's gres.conf, its own past.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        labels=("source",),
+        samples=by(_expected),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_node_maintenance",
+        help="1 while this source says that the node is out of service on purpose; absent otherwise.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        labels=("source",),
+        samples=by(_maintenance),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_exporter_faults_saved",
+        help="Whether faults survive a restart of the exporter: 0 when their file cannot be written.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        samples=_saved,
+        prefix=(),
+    ),
+)

@@ -1,0 +1,247 @@
+"""From the book of one look to that of the next: faults are latched on evidence, and end on proof. Pure.
+
+A fault ends when its GPU was reset, its driver reloaded or its node restarted (the driver's own counters began anew, or
+the boot id changed), when the GPU was replaced, when what was missing is back, or when somebody acknowledges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from exporter.collectors.xid import class_of
+from exporter.faults.model import Acknowledgement, Action, Book, Fault, Kind, Known, Look, Seen
+
+GRACE = 10.0
+"""Seconds without an answer before a GPU is lost: a reset takes a few."""
+STEADY = 30.0
+"""Seconds a GPU or its links must be back before that counts."""
+_LOOKS = 2
+"""Looks in a row that must find a counter below its mark: one strange reading proves nothing."""
+_MOST_WATTS = 2000.0
+"""A counter that began anew cannot have counted more than this since its mark."""
+_NEAR = 120.0
+"""Seconds within which an XID and an ECC error are one event."""
+_CONTAINED, _UNCONTAINED = 94, (48, 95)
+_AFTER_KILL = 45
+"""The driver clearing up after a program that was killed: it comes with every cancelled job."""
+_ACTIONS = {
+    "reset_gpu": Action.RESET,
+    "restart_bm": Action.RESTART,
+    "workflow": Action.PROCEDURE,
+    "contact_support": Action.VENDOR,
+    "unknown": Action.INSPECT,
+}
+"""By class of the XID; the other classes are of programs, or ask for nothing."""
+_BY_RESET = frozenset({Kind.XID, Kind.ECC})
+"""Faults that a reset ends. The others end when their evidence does, or with the GPU."""
+
+
+def advance(book: Book, look: Look) -> Book:
+    """The book after this look."""
+    book = _acknowledged(book, look)
+    if look.boot and book.boot and look.boot != book.boot:
+        book = _restarted(book, look)
+    book = replace(book, boot=look.boot or book.boot)
+    if not look.driver:
+        return book
+    book = _replaced(book, look.gpus)
+    devices, faults = dict(book.devices), {(f.uuid, f.index, f.kind, f.evidence): f for f in book.faults}
+    for seen in look.gpus:
+        known = devices.get(seen.uuid, Known(seen.index))
+        mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
+        known, kept = _one(known, mine, seen, look.time)
+        devices[seen.uuid] = known
+        for fault in mine:
+            del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
+        faults |= {
+            (f.uuid, f.index, f.kind, f.evidence): f for f in kept if (f.uuid, f.kind.value) not in book.accepted
+        }
+    for uuid in devices.keys() - {seen.uuid for seen in look.gpus}:
+        devices[uuid], lost = _away(uuid, devices[uuid], look.time, _code(look, devices[uuid]))
+        if lost and not _stands(faults.values(), uuid, Kind.LOST):
+            faults[uuid, lost.index, lost.kind, lost.evidence] = lost
+    book = replace(book, devices=devices, faults=_with_refused(tuple(faults.values()), devices, look))
+    return replace(book, accepted=_still_accepted(book.accepted, look))
+
+
+def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+    """A GPU the driver shows: its marks, and the faults that stand."""
+    known = replace(known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus)
+    standing = tuple(faults)
+    if not seen.up:
+        known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
+        if lost and not _stands(standing, seen.uuid, Kind.LOST):
+            standing += (lost,)
+        return known, (*standing, *_new_xids(known, seen, standing))
+    known = replace(known, away=None)
+    known, standing = _cures(known, standing, seen, now)
+    known, standing = _back(known, standing, seen, now)
+    found = (
+        *_new_xids(known, seen, standing),
+        *_memory(known, seen, standing, now),
+        *_links(known, seen, standing, now),
+    )
+    known = replace(
+        known,
+        links=max(known.links, seen.links or 0),
+        joules=known.joules if known.low or seen.joules is None else seen.joules,
+        uncorrected=known.uncorrected if known.low or seen.uncorrected is None else seen.uncorrected,
+        marked=known.marked if known.low else now,
+    )
+    return known, (*standing, *found)
+
+
+def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+    """Whether the driver's counters of this GPU began anew: proof of a reset or a reload of the driver."""
+    if not _anew(known, seen, now):
+        return replace(known, low=0), faults
+    if known.low + 1 < _LOOKS:
+        return replace(known, low=known.low + 1), faults
+    cured = replace(known, low=0, joules=seen.joules, uncorrected=0.0, marked=now, cured=now)
+    return cured, tuple(fault for fault in faults if fault.kind not in _BY_RESET)
+
+
+def _anew(known: Known, seen: Seen, now: float) -> bool:
+    if seen.uncorrected is not None and seen.uncorrected < known.uncorrected:
+        return True
+    if known.joules is None or seen.joules is None or seen.joules >= known.joules:
+        return False
+    return 0 <= seen.joules <= _MOST_WATTS * max(now - known.marked, 1.0)
+
+
+def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+    """What was missing and is there again ends, when it stays."""
+    whole = seen.links is None or seen.links >= known.links
+    missing = [f for f in faults if f.kind is Kind.LOST or (f.kind is Kind.NVLINK and whole)]
+    flags = {Kind.REMAP: seen.remap_failed, Kind.SRAM: seen.sram_exceeded}
+    faults = tuple(fault for fault in faults if flags.get(fault.kind) is not False)
+    if not missing:
+        return replace(known, back=None), faults
+    since = known.back if known.back is not None else now
+    if now - since < STEADY:
+        return replace(known, back=since), faults
+    return replace(known, back=None), tuple(fault for fault in faults if fault not in missing)
+
+
+def _new_xids(known: Known, seen: Seen, faults: Iterable[Fault]) -> Iterator[Fault]:
+    standing = {fault.evidence for fault in faults if fault.kind is Kind.XID}
+    for xid, time in sorted(seen.xids.items()):
+        action, evidence = _ACTIONS.get(class_of(xid)), f"XID {xid}"
+        if action and xid != _AFTER_KILL and time > known.cured and evidence not in standing:
+            yield Fault(seen.uuid, seen.index, Kind.XID, evidence, action, time)
+
+
+def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: float) -> Iterator[Fault]:
+    here = {fault.kind for fault in faults}
+    if not known.low and (seen.uncorrected or 0.0) > known.uncorrected and Kind.ECC not in here:
+        count = f"{(seen.uncorrected or 0.0) - known.uncorrected:g} uncorrectable error(s)"
+        contained = _recent(seen, now, (_CONTAINED,)) and not _recent(seen, now, _UNCONTAINED)
+        action = Action.RESET_WHEN_IDLE if contained else Action.RESET
+        yield Fault(seen.uuid, seen.index, Kind.ECC, count + (", contained" if contained else ""), action, now)
+    if seen.remap_failed and Kind.REMAP not in here:
+        yield Fault(seen.uuid, seen.index, Kind.REMAP, "no spare rows", Action.REPLACE, now)
+    if seen.sram_exceeded and Kind.SRAM not in here:
+        yield Fault(seen.uuid, seen.index, Kind.SRAM, "over NVIDIA's threshold", Action.REPLACE, now)
+
+
+def _recent(seen: Seen, now: float, xids: Iterable[int]) -> bool:
+    return any(now - seen.xids.get(xid, float("-inf")) <= _NEAR for xid in xids)
+
+
+def _links(known: Known, seen: Seen, faults: Iterable[Fault], now: float) -> Iterator[Fault]:
+    """Links that never were up (no bridge) are no fault: fewer than this GPU has had."""
+    if seen.links is not None and seen.links < known.links and not _stands(faults, seen.uuid, Kind.NVLINK):
+        evidence = f"{known.links - seen.links} of {known.links} links down"
+        yield Fault(seen.uuid, seen.index, Kind.NVLINK, evidence, Action.INSPECT, now)
+
+
+def _away(uuid: str, known: Known, now: float, why: str) -> tuple[Known, Fault | None]:
+    since = known.away if known.away is not None else now
+    known = replace(known, away=since, back=None)
+    lost = Fault(uuid, known.index, Kind.LOST, why, Action.RESTART, since) if now - since >= GRACE else None
+    return known, lost
+
+
+def _code(look: Look, known: Known) -> str:
+    return dict(look.refused).get(known.index, "not shown by the driver")
+
+
+def _with_refused(faults: tuple[Fault, ...], devices: dict[str, Known], look: Look) -> tuple[Fault, ...]:
+    """GPUs that give no handle: by their UUID where the node has known one at that index, else by the index alone."""
+    shown = {seen.uuid for seen in look.gpus}
+    missing = {known.index for uuid, known in devices.items() if uuid not in shown}
+    nameless = {(f.index, f.kind): f for f in faults if not f.uuid}
+    now = {
+        (index, Kind.LOST): nameless.get(
+            (index, Kind.LOST), Fault("", index, Kind.LOST, code, Action.RESTART, look.time)
+        )
+        for index, code in look.refused
+        if index not in missing
+    }
+    return (*(fault for fault in faults if fault.uuid), *now.values())
+
+
+def _replaced(book: Book, gpus: Iterable[Seen]) -> Book:
+    """A card with another UUID at the bus address of a known one has taken its place."""
+    shown = {seen.uuid: seen for seen in gpus}
+    places = {seen.bus for seen in gpus if seen.bus}
+    gone = {uuid for uuid, known in book.devices.items() if uuid not in shown and known.bus in places}
+    moved = bool(shown) and bool(book.devices) and not shown.keys() & book.devices.keys()
+    return _without(book, set(book.devices) if moved else gone)
+
+
+def _without(book: Book, uuids: set[str]) -> Book:
+    return replace(
+        book,
+        devices={uuid: known for uuid, known in book.devices.items() if uuid not in uuids},
+        faults=tuple(fault for fault in book.faults if fault.uuid not in uuids),
+    )
+
+
+def _restarted(book: Book, look: Look) -> Book:
+    """The node has started anew: every driver counter too."""
+    devices = {
+        uuid: replace(known, joules=None, uncorrected=0.0, low=0, marked=look.time, cured=look.time, away=None)
+        for uuid, known in book.devices.items()
+    }
+    return replace(book, devices=devices, faults=tuple(f for f in book.faults if f.kind not in _BY_RESET))
+
+
+def _acknowledged(book: Book, look: Look) -> Book:
+    for said in sorted(look.acknowledgements, key=lambda each: each.time):
+        if said.time > book.heard:
+            book = replace(_without_acknowledged(book, said), heard=said.time)
+    return book
+
+
+def _without_acknowledged(book: Book, said: Acknowledgement) -> Book:
+    meant = [f for f in book.faults if said.gpu in (str(f.index), f.uuid) and said.kind in ("", f.kind.value)]
+    lost = {fault.uuid for fault in meant if fault.kind is Kind.LOST}
+    touched = {fault.uuid for fault in meant} - lost
+    linked = {fault.uuid for fault in meant if fault.kind is Kind.NVLINK}
+    devices = {
+        uuid: replace(known, cured=max(known.cured, said.time), links=0 if uuid in linked else known.links)
+        if uuid in touched
+        else known
+        for uuid, known in book.devices.items()
+        if uuid not in lost  # not expected any more
+    }
+    levels = {(f.uuid, f.kind.value) for f in meant if f.kind in (Kind.REMAP, Kind.SRAM)}
+    faults = tuple(fault for fault in book.faults if fault not in meant)
+    return replace(book, devices=devices, faults=faults, accepted=book.accepted | levels)
+
+
+def _still_accepted(accepted: frozenset[tuple[str, str]], look: Look) -> frozenset[tuple[str, str]]:
+    """An accepted fault that ended by itself counts when it comes again."""
+    over = {
+        (seen.uuid, kind.value)
+        for seen in look.gpus
+        for kind, flag in ((Kind.REMAP, seen.remap_failed), (Kind.SRAM, seen.sram_exceeded))
+        if flag is False
+    }
+    return accepted - over
+
+
+def _stands(faults: Iterable[Fault], uuid: str, kind: Kind) -> bool:
+    return any(fault.uuid == uuid and fault.kind is kind for fault in faults)

@@ -1,0 +1,124 @@
+"""What is known of a node's GPUs beyond one pass: which there are, and what stands against them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Kind(str, enum.Enum):
+    """What is wrong; the value is the label `fault`."""
+
+    XID = "xid"
+    ECC = "ecc_uncorrectable"
+    SRAM = "ecc_sram_threshold"
+    REMAP = "row_remap_failed"
+    NVLINK = "nvlink_down"
+    LOST = "lost"
+
+
+class Action(str, enum.Enum):
+    """What mends it; the value is the label `action`."""
+
+    RESET = "reset"
+    RESET_WHEN_IDLE = "reset_when_idle"
+    """The damage is contained: what runs may end first."""
+    RESTART = "restart"
+    """Of the node."""
+    REPLACE = "replace"
+    PROCEDURE = "procedure"
+    """NVIDIA has one for this XID."""
+    VENDOR = "vendor"
+    INSPECT = "inspect"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of one GPU. `uuid` is empty for a GPU that never gave one; `since` is Unix seconds."""
+
+    uuid: str
+    index: int
+    kind: Kind
+    evidence: str
+    action: Action
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A GPU this node has had. Its marks tell a counter that began anew from one that went on."""
+
+    index: int
+    serial: str = ""
+    bus: str = ""
+    links: int = 0
+    """NVLink links that have been up."""
+    joules: float | None = None
+    uncorrected: float = 0.0
+    marked: float = 0.0
+    """Unix seconds of the marks."""
+    low: int = 0
+    """Looks in a row that found the counters below their marks."""
+    cured: float = 0.0
+    """Unix seconds of the last proven cure: what happened before it does not count any more."""
+    away: float | None = None
+    """Since when it does not answer."""
+    back: float | None = None
+    """Since when it answers again, while a fault says that it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """Somebody says that a fault is mended, or that a GPU is not expected any more. `kind` empty: every fault."""
+
+    gpu: str
+    """Index or UUID."""
+    kind: str
+    by: str
+    why: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """All that survives a restart. `accepted` are level faults somebody acknowledged while they stand."""
+
+    boot: str = ""
+    devices: Mapping[str, Known] = field(default_factory=dict[str, Known])
+    faults: tuple[Fault, ...] = ()
+    accepted: frozenset[tuple[str, str]] = frozenset()
+    heard: float = 0.0
+    """Unix seconds of the last acknowledgement that was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One GPU as a pass saw it. None is what the GPU does not tell."""
+
+    uuid: str
+    index: int
+    serial: str
+    bus: str
+    up: bool
+    failure: str = ""
+    joules: float | None = None
+    uncorrected: float | None = None
+    links: int | None = None
+    remap_failed: bool | None = None
+    sram_exceeded: bool | None = None
+    xids: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Unix seconds of the last one, by XID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the node. `driver` is whether the driver is open; without it nothing is known of any GPU."""
+
+    time: float
+    boot: str
+    driver: bool
+    gpus: tuple[Seen, ...]
+    refused: tuple[tuple[int, str], ...] = ()
+    """Index and error code of GPUs the driver counts and gives no handle for."""
+    acknowledgements: tuple[Acknowledgement, ...] = ()

@@ -1,0 +1,94 @@
+"""The book as a small file: read once at the start, replaced in one move whenever it changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from exporter.faults.model import Action, Book, Fault, Kind, Known
+
+_VERSION = 1
+_LARGEST = 4 << 20
+_MOST = 1024
+"""GPUs and faults that are believed of one node."""
+
+
+class StateError(Exception):
+    """One line on why the file cannot be used."""
+
+
+def read(path: Path) -> Book:
+    """The book in the file; an empty one where there is none. Raises StateError."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise StateError(f"{path}: larger than {_LARGEST} bytes")
+        return _book(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return Book()
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise StateError(f"{path}: not the faults this version wrote: {error or type(error).__name__}") from None
+
+
+def write(path: Path, book: Book) -> None:
+    """Replace the file, whole or not at all. Raises StateError."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o640)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(_content(book), file, separators=(",", ":"))
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def _content(book: Book) -> dict[str, Any]:
+    return {
+        "version": _VERSION,
+        "boot": book.boot,
+        "heard": book.heard,
+        "accepted": sorted(book.accepted),
+        "devices": {uuid: asdict(known) for uuid, known in book.devices.items()},
+        "faults": [asdict(fault) for fault in book.faults],
+    }
+
+
+def _book(content: dict[str, Any]) -> Book:
+    if content["version"] != _VERSION:
+        raise ValueError(f"version {content['version']}")
+    devices = {str(uuid): _known(entry) for uuid, entry in content["devices"].items()}
+    faults = tuple(_fault(entry) for entry in content["faults"])
+    if max(len(devices), len(faults)) > _MOST:
+        raise ValueError(f"more than {_MOST} entries")
+    accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
+    return Book(str(content["boot"]), devices, faults, accepted, float(content["heard"]))
+
+
+def _known(entry: dict[str, Any]) -> Known:
+    names = {field.name for field in fields(Known)}
+    if not names >= entry.keys():
+        raise ValueError(f"unknown {sorted(entry.keys() - names)}")
+    numbers = ("links", "uncorrected", "marked", "low", "cured", "index")
+    if not all(isinstance(entry[name], int | float) for name in numbers):
+        raise ValueError("a number is none")
+    return Known(**entry)
+
+
+def _fault(entry: dict[str, Any]) -> Fault:
+    return Fault(
+        str(entry["uuid"]),
+        int(entry["index"]),
+        Kind(entry["kind"]),
+        str(entry["evidence"])[:200],
+        Action(entry["action"]),
+        float(entry["since"]),
+    )

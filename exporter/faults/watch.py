@@ -1,0 +1,206 @@
+"""The edge around the latch: looks every few seconds, reads what people acknowledged, and saves in the background."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.attribution.background_source import BackgroundSource
+from exporter.faults import acknowledgements, state_file
+from exporter.faults.expected import known
+from exporter.faults.families import FaultStatus
+from exporter.faults.latch import advance
+from exporter.faults.model import Acknowledgement, Book, Fault, Look, Seen
+from exporter.faults.state_file import StateError
+from exporter.threads.runner import Threads
+
+log = logging.getLogger(__name__)
+
+NAME = "faults.json"
+_EVERY = 5.0
+"""Seconds between two looks: what they look at is read no more often."""
+_EXPECTED_EVERY = 60.0
+_SAVE_EVERY = 300.0
+"""Seconds after which changed marks alone are saved; faults are saved at once."""
+
+
+def _nothing() -> Mapping[str, int | None]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the node around the GPUs says. `folder` None keeps faults in memory alone."""
+
+    folder: Path | None = None
+    boot: str = ""
+    expected: Callable[[], Mapping[str, int | None]] = _nothing
+    maintenance_file: Path | None = None
+    slurm: BackgroundSource[bool] | None = None
+    read_only: bool = False
+    """Somebody else keeps the file."""
+
+
+class FaultWatch:
+    """Belongs to the thread that runs the passes; only saving has one of its own, since a disk may hang."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._book = Book()
+        self._looked = float("-inf")
+        self._status = FaultStatus()
+        self._said: tuple[Acknowledgement, ...] = ()
+        self._complaint = ""
+        self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
+        self._expected: tuple[float, Mapping[str, int]] = (float("-inf"), {})
+        if site.folder:
+            try:
+                self._book = state_file.read(site.folder / NAME)
+            except StateError as error:
+                log.warning("faults that were known are lost: %s", error)
+
+    def start(self, threads: Threads) -> None:
+        if self._saver:
+            threads.start("faults", self._saver.run)
+        if self._site.slurm:
+            self._site.slurm.start(threads)
+
+    def stop(self) -> None:
+        if self._saver:
+            self._saver.stop(self._book)
+        if self._site.slurm:
+            self._site.slurm.stop()
+
+    def due(self, monotonic: float) -> bool:
+        return monotonic - self._looked >= _EVERY
+
+    def look(
+        self,
+        time: float,
+        monotonic: float,
+        gpus: tuple[Seen, ...],
+        refused: tuple[tuple[int, str], ...],
+        *,
+        driver: bool,
+    ) -> None:
+        """Look at the node as this pass found it."""
+        self._looked = monotonic
+        before = self._book
+        look = Look(time, self._site.boot, driver, gpus, refused, self._acknowledged())
+        self._book = advance(before, look)
+        _tell(before.faults, self._book.faults)
+        if self._saver:
+            self._saver.offer(self._book, monotonic, urgent=_substance(before) != _substance(self._book))
+        self._status = FaultStatus(self._book.faults, self._counts(monotonic), self._maintenance(), self._saved())
+
+    @property
+    def status(self) -> FaultStatus:
+        return self._status
+
+    def _saved(self) -> bool | None:
+        return self._saver.success if self._saver else None
+
+    def _counts(self, monotonic: float) -> Mapping[str, int]:
+        """Files of the site are read once a minute."""
+        if monotonic - self._expected[0] >= _EXPECTED_EVERY:
+            self._expected = (monotonic, known(self._site.expected()))
+        return {**self._expected[1], **({"history": len(self._book.devices)} if self._book.devices else {})}
+
+    def _maintenance(self) -> tuple[str, ...]:
+        file, slurm = self._site.maintenance_file, self._site.slurm
+        found = ("file",) if file and file.exists() else ()
+        return (*found, "slurm") if slurm and slurm.answer.value else found
+
+    def _acknowledged(self) -> tuple[Acknowledgement, ...]:
+        if not self._site.folder:
+            return ()
+        try:
+            self._said, self._complaint = acknowledgements.read(self._site.folder), ""
+        except StateError as error:
+            if str(error) != self._complaint:
+                log.warning("%s", error)
+            self._complaint = str(error)
+            return ()
+        return self._said
+
+
+def _substance(book: Book) -> object:
+    """What must not be lost in a crash: all but the marks, which change at every look."""
+    return (
+        book.faults,
+        book.accepted,
+        book.heard,
+        book.boot,
+        {u: (k.index, k.serial, k.links) for u, k in book.devices.items()},
+    )
+
+
+def _tell(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
+    for fault in after:
+        if fault not in before:
+            log.warning(
+                "fault: GPU %d %s (%s), mended by: %s",
+                fault.index,
+                fault.kind.value,
+                fault.evidence,
+                fault.action.value,
+            )
+    for fault in before:
+        if fault not in after:
+            log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+
+
+class Saver:
+    """Writes the last book it was offered."""
+
+    def __init__(self, path: Path, write: Callable[[Path, Book], None] = state_file.write) -> None:
+        self._path = path
+        self._write = write
+        self._wake = threading.Condition()
+        self._next: Book | None = None
+        self._stopped = False
+        self._saved = float("-inf")
+        self.success = True
+
+    def offer(self, book: Book, monotonic: float, *, urgent: bool) -> None:
+        """Save it soon where something `urgent` changed or long enough ago; else a later one."""
+        if urgent or monotonic - self._saved >= _SAVE_EVERY:
+            self._saved = monotonic
+            with self._wake:
+                self._next = book
+                self._wake.notify_all()
+
+    def stop(self, book: Book) -> None:
+        """Ask for a last save; it is not waited for."""
+        with self._wake:
+            self._next, self._stopped = book, True
+            self._wake.notify_all()
+
+    def save_once(self) -> None:
+        """Save what was offered, in the caller's thread."""
+        with self._wake:
+            book, self._next = self._next, None
+        if book is None:
+            return
+        try:
+            self._write(self._path, book)
+        except StateError as error:
+            if self.success:
+                log.warning("faults do not survive a restart: %s", error)
+            self.success = False
+        else:
+            self.success = True
+
+    def run(self) -> None:
+        """Save what is offered until stopped."""
+        while True:
+            with self._wake:
+                while self._next is None and not self._stopped:
+                    self._wake.wait()
+                ending = self._stopped
+            self.save_once()
+            if ending:
+                return
