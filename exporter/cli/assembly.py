@@ -95,7 +95,7 @@ def assemble(
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     watch = FaultWatch(fault_site(config, driver))
-    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process, watch)
+    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process, faults=watch)
     loop = Loop(sampler.run_pass, config["sample.interval"], published)
     return Exporter(
         node_name(config, driver), sampler, loop, _xid_sources(config, driver, sampler), threads or Threads()

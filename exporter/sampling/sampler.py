@@ -42,7 +42,7 @@ class Moment(NamedTuple):
 class Sampler:
     """Runs passes; everything it keeps between them is in its parts. One thread at a time may call `run_pass`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts
         self,
         driver: Driver,
         node: Node,
@@ -50,6 +50,7 @@ class Sampler:
         pacing: Pacing,
         accounting: Accounting,
         process: Callable[[], ProcessHealth] = ProcessHealth,
+        *,
         faults: FaultWatch | None = None,
     ) -> None:
         """`process` tells how the exporter's own parts fare."""
