@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.attribution.slurm.source import Slurm
+from exporter.host.process import user_name
 
 AUTO, ON, OFF = "auto", "on", "off"
 
@@ -44,11 +45,15 @@ class AttributionOptions:
     gres_conf: Path = Path("/etc/slurm/gres.conf")
 
 
-def attribution(options: AttributionOptions, environment: Mapping[str, str] = os.environ) -> Attribution:
+def attribution(
+    options: AttributionOptions,
+    environment: Mapping[str, str] = os.environ,
+    user_name: Callable[[int], str] = user_name,
+) -> Attribution:
     """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
     return Attribution(
         _kubernetes(options, environment),
-        _slurm(options, environment),
+        _slurm(options, environment, user_name),
         procfs=options.procfs,
         cgroupfs=options.cgroupfs,
     )
@@ -66,7 +71,9 @@ def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> 
     return Kubernetes(slices, watch=PodWatch(server, node, options.pod_labels))
 
 
-def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm | None:
+def _slurm(
+    options: AttributionOptions, environment: Mapping[str, str], user_name: Callable[[int], str]
+) -> Slurm | None:
     if options.slurm == OFF:
         return None
     host = environment.get("SLURMD_NODENAME") or socket.gethostname()
@@ -79,4 +86,4 @@ def _slurm(options: AttributionOptions, environment: Mapping[str, str]) -> Slurm
         names=frozenset({host, host.partition(".")[0]}),
         required=options.slurm == ON,
     )
-    return Slurm(site, ShowJob(options.scontrol))
+    return Slurm(site, ShowJob(options.scontrol), user_name=user_name)

@@ -58,12 +58,12 @@ class Attribution:
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
-        for source in (self._kubernetes, self._slurm):
+        for source in (self._kubernetes, self._slurm, self._jobs):
             if source:
                 source.start(threads)
 
     def stop(self) -> None:
-        for source in (self._kubernetes, self._slurm):
+        for source in (self._kubernetes, self._slurm, self._jobs):
             if source:
                 source.stop()
 
@@ -148,6 +148,8 @@ class Attribution:
             yield from self._kubernetes.health(index.now, pods.conflicts, pods.unresolved)
         if self._slurm:
             yield from self._slurm.health(index.now, jobs.conflicts)
+        if self._jobs:
+            yield from self._jobs.health(jobs.conflicts)
 
 
 def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | None]]:

@@ -23,6 +23,7 @@ from exporter.driver.interface import Driver
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.faults.expected import boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
+from exporter.host.users import UserNames
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
@@ -31,6 +32,7 @@ from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.loop import Loop
+from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 from exporter.threads.runner import Threads
@@ -199,7 +201,9 @@ def pacing(config: Config) -> Pacing:
 def _node(config: Config, driver: Driver) -> Node:
     if config["simulate"]:
         return SimulatedNode(cast("Simulation", driver).node)
-    return UnknownNode() if config["driver.capture"] else _this_node(config)
+    if config["driver.capture"]:
+        return UnknownNode()
+    return NodeDeadline(_this_node(config), config["sample.interval"] / 2, config["sample.stale"])
 
 
 def node_name(config: Config, driver: Driver) -> str:
@@ -212,6 +216,7 @@ def node_name(config: Config, driver: Driver) -> str:
 
 def _this_node(config: Config) -> ThisNode:
     paths = Paths(Path(config["path.procfs"]), Path(config["path.sysfs"]), Path(config["path.cgroupfs"]))
+    users = UserNames()
     owners = attribution(
         AttributionOptions(
             procfs=paths.procfs,
@@ -225,7 +230,8 @@ def _this_node(config: Config) -> ThisNode:
             slurm_mapping_dir=config["attribution.slurm.mapping-dir"],
             scontrol=config["attribution.slurm.scontrol"],
             gres_conf=Path(config["attribution.slurm.gres-conf"]),
-        )
+        ),
+        user_name=users.name,
     )
     folder = Path(config["progress.dir"]) if config["progress.dir"] else None
-    return ThisNode(paths, owners, command_lines=config["process.command-line"], progress=folder)
+    return ThisNode(paths, owners, users=users, command_lines=config["process.command-line"], progress=folder)

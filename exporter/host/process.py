@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import natural, read_text
+from exporter.host.users import account
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -78,18 +78,15 @@ def parse_boot_time(text: str) -> int | None:
 
 
 def user_name(uid: int) -> str:
-    """The account's name; the number as text where this host does not know it (a container's user, say)."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return str(uid)
+    """The account's name, however long its directory takes; the number as text where this host does not know it."""
+    return account(uid) or str(uid)
 
 
 @dataclass(slots=True)
 class ProcessReader:
     """Reads processes under one procfs root. One `stat` a call; user and cgroup now and then.
 
-    `name_of` may ask a directory service, so its answers are kept for the life of the reader.
+    `name_of` is asked with each identity and must not wait for a directory service.
     """
 
     procfs: Path = Path("/proc")
@@ -98,7 +95,6 @@ class ProcessReader:
     own_cgroup: str = ""
     """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
     _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
-    _names: dict[int, str] = field(default_factory=dict[int, str])
     _boot: float | None = None
     _files: KeptFiles = field(init=False)
 
@@ -137,16 +133,10 @@ class ProcessReader:
         if known is not None and now - known.read_at < IDENTITY_SECONDS:
             return known
         uid = parse_uid(read_text(f"{folder}/status"))
-        identity = _Identity(self._name(uid), absolute(read_text(f"{folder}/cgroup"), self.own_cgroup), now)
+        user = "" if uid is None else self.name_of(uid)
+        identity = _Identity(user, absolute(read_text(f"{folder}/cgroup"), self.own_cgroup), now)
         self._identities[key] = identity
         return identity
-
-    def _name(self, uid: int | None) -> str:
-        if uid is None:
-            return ""
-        if uid not in self._names:
-            self._names[uid] = self.name_of(uid)
-        return self._names[uid]
 
     def _boot_time(self) -> float:
         # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.

@@ -8,15 +8,18 @@ from pathlib import Path
 
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.ownership import Ownership, SourceHealth, Target
 from exporter.host.command import command_line
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.namespace import own_cgroup
 from exporter.host.process import ProcessReader
+from exporter.host.users import SOURCE as USER_DATABASE
+from exporter.host.users import UserNames
 from exporter.node.interface import pci_gpus
 from exporter.node.usage import HostReader
 from exporter.progress.reader import ProgressReader
 from exporter.progress.report import Progress
+from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
 _PCI_EVERY = 30.0
@@ -36,15 +39,24 @@ class ThisNode:
     """This machine, by its /proc, /sys and cgroups and the attribution sources."""
 
     def __init__(
-        self, paths: Paths, attribution: Attribution, *, command_lines: bool = False, progress: Path | None = None
+        self,
+        paths: Paths,
+        attribution: Attribution,
+        *,
+        users: UserNames | None = None,
+        command_lines: bool = False,
+        progress: Path | None = None,
     ) -> None:
         self._paths = paths
-        self._processes = ProcessReader(paths.procfs, own_cgroup=own_cgroup(paths.cgroupfs))
+        self._users = users or UserNames()
+        self._processes = ProcessReader(paths.procfs, name_of=self._users.name, own_cgroup=own_cgroup(paths.cgroupfs))
         self._host = HostReader(paths.procfs, paths.cgroupfs)
         self._attribution = attribution
         self._command_lines = command_lines
         self._progress = ProgressReader(progress, paths.procfs) if progress else None
-        self._arguments: dict[tuple[int, float], str] = {}
+        self._arguments: Lookup[tuple[int, float], str] = Lookup(
+            "command-lines", lambda key: command_line(key[0], paths.procfs)
+        )
         self._pci: tuple[float, int | None] | None = None
 
     def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
@@ -54,14 +66,10 @@ class ThisNode:
         return self._with_arguments(found) if self._command_lines else found
 
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
-        """Arguments are read once for each process: programs seldom change them."""
-        keys = {(process.pid, process.start_time) for process in found.values()}
-        self._arguments = {key: text for key, text in self._arguments.items() if key in keys}
-        for pid, start_time in keys - self._arguments.keys():
-            self._arguments[pid, start_time] = command_line(pid, self._paths.procfs)
-        return {
-            pid: replace(process, arguments=self._arguments[pid, process.start_time]) for pid, process in found.items()
-        }
+        """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""
+        keys = {pid: (pid, process.start_time) for pid, process in found.items()}
+        self._arguments.keep(set(keys.values()))
+        return {pid: replace(process, arguments=self._arguments.get(keys[pid]) or "") for pid, process in found.items()}
 
     def ownership(
         self,
@@ -70,7 +78,11 @@ class ThisNode:
         hosts: Mapping[int, HostProcess],
         now: float,
     ) -> Ownership:
-        return self._attribution.join(targets, pids, hosts, now)
+        found = self._attribution.join(targets, pids, hosts, now)
+        told = self._users.health()
+        if told is None:
+            return found
+        return replace(found, health=(*found.health, SourceHealth(USER_DATABASE, told[0], told[1])))
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
@@ -92,7 +104,12 @@ class ThisNode:
         return self._pci[1]
 
     def start(self, threads: Threads) -> None:
+        self._users.start(threads)
+        if self._command_lines:
+            self._arguments.start(threads)
         self._attribution.start(threads)
 
     def stop(self) -> None:
         self._attribution.stop()
+        self._arguments.stop()
+        self._users.stop()

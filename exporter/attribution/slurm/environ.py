@@ -10,6 +10,8 @@ from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
 from exporter.attribution.slurm.job_files import mig_instances
 from exporter.host.text import bounded
+from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.runner import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,31 @@ def read(pid: int, procfs: Path) -> JobEnviron:
             return job_environ(parse(file.read(_MOST_BYTES)))
     except OSError:
         return JobEnviron()
+
+
+class Environs:
+    """What processes say, each read once, beside the passes: the kernel may let a reader of an environment wait."""
+
+    def __init__(self, procfs: Path) -> None:
+        self._lookup: Lookup[tuple[int, float], JobEnviron] = Lookup("environ", lambda key: read(key[0], procfs))
+
+    def start(self, threads: Threads) -> None:
+        self._lookup.start(threads)
+
+    def stop(self) -> None:
+        self._lookup.stop()
+
+    def of(self, processes: Mapping[int, float]) -> Mapping[int, JobEnviron]:
+        """By pid, given with its start time; empty for one that is still being read."""
+        self._lookup.keep(set(processes.items()))
+        return {pid: self._lookup.get((pid, start)) or JobEnviron() for pid, start in processes.items()}
+
+    def health(self) -> tuple[bool, float] | None:
+        """Whether reading takes no longer than it should, and for how long a process waits to be read."""
+        if not self._lookup.used:
+            return None
+        waiting = self._lookup.waiting_seconds()
+        return waiting < HANGS_SECONDS, waiting
 
 
 def merged(job: str, each: Iterable[JobEnviron]) -> JobEnviron | None:

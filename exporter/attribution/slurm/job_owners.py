@@ -12,11 +12,11 @@ from exporter.attribution.allocations import JobAllocation, job_allocations
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.naming import NO_POD, PodPlace
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.slurm import environ as slurm_environ
-from exporter.attribution.slurm.environ import JobEnviron
-from exporter.attribution.slurm.source import MAPPING, Slurm
+from exporter.attribution.slurm.environ import Environs, JobEnviron
+from exporter.attribution.slurm.source import ENVIRON, MAPPING, Slurm
+from exporter.threads.runner import Threads
 
 _SLURMD = ("slurmd.service", "slurmstepd.scope")
 _STEPS_OF_SLURM = ("extern", "")
@@ -55,10 +55,22 @@ class JobOwners:
 
     def __init__(self, slurm: Slurm, procfs: Path) -> None:
         self._slurm = slurm
-        self._procfs = procfs
+        self._environs = Environs(procfs)
         self._first = FirstSeen()
-        self._untracked: dict[tuple[int, float], JobEnviron] = {}
+        self._untracked: Mapping[int, JobEnviron] = {}
         self._pods: dict[str, PodPlace] = {}
+
+    def start(self, threads: Threads) -> None:
+        self._environs.start(threads)
+
+    def stop(self) -> None:
+        self._environs.stop()
+
+    def health(self, conflicts: Mapping[str, int]) -> Iterator[SourceHealth]:
+        """Of the environments, where any is read; the other sources of Slurm tell for themselves."""
+        told = self._environs.health()
+        if told:
+            yield SourceHealth(ENVIRON, told[0], told[1], conflicts.get(ENVIRON, 0))
 
     def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
         """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
@@ -146,11 +158,8 @@ class JobOwners:
     def _read_untracked(self, index: ProcessIndex) -> Mapping[int, JobEnviron]:
         """What processes say that Slurm may track without cgroups; each is read once."""
         untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
-        keys = {pid: (pid, index.hosts[pid].start_time) for pid in untracked}
-        self._untracked = {
-            key: self._untracked.get(key) or slurm_environ.read(pid, self._procfs) for pid, key in keys.items()
-        }
-        return {pid: self._untracked[key] for pid, key in keys.items()}
+        self._untracked = self._environs.of({pid: index.hosts[pid].start_time for pid in untracked})
+        return self._untracked
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from exporter.attribution.cgroup import parse_path
@@ -118,7 +117,7 @@ class LocalFiles:
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf, user_name: Callable[[int], str]) -> None:
         self._site = site
-        self._user_name = cache(user_name)
+        self._user_name = user_name
         self._programs = DevicePrograms(site, bpf)
         self._mapped: AbstractSet[str] = frozenset()
         self.names = site.names

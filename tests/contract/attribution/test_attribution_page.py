@@ -13,9 +13,12 @@ from exporter.attribution.kubernetes.source import POD_RESOURCES
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
 from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
+from exporter.host.users import SOURCE as USER_DATABASE
+from exporter.sampling.node_deadline import SOURCE as HOST
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
-SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL, slurm.STEPS)
+SLURM = (slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL, slurm.STEPS, slurm.ENVIRON)
+SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", *SLURM, USER_DATABASE, HOST)
 
 
 @pytest.mark.parametrize("seconds", [LAST_OWNER_SECONDS, LAST_KNOWN_SECONDS, TIMEOUT_SECONDS, HOLD_SECONDS])

@@ -1,0 +1,106 @@
+"""Lookups that take their time, hang or fail keep nobody waiting."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from exporter.host.users import UserNames
+from exporter.threads import lookup
+from exporter.threads.lookup import Lookup
+from exporter.threads.runner import Threads
+from tests.attribution_kit.nodes import until
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_quick_answer_is_there_at_once() -> None:
+    found: Lookup[int, str] = Lookup("x", str)
+    found.start(Threads())
+
+    until(lambda: found.get(7) == "7")
+    assert found.waiting_seconds() == 0
+    found.stop()
+
+
+def test_answer_that_takes_its_time_comes_later_and_others_are_not_waited_for() -> None:
+    go, clock = threading.Event(), Clock()
+
+    def ask(key: int) -> str:
+        if key == 1:
+            go.wait(20)
+        return f"name{key}"
+
+    names = UserNames(Lookup("x", ask, clock=clock))
+    names.start(Threads())
+
+    assert names.name(1) == "1"
+    clock.now += 1
+    assert names.name(2) == "2"  # waits behind the first
+    assert names.health() == (True, 1.0)
+    clock.now += lookup.HANGS_SECONDS
+    names.name(2)  # the first is left to its thread
+    until(lambda: names.name(2) == "name2")
+    health = names.health()
+    assert health is not None
+    assert not health[0]
+    go.set()
+    until(lambda: names.name(1) == "name1")
+    assert names.health() == (True, 0.0)
+    names.stop()
+
+
+def test_only_so_many_questions_hang() -> None:
+    go, clock, asked = threading.Event(), Clock(), list[int]()
+
+    def ask(key: int) -> str | None:
+        asked.append(key)
+        go.wait(20)
+        return None
+
+    threads = Threads()
+    found: Lookup[int, str] = Lookup("x", ask, clock=clock)
+    found.start(threads)
+    for key in range(20):
+        found.get(key)
+        until(lambda: found._asking is not None)
+        clock.now += lookup.HANGS_SECONDS + 1
+
+    assert len(threads.states()) <= 5
+    go.set()
+    until(lambda: found.waiting_seconds() == 0)
+    found.stop()
+
+
+def test_name_that_is_not_known_is_asked_for_again() -> None:
+    clock, known = Clock(), dict[int, str]()
+    names = UserNames(Lookup("x", known.get, retry=60, clock=clock))
+    before = names.name(1)
+    known[1] = "alice"
+    soon = names.name(1)
+    clock.now += 60
+
+    assert (before, soon, names.name(1)) == ("1", "1", "alice")
+
+
+def test_what_asking_raises_is_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    def ask(key: int) -> str:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, str(key))
+
+    assert UserNames(Lookup("x", ask)).name(1) == "1"
+    assert not caplog.records
+
+
+def test_keys_that_are_gone_are_forgotten() -> None:
+    found: Lookup[int, str] = Lookup("x", str)
+    for key in range(10):
+        found.get(key)
+    found.keep({3})
+
+    assert set(found._answers) == {3}
