@@ -245,25 +245,21 @@ def _sources(made: build.Dashboard) -> None:
     )
     made.with_panel(
         Table(
-            title="What can be told apart",
-            description="States of the ledger that need a signal of the GPU or the host, and on what share of the GPUs it is there. "
-            "Where it is not, the time is booked as busy or as waiting for an unknown cause.",
+            title="What cannot be told apart",
+            description="States of the ledger that need a signal which some GPUs or their hosts lack, and on how many GPUs. "
+            "There the time is booked as busy or as waiting for an unknown cause.",
             keys=(cause("State"),),
             columns=(
                 Value(
-                    "GPUs that can",
-                    f"gpu_exporter_diagnosable{{{NODE}}}",
-                    units.PercentUnit,
-                    ((None, look.ORANGE), (0.5, look.YELLOW), (1, look.GREEN)),
-                    gauge=True,
-                    ceiling=1,
+                    "GPUs that cannot",
+                    f"max by (cluster, instance, gpu, state) (gpu_exporter_diagnosable{{{NODE}}} == 0)",
+                    look.COUNT,
                     decimals=0,
-                    reduce="avg",
+                    reduce="count",
                 ),
             ),
-            sort="GPUs that can",
-            ascending=True,
+            sort="GPUs that cannot",
             size=(8, 11),
-            empty="The exporters do not say",
+            empty="All states can be told apart",
         ).build()
     )

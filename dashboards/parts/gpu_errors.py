@@ -68,7 +68,7 @@ def errors(made: build.Dashboard) -> None:
         panel.number(
             "NVLinks down",
             "Links of this GPU that are not up.",
-            now(f"count(gpu_nvlink_link_up{{{DEVICE}}} == 0) or 0 * count(gpu_nvlink_link_up{{{DEVICE}}})"),
+            now(f"count(gpu_nvlink_link_up{{{DEVICE}}} == 0) or 0 * count(gpu_nvlink_links_up{{{DEVICE}}})"),
             "none",
             size=(4, 4),
             steps=look.SOME_IS_BAD,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os
 import socket
@@ -20,6 +21,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
 from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
+from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.faults.expected import boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
@@ -29,6 +31,7 @@ from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
+from exporter.reference.families import families
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.loop import Loop
@@ -175,6 +178,16 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
         slurm=None if read_only else slurm,
         read_only=read_only,
     )
+
+
+def selection(config: Config) -> Selection:
+    """The series to show. Raises ConfigError for a name that no metric has."""
+    known = [family.name for family in families()]
+    for option in ("series.show", "series.hide"):
+        for name in config[option]:
+            if not fnmatch.filter(known, name):
+                raise ConfigError(f"--{option}: expected names of metrics as in docs/metrics.md, got {name}")
+    return Selection(Profile(config["series.profile"]), config["series.show"], config["series.hide"])
 
 
 def enabled(config: Config) -> Sequence[AnyCollector]:

@@ -29,10 +29,11 @@ def run(arguments: Sequence[str]) -> int:
         if snapshot.status.passes >= _PASSES:
             done.set()
 
+    shown = assembly.selection(settings)
     exporter = assembly.assemble(settings, published)
     exporter.start()
     done.wait(_PATIENCE + _PASSES * settings["sample.interval"])
     snapshot = exporter.snapshot
     exporter.stop()
-    sys.stdout.write(Renderer().render(snapshot.blocks, "")[1].decode())
+    sys.stdout.write(Renderer().render(shown.of(snapshot.blocks), "")[1].decode())
     return 1 if snapshot.status.driver_error else 0

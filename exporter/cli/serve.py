@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     stopping, reload = _signals()
     web = WebSettings(Path(settings["web.config.file"]) if settings["web.config.file"] else None)
     history = History()
-    pages = PageStore(settings["sample.interval"])
+    pages = PageStore(settings["sample.interval"], assembly.selection(settings))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)

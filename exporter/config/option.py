@@ -129,11 +129,12 @@ def url_path(value: str) -> str:
 
 
 _MODE = choice("auto", "on", "off")
-_WEB, _PATH, _SAMPLE, _PROCESS, _OWNER, _FAULTS, _INPUT, _LOG = (
+_WEB, _PATH, _SAMPLE, _PROCESS, _SERIES, _OWNER, _FAULTS, _INPUT, _LOG = (
     "Web",
     "Paths",
     "Sampling",
     "Processes",
+    "Series",
     "Attribution",
     "Faults",
     "Input",
@@ -157,6 +158,9 @@ STATIC: tuple[Option, ...] = (
     Option("sample.stale", 10.0, positive_duration, "DURATION", "Age at which a gauge vanishes.", _SAMPLE),
     Option("process.limit", 64, natural, "N", "Processes shown per GPU; the rest are summed as pid 'other'.", _PROCESS),
     Option("process.command-line", False, boolean, "", "Show arguments in `command`, secrets masked; else the short name.", _PROCESS),
+    Option("series.profile", "default", choice("lean", "default", "full"), "PROFILE", "Series to show: those that rules and panels ask for, the rules' alone, or all.", _SERIES),
+    Option("series.show", (), names, "NAMES", "Metrics to show whole, whatever the profile; * stands for any text.", _SERIES),
+    Option("series.hide", (), names, "NAMES", "Metrics to leave out, whatever the profile; * stands for any text.", _SERIES),
     Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: auto is on where the kubelet's socket is.", _OWNER),
     Option("attribution.kubernetes.pod-resources-socket", _POD_RESOURCES, text, "PATH", "The kubelet's pod-resources socket.", _OWNER),
     Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods (names of pods with no allocation, labels).", _OWNER),

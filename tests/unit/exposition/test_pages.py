@@ -42,7 +42,7 @@ def clock() -> list[float]:
 
 @pytest.fixture
 def store(clock: list[float]) -> PageStore:
-    return PageStore(1.0, lambda: clock[0])
+    return PageStore(1.0, clock=lambda: clock[0])
 
 
 def test_page_is_that_of_the_last_snapshot_in_the_form_asked_for(store: PageStore) -> None:
