@@ -20,12 +20,14 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """`share` of the whole, 0 to 1; `tone` is good, fair, bad or none."""
+    """`share` of the whole, 0 to 1; `tone` is good, fair, bad or none, for where there are few colours."""
 
     name: str
     amount: str
     share: float
     tone: str
+    colour: str
+    """#RRGGBB"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from exporter.ledger.palette import look
 from exporter.report import words
 from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
@@ -40,7 +41,7 @@ def bars(hours: Hours) -> Bars:
     whole = held(hours)
     return Bars(
         tuple(
-            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state))
+            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), look(state).colour)
             for state, amount in sorted(hours.items(), key=lambda item: -item[1])
         )
     )

@@ -7,7 +7,6 @@ from html import escape
 
 from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 
-_COLOURS = {"good": "#37872d", "fair": "#1f9e89", "bad": "#e0483e", "none": "#8e99a8"}
 _STYLE = """\
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2127;background:#fff}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
@@ -45,7 +44,7 @@ def _block(block: Block) -> Iterable[str]:
 def _bars(bars: Bars) -> Iterable[str]:
     yield "<table>"
     for bar in bars.rows:
-        drawn = f'<div style="width:{bar.share * 100:.1f}%;background:{_COLOURS[bar.tone]}"></div>'
+        drawn = f'<div style="width:{bar.share * 100:.1f}%;background:{bar.colour}"></div>'
         yield (
             f'<tr><td>{escape(bar.name)}</td><td class="n">{escape(bar.amount)}</td>'
             f'<td class="n">{bar.share * 100:.0f} %</td><td class="b">{drawn}</td></tr>'

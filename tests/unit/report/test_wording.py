@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.ledger.palette import look
 from exporter.report import advice, layout_job, price, promql, words
 from exporter.report.definitions import utilization
 from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
@@ -145,6 +146,13 @@ def test_memory_is_told_for_each_kind_of_gpu() -> None:
     assert "at most 40.0 GiB of 45.0 GiB: 5.0 GiB to spare" in text
 
 
+def test_a_state_has_its_colour_in_the_report_too() -> None:
+    text = page.render(layout_job.document(REPORT, "$"))
+
+    assert f"background:{look('busy').colour}" in text
+    assert f"background:{look('wait_cpu').colour}" in text
+
+
 def test_what_nobody_observed_is_not_called_unused() -> None:
     """A MIG instance of an A100 tells nothing of its use: 0 % in red would accuse its owner."""
     unseen = replace(REPORT, hours={"unobserved": 2.0}, nodes=(), devices=())
@@ -182,7 +190,7 @@ MARKUP = st.text(alphabet="<>&\"'/ abi=!-", min_size=3) | st.sampled_from(["<img
 @given(MARKUP, MARKUP)
 def test_no_text_becomes_markup(one: str, two: str) -> None:
     blocks = (
-        Heading(one), Facts([(one, two)]), Bars([Bar(one, two, 0.5, "good")]), Table((">" + one,), [(two,)]),
+        Heading(one), Facts([(one, two)]), Bars([Bar(one, two, 0.5, "good", "#000000")]), Table((">" + one,), [(two,)]),
         Steps([(one, two)]), Paragraph(two),
     )  # fmt: skip
     parser = Balanced()
