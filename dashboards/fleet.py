@@ -151,7 +151,7 @@ def _spread(made: build.Dashboard) -> None:
     hottest = f"node:gpu_temperature_celsius:max{{{CLUSTER}}}"
     made.with_panel(
         panel.band(
-            "Utilization over nodes",
+            "How busy the nodes are",
             "The band holds the middle eight tenths of the nodes, the line is the median node. A wide band is work that is badly spread.",
             (
                 over_time(f"quantile(0.1, {utilization})", "tenth lowest"),

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, gpu_utilization, now, over_time, rate, telling, told_states
+from dashboards.parts.query import DEVICE, NODE, gpu_busy, now, over_time, rate, telling, told_states
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
@@ -81,9 +81,9 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Utilization",
+            "Busy",
             "Share of the observed time in which a kernel ran.",
-            now(gpu_utilization(DEVICE, "gpu")),
+            now(gpu_busy(DEVICE, "gpu")),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,

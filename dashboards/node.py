@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, answering, gpu_utilization, now, over_time, rate, told_states
+from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, now, over_time, rate, told_states
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from exporter.report.definitions import UTILIZATION, Ledger
 
@@ -66,9 +66,9 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Utilization",
+            "Busy",
             "Share of the observed time in which a kernel ran, over all GPUs of the node. GPUs that do not answer are not in it.",
-            over_time(gpu_utilization(NODE, "")),
+            over_time(gpu_busy(NODE, "")),
             units.PercentUnit,
             size=(4, 4),
             spark=True,
@@ -175,9 +175,9 @@ def _owners() -> table.Panel:
 def _load(made: build.Dashboard) -> None:
     made.with_panel(
         panel.lines(
-            "Utilization",
+            "Busy",
             "Share of the observed time a kernel ran, per GPU, integrated on the node. A GPU that does not answer has no line.",
-            over_time(gpu_utilization(NODE, "cluster, instance, gpu"), BY_GPU),
+            over_time(gpu_busy(NODE, "cluster, instance, gpu"), BY_GPU),
             units.PercentUnit,
             ceiling=1,
             links=_onward(),

@@ -15,7 +15,7 @@ from dashboards.parts.query import (
     THERMAL,
     answering,
     counted,
-    gpu_utilization,
+    gpu_busy,
     over_time,
     owner_states,
     owners,
@@ -101,7 +101,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
             lost_state("State", state),
-            gauge("Utilization", gpu_utilization(scope, by), look.PLAIN, width=120),
+            gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
             gauge(
                 "Memory", f"gpu_memory_used_bytes{{{scope}}} / gpu_memory_total_bytes{{{scope}}}", look.FULL, width=120
             ),

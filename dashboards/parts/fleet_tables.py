@@ -39,7 +39,7 @@ def nodes() -> table.Panel:
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
             Value("Held", of("gpu_workload_gpus:sum"), look.COUNT, decimals=1, width=65),
-            gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
+            gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, width=140),
             gauge(
                 "Memory",
                 f"{of('gpu_memory_used_bytes:sum')} / {of('gpu_memory_total_bytes:sum')}",
@@ -70,7 +70,7 @@ def models_and_owners(made: build.Dashboard) -> None:
             columns=(
                 Value("GPUs", of("gpu_up:count"), look.COUNT, width=60, reduce="sum"),
                 Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=65, reduce="sum"),
-                gauge("Utilization", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=105),
+                gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=105),
                 Value(
                     "Wasted",
                     of("gpu_waste:rate5m"),

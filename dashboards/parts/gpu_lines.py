@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import panel
-from dashboards.parts.query import DEVICE, answering, gpu_utilization, over_time, rate
+from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate
 
 NOT_REPORTED = "not reported by this GPU"
 
@@ -17,10 +17,10 @@ def load(made: build.Dashboard) -> None:
 
     made.with_panel(
         panel.lines(
-            "Utilization and SM activity",
+            "Busy and SM activity",
             "Busy: a kernel ran. SM active: multiprocessors that had work. Occupancy: their warps in use. Busy high and SM low: small kernels.",
             [
-                over_time(gpu_utilization(DEVICE, "gpu"), "busy"),
+                over_time(gpu_busy(DEVICE, "gpu"), "busy"),
                 over_time(active("sm_active"), "SM active"),
                 over_time(active("sm_occupancy"), "SM occupancy"),
             ],

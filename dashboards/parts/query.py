@@ -69,11 +69,9 @@ def devices(level: str, scope: str, by: str, amount: Amount = RANGE_HOURS) -> Le
     return Ledger(f"{level}_state:gpu_time_seconds:rate5m", scope, by, amount)
 
 
-def gpu_utilization(scope: str, by: str) -> str:
-    """Of GPUs one looks at, from their counters: a GPU that does not answer has none, instead of 0."""
-    busy = f"sum by ({by}) ({rate(f'gpu_busy_seconds_total{{{scope}}}')})"
-    seen = rate(f'gpu_time_seconds_total{{{scope}, state!="unobserved"}}')
-    return f"{busy} / (sum by ({by}) ({seen}) > 0)"
+def gpu_busy(scope: str, by: str) -> str:
+    """Of GPUs one looks at, from their own ledgers: a GPU that does not answer has none, instead of 0."""
+    return definitions.BUSY_SHARE.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
 
 
 def counted(counter: str) -> str:

@@ -12,7 +12,7 @@ from dashboards.parts.query import (
     NOTABLE,
     THERMAL,
     answering,
-    gpu_utilization,
+    gpu_busy,
     now,
     of_worst,
     over_time,
@@ -52,7 +52,7 @@ def gpus(kind: Kind) -> table.Panel:
         columns=(
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {told})", "state")),
-            gauge("Utilization", own(gpu_utilization(NODE, by)), look.GOOD_IS_HIGH, width=130),
+            gauge("Busy", own(gpu_busy(NODE, by)), look.GOOD_IS_HIGH, width=130),
             gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
             gauge(
                 "Memory",
@@ -97,11 +97,11 @@ def _lead(own: str) -> str:
 def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
     by = "cluster, instance, gpu"
     held = f"and on ({by}) (gpu_owner_share{{{kind.scope}}} > 0)"
-    busy = f"({gpu_utilization(NODE, by)} {held})"
+    busy = f"({gpu_busy(NODE, by)} {held})"
     names = ("least used GPU", "mean", "most used GPU")
     made.with_panel(
         panel.band(
-            "Utilization over its GPUs",
+            "How busy its GPUs are",
             "From the least to the most used of the GPUs it holds, and their mean. A wide band is an imbalance.",
             (
                 over_time(f"min({busy})", names[0]),

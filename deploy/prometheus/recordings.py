@@ -105,10 +105,11 @@ def _device_level(level: str, labels: tuple[str, ...], join: str = "", base: str
         "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
     )
     observed = _sum(labels, f'{state}{{state!="unobserved"}}')
+    used = _sum(labels, f'{state}{{state=~"{regex(BUSY)}"}}') + f" or 0 * {observed}"
     utilization = _record(
         f"{level}:gpu_utilization:ratio_rate5m",
         labels,
-        f"{level}:gpu_busy_seconds:rate5m / ({observed} > 0)",
+        f"({used}) / ({observed} > 0)",
         "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
     )
     plain_rules = (_record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made)

@@ -49,7 +49,9 @@ def hours_in(window: str) -> Amount:
 
 
 class Amounts(Protocol):
-    """Amounts of time in PromQL, all with the same labels."""
+    """Amounts of time in PromQL, all with the same labels. `known` is what was observed, held or free."""
+
+    def known(self) -> str: ...
 
     def held(self) -> str: ...
 
@@ -68,6 +70,9 @@ class Totals:
     matchers: str
     by: str
     amount: Amount
+
+    def known(self) -> str:
+        return self.observed()
 
     def held(self) -> str:
         return self._of("gpu_workload_held")
@@ -99,6 +104,9 @@ class Ledger:
         """The time in the states that these matchers select."""
         selector = f"{self.series}{{{', '.join((self.matchers, *states))}}}"
         return f"sum by ({self.by}) ({self.amount(selector)})"
+
+    def known(self) -> str:
+        return self.of(without(UNOBSERVED))
 
     def held(self) -> str:
         return self.of(without(FREE))
@@ -142,6 +150,11 @@ def used(of: Hours) -> float | None:
     return _sum(of, BUSY) if observed(of) > 0 else None
 
 
+def busy_share(of: Hours) -> float | None:
+    known = sum(of.values()) - _sum(of, UNOBSERVED)
+    return _sum(of, BUSY) / known if known > 0 else None
+
+
 def lost(of: Hours) -> float | None:
     return _sum(of, LOST) if observed(of) > 0 else None
 
@@ -163,6 +176,10 @@ def utilization(of: Hours) -> float | None:
 
 def _used(of: Amounts) -> str:
     return f"{of.used()} and {of.observed()} > 0"
+
+
+def _busy_share(of: Amounts) -> str:
+    return f"{of.used()} / ({of.known()} > 0)"
 
 
 def _lost(of: Amounts) -> str:
@@ -218,4 +235,12 @@ UTILIZATION = Definition(
     _utilization,
     utilization,
 )
-DEFINITIONS = (HELD, USED, WASTED, UTILIZATION)
+BUSY_SHARE = Definition(
+    "Busy",
+    "used GPU hours",
+    "GPU hours that were observed, held or free: how busy a GPU, a node or a model is, whoever had it",
+    "is in neither; with nothing else there is no number",
+    _busy_share,
+    busy_share,
+)
+DEFINITIONS = (HELD, USED, WASTED, UTILIZATION, BUSY_SHARE)

@@ -64,8 +64,8 @@ def _value(row: Mapping[str, Any]) -> float:
 def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
     there = {"cluster": "one", "instance": "n1"}
 
-    assert rows(url, "node", "Utilization", "", **there) == {(): pytest.approx(1.0)}
-    assert rows(url, "node", "GPU by GPU", "Utilization", "gpu", **there) == {("1",): pytest.approx(1.0)}
+    assert rows(url, "node", "Busy", "", **there) == {(): pytest.approx(1.0)}
+    assert rows(url, "node", "GPU by GPU", "Busy", "gpu", **there) == {("1",): pytest.approx(1.0)}
     assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
 
 
