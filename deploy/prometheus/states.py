@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.ledger.states import RULES, Group
+from exporter.ledger.states import BUSY, LOST, POSSIBLY_LOST, RULES
 
-BUSY = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
-"""A kernel ran."""
+__all__ = ["ADVICE", "BUSY", "LOST", "POSSIBLY_LOST", "regex"]
 
-LOST = tuple(
-    rule.state
-    for rule in RULES
-    if rule.group is Group.WAITING
-    or rule.state == "held_idle"
-    or (rule.group is Group.BUSY and rule.audience == "oncall")
-)
-"""Held, and nothing (or less than could be) came of it: idle, waiting, or slowed down by heat or power."""
-
-ADVICE = {rule.state: rule.advice for rule in RULES if rule.state in LOST}
+ADVICE = {rule.state: rule.advice for rule in RULES if rule.state in {*LOST, *POSSIBLY_LOST}}
 
 
 def regex(states: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.states import ADVICE, LOST, regex
+from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, regex
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = "GPU {{ $labels.gpu }} of " + NODE
@@ -32,7 +32,7 @@ NODE_HIT = (
 
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
 _TOP_STATE = (
-    f'topk(1, sum by (state) (rate({_SECONDS},state=~"{regex(LOST)}"}}[<window>]))'
+    f'topk(1, sum by (state) (rate({_SECONDS},state=~"{regex((*LOST, *POSSIBLY_LOST))}"}}[<window>]))'
     f' / scalar(sum(rate({_SECONDS},state!="unobserved"}}[<window>]))) > 0)'
 )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
+from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
 from exporter.metrics.family import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
 
@@ -23,6 +24,7 @@ class WorkloadRow:
     memory_bytes: int
     gpus: float
     processes: int
+    work: WorkClass = UNKNOWN
 
     def ended(self) -> WorkloadRow:
         """The row of a workload that is no more: its totals stay, what it has is nothing, its levels are gone."""
@@ -55,6 +57,8 @@ INFO_LABELS = (
     "pod_uid",
     "image",
     "trust",
+    "class",
+    "class_source",
 )
 
 
@@ -81,7 +85,7 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
         for row in _newest(rows):
             if row.owner != NOBODY:
                 own = dict(row.info.pod_labels)
-                yield Sample(1, (*row.owner.labels, *_told(row.info), *(own.get(label, "") for label in columns)))
+                yield Sample(1, (*row.owner.labels, *_told(row), *(own.get(label, "") for label in columns)))
 
     return Family(
         name="gpu_workload_info",
@@ -104,7 +108,8 @@ def _newest(rows: Rows) -> Iterable[WorkloadRow]:
     return found.values()
 
 
-def _told(info: WorkloadInfo) -> tuple[str, ...]:
+def _told(row: WorkloadRow) -> tuple[str, ...]:
+    info = row.info
     limit = info.time_limit_seconds
     return (
         info.slurm_array_job,
@@ -118,6 +123,7 @@ def _told(info: WorkloadInfo) -> tuple[str, ...]:
         info.pod_uid,
         info.image,
         info.trust,
+        *row.work,
     )
 
 
@@ -138,6 +144,13 @@ def _pressure(rows: Rows) -> Iterable[Sample]:
                 yield Sample(seconds, (*row.owner.labels, resource))
 
 
+def _network(rows: Rows) -> Iterable[Sample]:
+    for row in rows:
+        if row.owner != NOBODY:
+            for direction, total in row.usage.network_bytes.items():
+                yield Sample(total, (*row.owner.labels, direction))
+
+
 def _row(
     name: str, help: str, type: Type, unit: Unit, samples: Callable[[Rows], Iterable[Sample]], *more: str
 ) -> Family[Rows]:
@@ -155,6 +168,8 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     _row("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", _G, Unit.BYTES, _of(lambda row: row.usage.resident_bytes)),
     _row("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", _G, Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes)),
     _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),
+    _row("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.written_bytes)),
+    _row("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", _C, Unit.BYTES, _network, "direction"),
     _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),
 )
 # fmt: on

@@ -70,6 +70,7 @@ def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust
         time_limit_seconds=known.time_limit_seconds,
         start_time=known.start_time,
         trust=trust,
+        nodes=known.node_count,
     )
 
 
@@ -97,6 +98,8 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str) -> WorkloadI
         image=images.get(container, ""),
         start_time=pod.start_time,
         pod_labels=pod.labels,
+        controller=pod.controller,
+        asked_class=pod.asked_class,
         trust=trust,
     )
 

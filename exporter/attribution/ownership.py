@@ -58,6 +58,12 @@ class WorkloadInfo:
     trust: str = "exact"
     """`exact`, or `low` where only what the user can write (environ) says so."""
     pod_labels: tuple[tuple[str, str], ...] = ()
+    controller: str = ""
+    """Kind of the object that made the pod: `Job`, `ReplicaSet`, `StatefulSet`."""
+    asked_class: str = ""
+    """Class of work that the pod's own label asks for."""
+    nodes: int | None = None
+    """How many nodes it runs on, where its source tells."""
 
 
 @dataclass(frozen=True, slots=True)

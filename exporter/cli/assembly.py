@@ -200,6 +200,7 @@ def _options(config: Config) -> AccountingOptions:
         interval=config["sample.interval"],
         retention=config["attribution.retention"],
         process_limit=config["process.limit"],
+        class_rules=config["attribution.classes"],
         thresholds=Thresholds(**{item.name: thresholds[item.name.replace("_", "-")] for item in fields(Thresholds)}),
     )
 

@@ -56,6 +56,12 @@ class Throttle:
     seconds: Mapping[str, float]
     plan: Plan
     batch: Fields
+    sm_clock: float | None = None
+    """Hertz, read while heat or the power brake holds the clocks down; None otherwise."""
+
+
+_SLOWDOWNS = ("sw_thermal", "hw_thermal", "thermal", "hw_power_brake")
+_SM_CLOCK = 1
 
 
 def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
@@ -71,7 +77,14 @@ def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
         raise UnsupportedError("no clock event reasons")
     shown = 0 if flags is None else plan.supported_flags
     active = {reason: bool((flags or 0) & bit) for reason, bit in _FLAGS if shown & bit}
-    return Throttle(active, seconds, plan, batch)
+    slowed = any(active.get(reason) or seconds.get(reason, 0.0) > _before(previous, reason) for reason in _SLOWDOWNS)
+    megahertz = device.get("nvmlDeviceGetClockInfo", _SM_CLOCK) if slowed else None
+    return Throttle(active, seconds, plan, batch, None if megahertz is None else megahertz * 1e6)
+
+
+def _before(previous: Throttle | None, reason: str) -> float:
+    """Where nothing is known of before, nothing is taken for an advance."""
+    return previous.seconds.get(reason, float("inf")) if previous else float("inf")
 
 
 def _first(device: Device, *functions: str) -> int | None:
@@ -118,7 +131,7 @@ def _seconds(throttle: Throttle) -> Iterable[tuple[str, float]]:
 
 THROTTLE = Collector(
     name="throttle",
-    help="Reasons for lowered clocks; 2 driver calls a pass, and up to 6 more on drivers without time fields.",
+    help="Reasons for lowered clocks; 2 driver calls a pass, 1 more while throttled, up to 6 on old drivers.",
     pace=Pace.PASS,
     read=read,
     families=(

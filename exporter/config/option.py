@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from exporter.attribution.work_class import ClassRule, parse_rules
 from exporter.project import RUNBOOKS
 
 
@@ -103,6 +104,10 @@ def names(value: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[,\s]+", value.strip()) if part)
 
 
+def class_rules(value: str) -> tuple[ClassRule, ...]:
+    return parse_rules(value)
+
+
 def choice(*known: str) -> Callable[[str], str]:
     def parse(value: str) -> str:
         # YAML 1.1 reads a bare `on` as true.
@@ -170,6 +175,7 @@ STATIC: tuple[Option, ...] = (
     Option("attribution.slurm.mapping-dir", "", text, "DIR", "Directory of the prolog's per-GPU job files.", _OWNER),
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
     Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
+    Option("attribution.classes", (), class_rules, "RULES", "Class of work by owner, e.g. namespace=serving:service,partition=debug*:interactive.", _OWNER),
     Option("attribution.retention", 120.0, duration, "DURATION", "Time an ended workload stays on the metrics.", _OWNER),
     Option("state.dir", "auto", text, "DIR", "Directory where faults are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, nowhere with --simulate.", _FAULTS),
     Option("expect.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.", _FAULTS),

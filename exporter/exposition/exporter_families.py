@@ -84,6 +84,6 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _node("gpu_exporter_web_config_reload_success", "Whether the web configuration file and its certificates are in force as they are now; absent without a file.", Unit.NONE, lambda s: s.process.web_reload_success),
     _node("gpu_exporter_web_certificate_expiry_timestamp_seconds", "Unix time at which the server's certificate ends; absent without TLS.", Unit.SECONDS, lambda s: s.process.certificate_expiry),
     _node("gpu_exporter_unattributed_processes", "GPU processes whose owner is not known.", Unit.NONE, lambda s: s.unattributed_processes),
-    _labelled("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', or otherwise left out, by reason, summed over passes.", "reason", lambda s: s.dropped.items(), type=Type.COUNTER),
+    _labelled("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', and threads beyond the budget for watching, summed over passes.", "reason", lambda s: s.dropped.items(), type=Type.COUNTER),
 )
 # fmt: on

@@ -67,17 +67,17 @@ def parse_cpu_list(text: str) -> int | None:
     return count or None
 
 
-def parse_io_stat(text: str) -> int | None:
-    """Bytes read from all block devices; None where the io controller is off."""
-    words = (word for line in text.splitlines() for word in line.split())
-    found = [natural(word[7:]) for word in words if word.startswith("rbytes=")]
+def parse_io_stat(text: str, key: str = "rbytes") -> int | None:
+    """Bytes read from (`wbytes`: written to) all block devices; None where the io controller is off."""
+    words = (word.partition("=") for line in text.splitlines() for word in line.split())
+    found = [natural(number) for name, _, number in words if name == key]
     return sum(number or 0 for number in found) if found else None
 
 
-def parse_blkio(text: str) -> int | None:
-    """Version 1's `8:0 Read 4096` lines: bytes read from all block devices."""
+def parse_blkio(text: str, key: str = "Read") -> int | None:
+    """Version 1's `8:0 Read 4096` lines: bytes read from (`Write`: written to) all block devices."""
     lines = (line.split() for line in text.splitlines())
-    found = [natural(words[2]) for words in lines if len(words) == 3 and words[1] == "Read"]  # noqa: PLR2004
+    found = [natural(words[2]) for words in lines if len(words) == 3 and words[1] == key]  # noqa: PLR2004
     return sum(number or 0 for number in found) if found else None
 
 
@@ -134,22 +134,30 @@ def _upwards(path: str) -> Iterator[str]:
 
 def _usage_v2(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
     folder = f"{cgroupfs}/{path}"
+    some, full = pressure_seconds(folder)
+    io = read_text(f"{folder}/io.stat")
     return HostUsage(
         cpu_seconds=_scaled(parse_flat(read_text(f"{folder}/cpu.stat")).get("usage_usec"), 1e-6),
         cpu_limit_cores=limit.cpu_cores,
         memory_limit_bytes=limit.memory_bytes,
-        read_bytes=parse_io_stat(read_text(f"{folder}/io.stat")),
-        pressure_seconds=pressure_seconds(folder),
+        read_bytes=parse_io_stat(io),
+        written_bytes=parse_io_stat(io, "wbytes"),
+        pressure_seconds=some,
+        full_pressure_seconds=full,
     )
 
 
 def _usage_v1(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
+    some, full = pressure_seconds(f"{cgroupfs}/unified/{path}")
+    io = read_text(f"{cgroupfs}/blkio/{path}/blkio.throttle.io_service_bytes_recursive")
     return HostUsage(
         cpu_seconds=_scaled(natural(read_text(f"{cgroupfs}/cpuacct/{path}/cpuacct.usage").strip()), 1e-9),
         cpu_limit_cores=limit.cpu_cores,
         memory_limit_bytes=limit.memory_bytes,
-        read_bytes=parse_blkio(read_text(f"{cgroupfs}/blkio/{path}/blkio.throttle.io_service_bytes_recursive")),
-        pressure_seconds=pressure_seconds(f"{cgroupfs}/unified/{path}"),
+        read_bytes=parse_blkio(io),
+        written_bytes=parse_blkio(io, "Write"),
+        pressure_seconds=some,
+        full_pressure_seconds=full,
     )
 
 

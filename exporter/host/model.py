@@ -33,8 +33,13 @@ class HostUsage:
     resident_bytes: int | None = None
     memory_limit_bytes: int | None = None
     read_bytes: int | None = None
+    written_bytes: int | None = None
+    network_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Over its own network namespace, by direction (`receive`, `transmit`); empty where it shares the host's."""
     pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """By resource (`cpu`, `io`, `memory`): seconds some task was stalled (PSI `some`). Empty without PSI."""
+    full_pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds all its tasks that wanted to run were stalled (PSI `full`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,22 @@ class ProcessSignals:
     """One GPU process with its direct children (data loader workers): shares of the pass as in `HostSignals`."""
 
     hottest_thread: float | None = None
-    blocked: bool | None = None
+    blocked: float | None = None
+    """1 where it or a child sat in D state."""
+    receiving: float | None = None
+    """1 where its main thread or a child sat in a receive from the network."""
+    polling: bool | None = None
+    """Its full thread neither read nor took memory: it looks again and again whether there is work."""
+    read_bytes_per_second: float | None = None
+    written_bytes_per_second: float | None = None
+    """Of the last half minute or so, also those that the page cache still holds."""
+
+    @property
+    def io_bytes_per_second(self) -> float | None:
+        """Both ways; None where the kernel does not tell this reader."""
+        if self.read_bytes_per_second is None or self.written_bytes_per_second is None:
+            return None
+        return self.read_bytes_per_second + self.written_bytes_per_second
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +71,9 @@ class HostSignals:
 
     cpu_pressure: float | None = None
     io_pressure: float | None = None
+    """Some task of the owner was stalled."""
+    io_full_pressure: float | None = None
+    """Every task of the owner that wanted to run was stalled."""
     memory_pressure: float | None = None
     cpu_of_limit: float | None = None
     """CPU used over its limit (or over the node's cores where there is none)."""
@@ -58,6 +81,16 @@ class HostSignals:
     """CPU that the busiest single thread used, or stood ready to use and did not get: 1.0 is one core full."""
     blocked_threads: float | None = None
     """Share of the owner's main processes that sat in D state."""
+    receiving_threads: float | None = None
+    """Share of them that sat in a receive from the network."""
+    polling: bool | None = None
     read_bytes_per_second: float | None = None
+    written_bytes_per_second: float | None = None
+    network_bytes_per_second: float | None = None
+    """Both ways, over the owner's own network namespace."""
+    serves: bool | None = None
+    """It listens for clients over TCP."""
+    programs: tuple[str, ...] = ()
+    """How its GPU processes, and what started them in the same cgroup, were called: begin of the command line."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""

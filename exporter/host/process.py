@@ -27,6 +27,7 @@ class Stat(NamedTuple):
     command: str
     state: str
     parent: int
+    minor_faults: int
     cpu_ticks: int
     start_ticks: int
     resident_pages: int
@@ -52,6 +53,7 @@ def parse_stat(text: str) -> Stat | None:
             command=text[opening + 1 : closing],
             state=rest[0],
             parent=int(rest[1]),
+            minor_faults=int(rest[7]),
             cpu_ticks=int(rest[11]) + int(rest[12]),
             start_ticks=int(rest[19]),
             resident_pages=int(rest[21]),

@@ -1,28 +1,39 @@
-"""The threads and direct children of GPU processes: which of them is full, which sit in D state.
+"""The threads and direct children of GPU processes: which of them is full, which sit in D state or in a receive.
 
 A training process has hundreds of threads and reading them all each pass would cost more than all else here. So a
-process is scanned whole now and then, and between scans only its main thread and the few that then stood out are read.
+process is scanned whole now and then, and between scans only the few that then stood out are read: of each workload
+its hottest and its main threads, whatever else runs on the node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from exporter.host.process import CLOCK_TICKS, parse_stat
+from exporter.host.process_io import IoRates, ProcessIo
+from exporter.host.task_wait import receives
 from exporter.host.text import natural, read_text
 
 SCAN_SECONDS = 10.0
+SECOND_SCAN_SECONDS = 2.0
+"""After the first scan of a process, which cannot tell what is hot now from what once was."""
 SCAN_TASKS = 512
 """Threads and children of one process looked at in a scan."""
 PASS_TASKS = 512
 """Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
-WATCH_TASKS = 64
-"""Tasks read in one pass between scans, over all processes."""
+WORKLOAD_TASKS = 24
+"""Tasks of one workload read in one pass between scans."""
+NODE_TASKS = 384
+"""Tasks read in one pass between scans, over all workloads. What that leaves out has its turn after the next scan."""
 STAND_OUT = 3
-"""Hot tasks, and as many blocked ones, kept of each process where that many can be read."""
+"""Hot tasks, and as many blocked ones, kept of each process."""
+
+Workloads = Mapping[Any, Collection[int]]
+"""Pids of the GPU processes of each workload."""
 
 
 class Task(NamedTuple):
@@ -32,6 +43,10 @@ class Task(NamedTuple):
     cpu_seconds: float
     blocked: bool
     run_delay: float | None = None
+    minor_faults: int = 0
+    receiving: bool | None = None
+    io: IoRates | None = None
+    """The last two of main threads and children only; None where they are not looked at, or not told."""
 
 
 def parse_run_delay(text: str) -> float | None:
@@ -51,6 +66,8 @@ def read_task(procfs: Path, place: str) -> Task | None:
         cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
         blocked=stat.state == "D",
         run_delay=parse_run_delay(read_text(f"{procfs}/{place}/schedstat")),
+        minor_faults=stat.minor_faults,
+        receiving=False if stat.state == "R" else None,
     )
 
 
@@ -67,11 +84,15 @@ def places(procfs: Path, pid: int) -> Sequence[str]:
 
 @dataclass(slots=True)
 class _Watched:
-    """`before` holds the CPU seconds of all its tasks at the last scan, `stood_out` those worth reading between."""
+    """`before` holds the CPU seconds of all its tasks at the last scan; `stood_out` those worth reading between."""
 
-    scanned: float
     before: Mapping[str, float]
+    heat: float
+    """CPU of its hottest task between the last two scans."""
+    again: float
+    """When it is to be scanned again."""
     stood_out: Sequence[str]
+    """The hottest, the main thread, the blocked, and the other hot ones."""
 
 
 @dataclass(slots=True)
@@ -79,41 +100,88 @@ class ThreadReader:
     """Reads the tasks of GPU processes pass after pass within a bounded number of files."""
 
     procfs: Path = Path("/proc")
+    skipped: int = 0
+    """Tasks worth reading that had no place in the budgets, summed over passes."""
     _watched: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
+    _io: ProcessIo = field(default_factory=ProcessIo)
+    _turn: int = 0
+    """Which workload is the first to be read, where not all can be."""
+    _turned: float = float("-inf")
 
-    def read(self, pids: Collection[int], now: float) -> Mapping[int, Mapping[str, Task]]:
-        """Tasks by place, by process; a process that is gone, or has to wait for its first scan, is left out."""
+    def __post_init__(self) -> None:
+        self._io = ProcessIo(str(self.procfs))
+
+    def read(self, workloads: Workloads, now: float) -> Mapping[int, Mapping[str, Task]]:
+        """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out."""
+        pids = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: kept for pid, kept in self._watched.items() if pid in pids}
-        each = max(1, WATCH_TASKS // max(1, len(pids)))
-        due = self._due(pids, now)
         found: dict[int, Mapping[str, Task]] = {}
         left = PASS_TASKS
-        for pid in due:
+        for pid in self._due(pids, now):
             if left > 0:
                 found[pid] = self._scan(pid, now)
                 left -= len(found[pid])
-        for pid, kept in self._watched.items():
+        for pid, where in self._chosen(workloads, now).items():
             if pid not in found:
-                found[pid] = self._tasks(kept.stood_out[:each])
+                found[pid] = self._tasks(pid, where, now)
+        self._io.forget({int(place.partition("/")[0]) for tasks in found.values() for place in tasks} | pids)
         return {pid: tasks for pid, tasks in found.items() if tasks}
 
+    def _chosen(self, workloads: Workloads, now: float) -> Mapping[int, Sequence[str]]:
+        """What to read of each process: in each workload the hottest of each process first, then the main threads."""
+        found: dict[int, list[str]] = {}
+        left = NODE_TASKS
+        names = self._in_turn(list(workloads), now)
+        for name in names:
+            wanted = self._wanted(workloads[name])
+            taken = wanted[: min(WORKLOAD_TASKS, left)]
+            self.skipped += len(wanted) - len(taken)
+            left -= len(taken)
+            for pid, place in taken:
+                found.setdefault(pid, []).append(place)
+        return found
+
+    def _in_turn(self, names: list[Any], now: float) -> list[Any]:
+        """Stays for some passes, for what a task used is told by two of them."""
+        if now - self._turned >= SCAN_SECONDS and names:
+            self._turn = (self._turn + max(1, NODE_TASKS // WORKLOAD_TASKS)) % len(names)
+            self._turned = now
+        return [*names[self._turn :], *names[: self._turn]]
+
+    def _wanted(self, pids: Collection[int]) -> list[tuple[int, str]]:
+        known = sorted((pid for pid in pids if pid in self._watched), key=lambda pid: -self._watched[pid].heat)
+        rounds = zip_longest(*([(pid, place) for place in self._watched[pid].stood_out] for pid in known))
+        return [each for turn in rounds for each in turn if each is not None]
+
     def _due(self, pids: Collection[int], now: float) -> Sequence[int]:
-        """Those never scanned first, then those whose scan is oldest."""
-        last = {pid: self._watched[pid].scanned if pid in self._watched else float("-inf") for pid in pids}
-        return sorted((pid for pid in pids if now - last[pid] >= SCAN_SECONDS), key=lambda pid: (last[pid], pid))
+        """Those never scanned first, then those whose turn is longest past."""
+        again = {pid: self._watched[pid].again if pid in self._watched else float("-inf") for pid in pids}
+        return sorted((pid for pid in pids if now >= again[pid]), key=lambda pid: (again[pid], pid))
 
     def _scan(self, pid: int, now: float) -> Mapping[str, Task]:
-        tasks = self._tasks(places(self.procfs, pid))
+        tasks = self._tasks(pid, places(self.procfs, pid), now)
         known = self._watched.get(pid)
         before: Mapping[str, float] = known.before if known else {}
         used = {place: task.cpu_seconds - before.get(place, 0.0) for place, task in tasks.items()}
         hot = sorted(used, key=lambda place: -used[place])[:STAND_OUT]
         blocked = [place for place, task in tasks.items() if task.blocked][:STAND_OUT]
-        main = f"{pid}/task/{pid}"
-        stood_out = tuple(dict.fromkeys((main, *hot, *blocked)))
-        self._watched[pid] = _Watched(now, {place: task.cpu_seconds for place, task in tasks.items()}, stood_out)
+        stood_out = tuple(dict.fromkeys((*hot[:1], f"{pid}/task/{pid}", *blocked, *hot[1:])))
+        totals = {place: task.cpu_seconds for place, task in tasks.items()}
+        again = now + (SCAN_SECONDS if known else SECOND_SCAN_SECONDS)
+        self._watched[pid] = _Watched(totals, max(used.values(), default=0.0), again, stood_out)
         return tasks
 
-    def _tasks(self, where: Sequence[str]) -> Mapping[str, Task]:
-        read = ((place, read_task(self.procfs, place)) for place in where)
+    def _tasks(self, pid: int, where: Sequence[str], now: float) -> Mapping[str, Task]:
+        read = ((place, self._task(pid, place, now)) for place in where)
         return {place: task for place, task in read if task is not None}
+
+    def _task(self, pid: int, place: str, now: float) -> Task | None:
+        task = read_task(self.procfs, place)
+        main = place == f"{pid}/task/{pid}"
+        if task is None or ("/" in place and not main):
+            return task
+        waiting = task.receiving
+        if waiting is None:
+            waiting = receives(read_text(f"{self.procfs}/{place}/wchan"))
+        own = pid if main else int(place)
+        return task._replace(receiving=waiting, io=self._io.rates(own, task.start_ticks, now))

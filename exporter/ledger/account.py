@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals
-from exporter.ledger.evidence import Signals
+from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
 
 Seconds = tuple[float, ...]
@@ -56,6 +56,10 @@ class LedgerInput:
     """Seconds a pass should cover."""
     readings: tuple[Reading, ...] = ()
     hosts: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
+    work: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
+    """Class of each owner's work, where known."""
+    spread: frozenset[Owner] = frozenset()
+    """Owners known to have GPUs on other nodes too."""
     starts: Mapping[Owner, float] = field(default_factory=dict[Owner, float])
     """Unix seconds each workload started, where known."""
     host_tells: frozenset[str] = frozenset()
@@ -71,6 +75,10 @@ class TargetEntry:
     seconds: Seconds = ZERO
     signals: Signals | None = None
     """The last that could be read: what this device can tell."""
+    free_clock: float | None = None
+    """Hertz: the highest SM clock seen while it was busy and not throttled."""
+    unowned_seconds: float = 0.0
+    """GPU seconds run by nobody known."""
     seen: float = 0.0
     """The ledger's clock at its last pass."""
 
@@ -80,6 +88,8 @@ class OwnerEntry:
     """Totals of one owner: they sum to its share of each target times the time it held it."""
 
     seconds: Seconds = ZERO
+    past: Mapping[str, Past] = field(default_factory=dict[str, Past])
+    """By target uuid: those it held or ran on."""
     joules: float = 0.0
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""

@@ -1,19 +1,24 @@
-"""How one pass of one target divides into states, for the target and for each of its holders."""
+"""How one pass of one target divides into states, for the target and for each of its holders.
+
+In two steps: first what the busy time was, for all targets; then, knowing which of an owner's targets computed and
+which only spun, why the others waited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
-from exporter.host.model import HostSignals
+from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
-from exporter.ledger.evidence import NO_HOST, Evidence
-from exporter.ledger.states import BUSY, INDEX, WAITING, Claim
+from exporter.ledger.claims import Claim
+from exporter.ledger.evidence import NO_HOST, NO_PAST, Evidence, Past
+from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.thresholds import Thresholds
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
-WORKING, WAIT_OTHER = INDEX["busy"], INDEX["wait_other"]
+SPINNING = INDEX["wait_collective"]
 
 StateShares = Sequence[tuple[int, float]]
 """(state, part) pairs."""
@@ -39,6 +44,33 @@ class Division(NamedTuple):
     """None: not known."""
 
 
+class Work(NamedTuple):
+    """The busy time of one target, before anything is known of the others."""
+
+    busy: float | None
+    demands: tuple[float, ...] = ()
+    """Busy time each holder caused."""
+    states: StateShares = ()
+    """What the busy time was; parts that sum to 1."""
+
+    @property
+    def spinning(self) -> float:
+        """Part of the busy time spent in a collective that waits."""
+        return sum(part for state, part in self.states if state == SPINNING)
+
+
+class Side(NamedTuple):
+    """What is known of one holder besides the target itself."""
+
+    host: HostSignals = NO_HOST
+    work: str = ""
+    past: Past = NO_PAST
+    peers: bool = False
+    peer_level: float = 0.0
+    """How much its busiest other target computed for it, as a share of its part."""
+    peers_spin: float = 0.0
+
+
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
     weights = [holding.utilization or 0.0 for holding in holdings]
@@ -50,38 +82,39 @@ def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     return tuple(busy * weight / total if total else 0.0 for weight in weights)
 
 
-def divide(
-    reading: Reading,
-    wants: Sequence[float],
-    hosts: Mapping[Owner, HostSignals],
-    peers: Mapping[Owner, float],
-    limits: Thresholds,
-) -> Division:
-    """The division of one target. `wants`: its holders' demands; `peers`: how busy each one's busiest other target is.
+def work(reading: Reading, side: Side, clock_lost: float | None, limits: Thresholds) -> Work:
+    """What the busy time of one target was. `side` is that of its only holder; of several, spinning cannot be told."""
+    signals = reading.signals
+    if signals is None or signals.busy is None:
+        return Work(None)
+    busy = min(1.0, max(0.0, signals.busy))
+    seen = Evidence(signals, busy, peers=side.peers, past=side.past, work=side.work, clock_lost=clock_lost)
+    return Work(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
+
+
+def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Thresholds) -> Division:
+    """The division of one target; `sides` are those of its holdings, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
     of others shows on the GPU as busy, and leaves them as waiting as they were.
     """
-    signals = reading.signals
-    if signals is None:
+    if reading.signals is None:
         return unobserved(reading)
-    if signals.busy is None:
+    if done.busy is None:
         return _blind(reading)
-    busy = min(1.0, max(0.0, signals.busy))
-    seen = Evidence(signals, busy)
-    working = _claims(BUSY, seen, limits) if busy else ()
+    busy, seen = done.busy, Evidence(reading.signals, done.busy)
     parts: list[OwnerShare] = []
     waits: list[tuple[int, float]] = []
     free = 1.0
-    for holding, demand in zip(reading.holdings, wants, strict=True):
+    for holding, demand, side in zip(reading.holdings, done.demands, sides, strict=True):
         own = min(demand, holding.share)
-        waiting = _waiting(holding, own, seen, hosts, peers, limits)
+        waiting = _waiting(holding, own, seen, side, limits)
         waits.extend(waiting)
-        state_shares = [*[(state, part * own) for state, part in working], *waiting] if own else waiting
+        state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         parts.append(OwnerShare(holding.owner, state_shares, demand, (1.0 - busy) * holding.share + demand))
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
-    return Division(_whole(working, busy, waits), tuple(parts), busy)
+    return Division(_whole(done.states, busy, waits), tuple(parts), busy)
 
 
 def unobserved(reading: Reading) -> Division:
@@ -113,41 +146,53 @@ def _blind(reading: Reading) -> Division:
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(
-    holding: Holding,
-    own: float,
-    seen: Evidence,
-    hosts: Mapping[Owner, HostSignals],
-    peers: Mapping[Owner, float],
-    limits: Thresholds,
-) -> StateShares:
+def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: Thresholds) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
     if not holding.pids:
         return ((HELD_IDLE, idle),)
-    host = hosts.get(holding.owner, NO_HOST)
-    hottest, blocked = _own_processes(holding, host)
     evidence = Evidence(
         seen.signals,
         seen.busy,
         wait=idle / holding.share,
-        host=host,
-        hottest_thread=hottest,
-        blocked=blocked,
-        peer_lead=max(0.0, peers.get(holding.owner, 0.0) - own / holding.share),
+        host=side.host,
+        own=_own_processes(holding, side.host),
+        peer_lead=max(0.0, side.peer_level - own / holding.share),
+        peers_spin=side.peers_spin,
+        peers=side.peers,
+        past=side.past,
+        work=side.work,
     )
-    return [(state, part * idle) for state, part in _claims(WAITING, evidence, limits)]
+    return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
 
 
-def _own_processes(holding: Holding, host: HostSignals) -> tuple[float | None, float | None]:
-    """Hottest thread and share of blocked processes, of this target's processes where they were looked at."""
-    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else ()
+def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
+    """This target's processes together, where they were looked at; else what is known of the owner's."""
+    looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else []
+    if len(looked_at) == 1:
+        return looked_at[0]
     if not looked_at:
-        return host.hottest_thread, host.blocked_threads
-    threads = [each.hottest_thread for each in looked_at if each.hottest_thread is not None]
-    blocked = [float(each.blocked) for each in looked_at if each.blocked is not None]
-    return max(threads, default=None), sum(blocked) / len(blocked) if blocked else None
+        return ProcessSignals(host.hottest_thread, host.blocked_threads, host.receiving_threads, host.polling)
+    hottest = max(looked_at, key=lambda each: each.hottest_thread or 0.0)
+    return ProcessSignals(
+        hottest_thread=hottest.hottest_thread,
+        blocked=_mean([each.blocked for each in looked_at]),
+        receiving=_mean([each.receiving for each in looked_at]),
+        polling=hottest.polling,
+        read_bytes_per_second=_total([each.read_bytes_per_second for each in looked_at]),
+        written_bytes_per_second=_total([each.written_bytes_per_second for each in looked_at]),
+    )
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [float(number) for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _total(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
 
 def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thresholds) -> StateShares:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.host.model import HostSignals
+from exporter.host.model import HostSignals, ProcessSignals
 
 NO_HOST = HostSignals()
+NO_PROCESS = ProcessSignals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Signals:
     tensor_active: float | None = None
     dram_active: float | None = None
     """GPM, Hopper and newer."""
+    vector_active: float | None = None
+    """The FP64, FP32 and FP16 pipes together (GPM): arithmetic outside the tensor cores."""
     memory_activity: float | None = None
     """Time in which memory was read or written (NVML); says nothing of how much."""
     link_activity: float | None = None
@@ -28,21 +31,50 @@ class Signals:
     throttled_thermal: float | None = None
     throttled_power_brake: float | None = None
     """By the driver's counters."""
+    sm_clock: float | None = None
+    """Hertz, as is `sm_clock_max`."""
+    sm_clock_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What one owner did on one target in the passes so far."""
+
+    used_seconds: float = 0.0
+    """GPU seconds it ran, whatever its share."""
+    straggling_seconds: float = 0.0
+    """In which the owner's other targets waited for this one."""
+    quiet_seconds: float = 0.0
+    """Observed time since its last kernel here; since it was first seen where it ran none yet."""
+    ran: bool = False
+    busy_power: float | None = None
+    """Power over the limit while it computed: the highest lately. None: never seen computing."""
+
+
+NO_PAST = Past()
 
 
 class Evidence(NamedTuple):
-    """What one rule judges: the GPU, and its holder's host side where the rule is about waiting."""
+    """What one rule judges: the GPU, and its holder's side."""
 
     signals: Signals
     busy: float
     wait: float = 0.0
     """Part of the holder's own time on this GPU in which it ran nothing."""
     host: HostSignals = NO_HOST
-    hottest_thread: float | None = None
-    blocked: float | None = None
+    own: ProcessSignals = NO_PROCESS
     """Of this GPU's processes where they were measured, else of the owner's."""
     peer_lead: float = 0.0
     """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none."""
+    peers_spin: float = 0.0
+    """The most any other GPU of the owner spun in a collective."""
+    peers: bool = False
+    """The owner has more than one GPU, here or on other nodes."""
+    past: Past = NO_PAST
+    work: str = ""
+    """Class of the owner's work (`workclass.py`); empty: not known."""
+    clock_lost: float | None = None
+    """Part of the clock the GPU runs unthrottled that it lacks now."""
 
     def of_busy(self, activity: float | None) -> float | None:
         """An activity over the pass as a share of the busy time alone."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from exporter.attribution.owner import OWNER_LABELS
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.attribution.ownership import Target
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
+from exporter.ledger.evidence import Past
 from exporter.ledger.states import STATES, diagnosable
 from exporter.metrics.family import DEVICE, INSTANCE, Family, Sample, Type, Unit
 
@@ -36,6 +38,39 @@ def _gpu_seconds(ledger: Ledger) -> Iterable[Sample]:
         own = owner.labels
         for state, seconds in zip(STATES, entry.seconds, strict=True):
             yield Sample(seconds, (*own, state))
+
+
+def _used(ledger: Ledger) -> Iterable[Sample]:
+    """By GPU, its instances' part included; what nobody known ran has empty owner labels."""
+    found: dict[tuple[str, str, Owner], float] = {}
+    split = {entry.target.parent_uuid for entry in ledger.targets.values()}
+    for entry in ledger.targets.values():
+        if entry.target.uuid not in split:
+            key = (*_gpu(entry.target), NOBODY)
+            found[key] = found.get(key, 0.0) + entry.unowned_seconds * entry.target.share
+    for owner, row in ledger.owners.items():
+        for target, past in _pasts(ledger, row):
+            key = (*_gpu(target), owner)
+            found[key] = found.get(key, 0.0) + past.used_seconds
+    return (Sample(seconds, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), seconds in found.items())
+
+
+def _gpu(target: Target) -> tuple[str, str]:
+    return str(target.index), target.parent_uuid or target.uuid
+
+
+def _pasts(ledger: Ledger, entry: OwnerEntry) -> Iterable[tuple[Target, Past]]:
+    for uuid, past in entry.past.items():
+        known = ledger.targets.get(uuid)
+        if known is not None:
+            yield known.target, past
+
+
+def _straggling(ledger: Ledger) -> Iterable[Sample]:
+    for owner, entry in ledger.owners.items():
+        if len(entry.past) > 1 and owner != NOBODY:
+            for target, past in _pasts(ledger, entry):
+                yield Sample(past.straggling_seconds, (str(target.index), target.uuid, *owner.labels))
 
 
 def _owners(value: Callable[[OwnerEntry], float | None]) -> Callable[[Ledger], Iterable[Sample]]:
@@ -83,6 +118,30 @@ FAMILIES: tuple[Family[Ledger], ...] = (
         unit=Unit.SECONDS,
         samples=_gpu_seconds,
         labels=(*OWNER_LABELS, "state"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_used_gpu_seconds_total",
+        help=(
+            "GPU time the workload ran kernels on this GPU, whatever its share of it; sums over all owners, nobody's"
+            " empty labels included, to the time the GPU was busy."
+        ),
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_used,
+        labels=(*DEVICE, *OWNER_LABELS),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_straggler_seconds_total",
+        help=(
+            "Time in which most other GPUs of the workload on this node waited, in a collective or idle, and this one"
+            " did not: they waited for it."
+        ),
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_straggling,
+        labels=(*DEVICE, *OWNER_LABELS),
         prefix=(),
     ),
     Family(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
-from exporter.ledger.account import ZERO, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import Division, demands, divide, gather, unobserved
+from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
+from exporter.ledger.division import Division, Side, Work, divide, gather, unobserved, work
+from exporter.ledger.evidence import NO_HOST, NO_PAST, Past
+from exporter.ledger.history import free_clock, past, straggled
+from exporter.ledger.peers import Levels, levels, others, stragglers
 from exporter.ledger.thresholds import Thresholds
 
 DEFAULTS = Thresholds()
@@ -22,13 +25,14 @@ class _Sum:
     active: bool = False
     observed: bool = False
     """Of at least one of its targets it is known whether it was busy."""
+    past: dict[str, Past] = field(default_factory=dict[str, Past])
 
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
     seconds = max(0.0, current.seconds)
     gap = seconds > limits.gap_intervals * current.interval
-    divisions = _divisions(current, limits, gap=gap)
+    divisions = _divisions(ledger, current, limits, gap=gap)
     clock = ledger.clock + seconds
     began = current.time if ledger.began is None else ledger.began
     return Ledger(
@@ -50,40 +54,61 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
     )
 
 
-def _divisions(current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
+def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
     if gap:
         return {reading.target.uuid: unobserved(reading) for reading in current.readings}
-    wants = {reading.target.uuid: _demands(reading) for reading in current.readings}
-    levels = _levels(current.readings, wants)
+    held = _held(current.readings)
+    done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
+    among = levels(current.readings, done)
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        peers = {
-            each.owner: _busiest_other(levels[each.owner], uuid) for each in reading.holdings if each.owner in levels
-        }
-        divisions[uuid] = divide(reading, wants[uuid], current.hosts, peers, limits)
+        sides = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
+        divisions[uuid] = divide(reading, done[uuid], sides, limits)
     return divisions
 
 
-def _demands(reading: Reading) -> Sequence[float]:
-    busy = reading.signals.busy if reading.signals else None
-    return demands(min(1.0, max(0.0, busy or 0.0)), reading.holdings)
+def _work(
+    ledger: Ledger, current: LedgerInput, reading: Reading, held: Mapping[Owner, int], limits: Thresholds
+) -> Work:
+    target = ledger.targets.get(reading.target.uuid)
+    sole = reading.holdings[0] if len(reading.holdings) == 1 else None
+    side = _side(ledger, current, reading.target.uuid, sole, held, {}) if sole else Side()
+    return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _levels(
-    readings: Sequence[Reading], wants: Mapping[str, Sequence[float]]
-) -> Mapping[Owner, Sequence[tuple[str, float]]]:
-    """How busy each owner of several targets kept each of them, as a share of its own part."""
-    levels: dict[Owner, list[tuple[str, float]]] = {}
+def _held(readings: Sequence[Reading]) -> Mapping[Owner, int]:
+    """How many targets each owner holds. Bare processes of one name and user are not one work."""
+    found: dict[Owner, int] = {}
     for reading in readings:
-        for holding, demand in zip(reading.holdings, wants[reading.target.uuid], strict=True):
-            level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
-            levels.setdefault(holding.owner, []).append((reading.target.uuid, level))
-    return {owner: found for owner, found in levels.items() if len(found) > 1}
+        for holding in reading.holdings:
+            found[holding.owner] = found.get(holding.owner, 0) + (holding.owner.kind != "process")
+    return found
 
 
-def _busiest_other(levels: Sequence[tuple[str, float]], uuid: str) -> float:
-    return max((level for other, level in levels if other != uuid), default=0.0)
+def _side(
+    ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Mapping[Owner, int], among: Levels
+) -> Side:
+    owner = holding.owner
+    known = ledger.owners.get(owner)
+    rest = others(owner, uuid, holding.pids, among) if among else ()
+    return Side(
+        host=current.hosts.get(owner, NO_HOST),
+        work=current.work.get(owner, ""),
+        past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
+        peers=held[owner] > 1 or owner in current.spread,
+        peer_level=max((each.computed for each in rest), default=0.0),
+        peers_spin=max((each.spun for each in rest), default=0.0),
+    )
+
+
+def _clock_lost(reading: Reading, known: TargetEntry | None) -> float | None:
+    """Part of the clock it runs unthrottled that it lacks; by the highest there is where it never was unthrottled."""
+    signals = reading.signals
+    if signals is None or not signals.sm_clock:
+        return None
+    free = (known.free_clock if known else None) or signals.sm_clock_max
+    return max(0.0, 1.0 - signals.sm_clock / free) if free else None
 
 
 def _parents(readings: Sequence[Reading]) -> Mapping[str, Sequence[Reading]]:
@@ -109,6 +134,9 @@ def _targets(
             profile=reading.profile,
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
+            free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
+            unowned_seconds=(known.unowned_seconds if known else 0.0)
+            + (0.0 if reading.holdings or within else (divisions[uuid].busy or 0.0) * seconds),
             seen=clock,
         )
     return entries
@@ -117,13 +145,19 @@ def _targets(
 def _owners(
     ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
 ) -> Mapping[Owner, OwnerEntry]:
-    sums = _sums(current, divisions, limits)
+    sums = _sums(ledger, current, divisions, limits)
+    for owner, uuid, share in stragglers(current.readings, divisions):
+        own = sums[owner].past
+        own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}
 
 
-def _sums(current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds) -> Mapping[Owner, _Sum]:
+def _sums(
+    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
+) -> Mapping[Owner, _Sum]:
     instances = _parents(current.readings)
     energy = {reading.target.uuid: reading.joules for reading in current.readings}
+    seconds = max(0.0, current.seconds)
     sums: dict[Owner, _Sum] = {}
     for reading in current.readings:
         target = reading.target
@@ -137,10 +171,13 @@ def _sums(current: LedgerInput, divisions: Mapping[str, Division], limits: Thres
         for part in division.owner_shares:
             total = sums.get(part.owner)
             if total is None:
-                total = sums[part.owner] = _Sum(list(ZERO))
+                known = ledger.owners.get(part.owner)
+                total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past) if known else {})
             total.joules += max(0.0, joules) * part.energy
             total.active = total.active or part.demand > limits.active
             total.observed = total.observed or division.busy is not None
+            before = total.past.get(target.uuid, NO_PAST)
+            total.past[target.uuid] = past(before, reading, division, part, seconds, limits)
             for state, share in part.state_shares:
                 total.states[state] += share * target.share
     return sums
@@ -165,6 +202,7 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
     idle = 0.0 if total.active else entry.idle_seconds + (seconds if total.observed else 0.0)
     return OwnerEntry(
         seconds=_added(entry.seconds, total.states, seconds),
+        past=total.past,
         joules=entry.joules + total.joules,
         idle_seconds=idle,
         start_time=start,

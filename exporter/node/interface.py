@@ -48,6 +48,10 @@ class Node(Protocol):
         """Names of the `HostSignals` this host can tell at all."""
         ...
 
+    def skipped_tasks(self) -> int:
+        """Threads worth watching that had no place in the budget, summed over passes."""
+        ...
+
     def pci_gpus(self, now: float) -> int | None:
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
         ...

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
+from exporter.host.process_io import IoRates
 from exporter.host.threads import Task
 
 Tasks = Mapping[str, Task]
@@ -17,6 +18,9 @@ class Counters:
 
     usage: HostUsage = field(default_factory=HostUsage)
     tasks: Mapping[int, Tasks] = field(default_factory=dict[int, Tasks])
+    network_bytes_per_second: float | None = None
+    serves: bool | None = None
+    programs: tuple[str, ...] = ()
 
 
 def signals(before: Counters, after: Counters, seconds: float, cores: int) -> HostSignals:
@@ -29,27 +33,32 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
         return HostSignals()
     processes = {pid: _process(before.tasks.get(pid, {}), tasks, seconds) for pid, tasks in sorted(after.tasks.items())}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
-    pressure = _pressure(before.usage, after.usage, seconds)
+    receiving = [each.receiving for each in processes.values() if each.receiving is not None]
+    hottest = max(processes.values(), key=lambda each: each.hottest_thread or 0.0, default=ProcessSignals())
+    pressure = _pressure(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
+    full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
     used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
     return HostSignals(
         cpu_pressure=pressure.get("cpu", _run_delay(before, after, seconds)),
         io_pressure=pressure.get("io"),
+        io_full_pressure=full.get("io"),
         memory_pressure=pressure.get("memory"),
         cpu_of_limit=None if used is None else used / (after.usage.cpu_limit_cores or cores),
-        hottest_thread=max(
-            (each.hottest_thread for each in processes.values() if each.hottest_thread is not None), default=None
-        ),
+        hottest_thread=hottest.hottest_thread,
         blocked_threads=sum(blocked) / len(blocked) if blocked else None,
+        receiving_threads=sum(receiving) / len(receiving) if receiving else None,
+        polling=hottest.polling,
         read_bytes_per_second=_advance(before.usage.read_bytes, after.usage.read_bytes, seconds),
+        written_bytes_per_second=_advance(before.usage.written_bytes, after.usage.written_bytes, seconds),
+        network_bytes_per_second=after.network_bytes_per_second,
+        serves=after.serves,
+        programs=after.programs,
         processes=processes,
     )
 
 
-def _pressure(before: HostUsage, after: HostUsage, seconds: float) -> Mapping[str, float]:
-    found = (
-        (resource, _advance(before.pressure_seconds.get(resource), total, seconds))
-        for resource, total in after.pressure_seconds.items()
-    )
+def _pressure(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Mapping[str, float]:
+    found = ((resource, _advance(before.get(resource), total, seconds)) for resource, total in after.items())
     return {resource: min(1.0, share) for resource, share in found if share is not None}
 
 
@@ -62,28 +71,51 @@ def _advance(before: float | None, after: float | None, seconds: float) -> float
 
 def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it is as much in the way as one that computes."""
-    shares = (
-        share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0)
-        for earlier, task in _same(before, after)
-        if (share := _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)) is not None
+    hottest, place = None, ""
+    for where, earlier, task in _same(before, after):
+        share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
+        if share is None:
+            continue
+        share = min(1.0, share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0))
+        if hottest is None or share > hottest:
+            hottest, place = share, where
+    receiving = [task.receiving for task in after.values() if task.receiving is not None]
+    rates = [task.io for task in after.values() if task.io is not None]
+    return ProcessSignals(
+        hottest_thread=hottest,
+        blocked=float(any(task.blocked for task in after.values())),
+        receiving=float(any(receiving)) if receiving else None,
+        polling=_polls(before[place], after[place], rates, seconds) if place else None,
+        read_bytes_per_second=sum(rate.read for rate in rates) if rates else None,
+        written_bytes_per_second=sum(rate.written for rate in rates) if rates else None,
     )
-    hottest = max((min(1.0, share) for share in shares), default=None)
-    return ProcessSignals(hottest_thread=hottest, blocked=any(task.blocked for task in after.values()))
+
+
+_FAULTS = 50.0
+"""Page faults per second: who loads or computes takes memory by the thousand."""
+_READS = 16384.0
+"""Bytes per second."""
+
+
+def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
+    """Whether a thread takes no memory and its process reads nothing."""
+    faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
+    return faults is not None and faults < _FAULTS and sum(rate.read for rate in rates) < _READS
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
     delays = (
         _advance(earlier.run_delay, task.run_delay, seconds)
         for pid, tasks in after.tasks.items()
-        for earlier, task in _same(before.tasks.get(pid, {}), tasks)
+        for _, earlier, task in _same(before.tasks.get(pid, {}), tasks)
     )
     known = [delay for delay in delays if delay is not None]
     return min(1.0, max(known)) if known else None
 
 
-def _same(before: Tasks, after: Tasks) -> Iterator[tuple[Task, Task]]:
-    """The tasks in both, earlier and later; a thread id used again is another task."""
+def _same(before: Tasks, after: Tasks) -> Iterator[tuple[str, Task, Task]]:
+    """The tasks in both by place, earlier and later; a thread id used again is another task."""
     for place, task in after.items():
         earlier = before.get(place)
         if earlier is not None and earlier.start_ticks == task.start_ticks:
-            yield earlier, task
+            yield place, earlier, task

@@ -82,6 +82,9 @@ class SimulatedNode:
     def host_tells(self) -> frozenset[str]:
         return HOST_SIGNALS
 
+    def skipped_tasks(self) -> int:
+        return 0
+
     def pci_gpus(self, now: float) -> int | None:
         del now
         return self._simulation.pci_count

@@ -98,6 +98,9 @@ class ThisNode:
     def host_tells(self) -> frozenset[str]:
         return self._host.tells()
 
+    def skipped_tasks(self) -> int:
+        return self._host.skipped_tasks
+
     def pci_gpus(self, now: float) -> int | None:
         if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
             self._pci = (now, pci_gpus(self._paths.sysfs))

@@ -41,6 +41,9 @@ class UnknownNode:
     def host_tells(self) -> frozenset[str]:
         return frozenset()
 
+    def skipped_tasks(self) -> int:
+        return 0
+
     def pci_gpus(self, now: float) -> int | None:
         del now
         return None

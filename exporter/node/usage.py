@@ -6,23 +6,48 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host import cgroup
+from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.text import natural, read_text
 from exporter.host.threads import ThreadReader
+from exporter.ledger.states import HOST_SIGNALS
 from exporter.node.signals import Counters, signals
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""
 LIMIT_SECONDS = 30.0
-"""And limits this often."""
+"""And limits, and who listens, this often."""
+NETWORK_SECONDS = 3.0
+"""And the bytes over a network namespace this often."""
+
+_COMMAND = 512
+"""Characters of a command line."""
+_NEAR = 4
+"""Processes of an owner that are asked whether they listen."""
 
 Usages = Mapping[Owner, HostUsage]
 Signals = Mapping[Owner, HostSignals]
+
+
+class _ProcessTotals(NamedTuple):
+    cpu_seconds: float
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """The last look at the bytes over an owner's own network namespace."""
+
+    looked_at: float
+    total: Mapping[str, int]
+    rate: float | None = None
+    """Bytes per second both ways, since the look before."""
 
 
 @dataclass(slots=True)
@@ -34,12 +59,16 @@ class _Kept:
     limits_at: float = float("-inf")
     resident: int | None = None
     resident_at: float = float("-inf")
-    processes: dict[tuple[int, float], tuple[float, int | None]] = field(
-        default_factory=dict[tuple[int, float], tuple[float, int | None]]
-    )
-    """CPU seconds and bytes read of each process (pid and start time), where the owner has no cgroup of its own."""
+    processes: dict[tuple[int, float], _ProcessTotals] = field(default_factory=dict[tuple[int, float], _ProcessTotals])
+    """Of each process (pid and start time), where the owner has no cgroup of its own."""
     cpu_seconds: float = 0.0
     read_bytes: int | None = None
+    written_bytes: int | None = None
+    network: _Network | None = None
+    serves: bool | None = None
+    programs: tuple[str, ...] = ()
+    looked_at: float = float("-inf")
+    """When it was last looked who listens, and how its programs are called."""
 
 
 @dataclass(slots=True)
@@ -62,14 +91,20 @@ class HostReader:
         pids = _pids(ownership, hosts)
         seconds = 0.0 if self._last is None else now - self._last
         self._last = now
-        tasks = self._thread_reader().read([pid for each in pids.values() for pid in each], now)
+        tasks = self._thread_reader().read(pids, now)
         usages: dict[Owner, HostUsage] = {}
         found: dict[Owner, HostSignals] = {}
         kept: dict[Owner, _Kept] = {}
         for owner, own in pids.items():
             state = kept[owner] = self._owners.get(owner) or _Kept()
-            usages[owner] = self._usage(state, ownership.cgroups.get(owner), [hosts[pid] for pid in own], now)
-            counters = Counters(usages[owner], {pid: tasks[pid] for pid in own if pid in tasks})
+            running = [hosts[pid] for pid in own]
+            self._look_at_network(state, running, now)
+            usage = self._usage(state, ownership.cgroups.get(owner), running, now)
+            usages[owner] = usage = replace(usage, network_bytes=state.network.total) if state.network else usage
+            mine = {pid: tasks[pid] for pid in own if pid in tasks}
+            counters = Counters(
+                usage, mine, state.network.rate if state.network else None, state.serves, state.programs
+            )
             if state.counters is not None:
                 found[owner] = signals(state.counters, counters, seconds, self.cores)
             state.counters = counters
@@ -80,6 +115,31 @@ class HostReader:
     def tells(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could tell of some owner so far; by its looks before there was any."""
         return self._told or self._looks()
+
+    @property
+    def skipped_tasks(self) -> int:
+        """Threads worth reading that had no place in the budgets, summed over passes."""
+        return self._threads.skipped if self._threads else 0
+
+    def _look_at_network(self, kept: _Kept, running: Sequence[HostProcess], now: float) -> None:
+        """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
+        if not running:
+            return
+        pid = running[0].pid
+        if now - kept.looked_at >= LIMIT_SECONDS:
+            mine, nodes = (network.namespace(self.procfs, each) for each in (pid, 1))
+            own = None not in {mine, nodes} and mine != nodes
+            near = self._near(running[:_NEAR])
+            kept.serves = network.serves(self.procfs, near, own_namespace=own)
+            kept.programs = tuple(_program(self.procfs, each) for each in near)
+            kept.network = kept.network or _Network(now, {}) if own else None
+            kept.looked_at = now
+        before = kept.network
+        if before is not None and (not before.total or now - before.looked_at >= NETWORK_SECONDS):
+            total = network.traffic(self.procfs, pid)
+            moved = sum(total.values()) - sum(before.total.values())
+            known = bool(before.total) and moved >= 0
+            kept.network = _Network(now, total, moved / (now - before.looked_at) if known else None)
 
     def _thread_reader(self) -> ThreadReader:
         if self._threads is None:
@@ -105,30 +165,38 @@ class HostReader:
         """The sum over its GPU processes, also those that have ended: a counter must not fall when one leaves."""
         if not processes and not kept.processes:
             return HostUsage()
-        current: dict[tuple[int, float], tuple[float, int | None]] = {}
+        current: dict[tuple[int, float], _ProcessTotals] = {}
         for process in processes:
             key = (process.pid, process.start_time)
-            cpu, read = process.cpu_seconds, self._read_bytes(process.pid)
-            cpu_before, read_before = kept.processes.get(key, (0.0, 0))
-            kept.cpu_seconds += max(0.0, cpu - cpu_before)
-            if read is not None:
-                kept.read_bytes = (kept.read_bytes or 0) + max(0, read - (read_before or 0))
-            current[key] = (cpu, read)
+            before = kept.processes.get(key, _ProcessTotals(0.0, 0, 0))
+            current[key] = now = _ProcessTotals(process.cpu_seconds, *self._io(process.pid))
+            kept.cpu_seconds += max(0.0, now.cpu_seconds - before.cpu_seconds)
+            kept.read_bytes = _grown(kept.read_bytes, before.read_bytes, now.read_bytes)
+            kept.written_bytes = _grown(kept.written_bytes, before.written_bytes, now.written_bytes)
         kept.processes = current
         return HostUsage(
             cpu_seconds=kept.cpu_seconds,
             resident_bytes=sum(process.resident_bytes for process in processes),
             read_bytes=kept.read_bytes,
+            written_bytes=kept.written_bytes,
         )
 
-    def _read_bytes(self, pid: int) -> int | None:
-        for line in read_text(f"{self.procfs}/{pid}/io").splitlines():
-            if line.startswith("read_bytes: "):
-                return natural(line[12:].strip())
-        return None
+    def _io(self, pid: int) -> tuple[int | None, int | None]:
+        """Bytes read from and written to storage."""
+        words = dict(line.split(": ", 1) for line in read_text(f"{self.procfs}/{pid}/io").splitlines() if ": " in line)
+        return natural(words.get("read_bytes", "")), natural(words.get("write_bytes", ""))
+
+    def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
+        """GPU processes of one owner, and those parents that are in the same cgroup: a server starts its workers."""
+        found = dict.fromkeys(process.pid for process in processes)
+        for process in processes:
+            mine = read_text(f"{self.procfs}/{process.pid}/cgroup")
+            if process.parent > 1 and read_text(f"{self.procfs}/{process.parent}/cgroup") == mine:
+                found[process.parent] = None
+        return list(found)
 
     def _looks(self) -> frozenset[str]:
-        threads = frozenset({"hottest_thread", "blocked_threads"})
+        threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"})
         has_pressure = self._cgroups() is not Hierarchy.V1 and (self.procfs / "pressure" / "io").exists()
         return threads | ({"cpu_pressure", "io_pressure", "memory_pressure"} if has_pressure else frozenset[str]())
 
@@ -143,9 +211,18 @@ def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Own
     return found
 
 
+def _program(procfs: Path, pid: int) -> str:
+    """The first words of its command line; only compared with names of programs, never shown."""
+    return read_text(f"{procfs}/{pid}/cmdline")[:_COMMAND].replace("\0", " ").lower()
+
+
+def _grown(total: int | None, before: int | None, now: int | None) -> int | None:
+    return total if now is None else (total or 0) + max(0, now - (before or 0))
+
+
 def _told(found: Collection[HostSignals]) -> frozenset[str]:
     return frozenset(
         item.name
         for item in fields(HostSignals)
-        if item.name != "processes" and any(getattr(each, item.name) is not None for each in found)
+        if item.name in HOST_SIGNALS and any(getattr(each, item.name) is not None for each in found)
     )

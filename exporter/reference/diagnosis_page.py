@@ -7,18 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from exporter.ledger.states import RULES, SPLITS, Rule
+from exporter.ledger.rule import Certainty, Rule
+from exporter.ledger.states import RULES, SPLITS
 from exporter.ledger.thresholds import Thresholds
 
 BEGIN = "<!-- Made from exporter/ledger/states.py by `make diagnosis`. Do not edit up to the end mark. -->"
 END = "<!-- End of what is made. -->"
 
 
+_LOST = {
+    Certainty.NONE: "no",
+    Certainty.POSSIBLE: "possibly",
+    Certainty.LIKELY: "likely",
+    Certainty.CERTAIN: "certainly",
+}
+
+
 def tables() -> str:
     """The states, what tells them apart, and the numbers that decide."""
     return "\n".join(
         (
-            *_table(("State", "Who acts", "What it means", "What to do"), map(_state, RULES)),
+            *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, RULES)),
             "",
             *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, RULES)),
             "",
@@ -37,7 +46,8 @@ def renewed(text: str) -> str:
 
 
 def _state(rule: Rule) -> Sequence[str]:
-    return (f"`{rule.state}`", rule.audience, rule.meaning, rule.advice)
+    full = f" ({rule.advice_when_full})" if rule.advice_when_full else ""
+    return (f"`{rule.state}`", rule.audience, _LOST[rule.certainty], rule.meaning, rule.advice + full)
 
 
 def _signature(rule: Rule) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.ledger.states import BY_STATE
+from exporter.ledger.states import BY_STATE, POSSIBLY_LOST
 from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.report.model import Advice, DeviceUse
 
@@ -23,7 +23,7 @@ def of_states(hours: Hours) -> tuple[Advice, ...]:
     least = _WORTH_SAYING * held(hours)
     return tuple(
         Advice(state, hours[state], BY_STATE[state].advice)
-        for group in (LOST, BETTER)
+        for group in (LOST, POSSIBLY_LOST, BETTER)
         for state in sorted(group, key=lambda name: -hours.get(name, 0.0))
         if hours.get(state, 0.0) > max(least, 0.0)
     )

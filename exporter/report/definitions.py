@@ -10,21 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from exporter.ledger.states import RULES, Group
+from exporter.ledger import states
 
 Hours = Mapping[str, float]
 """GPU hours by state of the ledger."""
 
-BUSY = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
-"""A kernel ran."""
-LOST = tuple(
-    rule.state
-    for rule in RULES
-    if rule.group is Group.WAITING
-    or rule.state == "held_idle"
-    or (rule.group is Group.BUSY and rule.audience == "oncall")
-)
-"""Held, and nothing (or less than could be) came of it: what the recording rules call waste."""
+BUSY = states.BUSY
+"""A kernel ran, and did something."""
+LOST = states.LOST
+"""Held, and nothing (or less than could be) came of it, likely or for certain: what the recording rules call waste."""
 FREE, UNOBSERVED = ("free",), ("unobserved",)
 
 RULE_SECONDS = 60

@@ -10,6 +10,7 @@ from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow, limit
+from exporter.attribution.work_class import UNKNOWN, ClassRule, WorkClass, WorkClasses
 from exporter.collectors.memory import Memory
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.exposition.snapshot import AnyBlock, LazyBlock
@@ -38,6 +39,7 @@ class AccountingOptions:
     retention: float = 120.0
     process_limit: int = 64
     thresholds: Thresholds = field(default_factory=Thresholds)
+    class_rules: tuple[ClassRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Accounting:
         self._kept: dict[Owner, WorkloadRow] = {}
         self._progress = ProgressCounters()
         self._exited = ExitedProcesses()
+        self._classes = WorkClasses(options.class_rules)
         self._monotonic: float | None = None
         self._dropped = 0
 
@@ -77,12 +80,15 @@ class Accounting:
         everyone = [process for processes in running.values() for process in processes]
         ownership = node.ownership(targets(gpus), _pids(everyone), hosts, now)
         usage, host_signals = node.usage(ownership, hosts, now, monotonic)
+        work = self._classes.of(ownership.info, host_signals)
         current = LedgerInput(
             time=now,
             seconds=0.0 if self._monotonic is None else monotonic - self._monotonic,
             interval=self._options.interval,
             readings=tuple(each for gpu in gpus for each in self._readings(gpu, running, ownership, monotonic)),
             hosts=host_signals,
+            work={owner: each.name for owner, each in work.items()},
+            spread=frozenset(owner for owner, info in ownership.info.items() if (info.nodes or 1) > 1),
             starts=_starts(ownership, hosts),
             host_tells=node.host_tells(),
         )
@@ -91,7 +97,7 @@ class Accounting:
         rows = tuple(_rows(gpus, running, ownership, hosts))
         shown = limit(rows, self._options.process_limit)
         self._dropped += max(len(rows) - len(shown), 0)
-        self._keep(ownership, usage, current, everyone)
+        self._keep(ownership, usage, work, current, everyone)
         reported = node.progress(ownership, hosts, now)
         return AccountingResult(
             ownership=ownership,
@@ -101,7 +107,7 @@ class Accounting:
             unattributed_bytes=dict(_unattributed(gpus, running)),
             shares=_shares(current),
             states=_states(self._ledger),
-            dropped={"process_limit": self._dropped},
+            dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
         )
 
     def _readings(
@@ -132,6 +138,7 @@ class Accounting:
         self,
         ownership: Ownership,
         usage: Mapping[Owner, HostUsage],
+        work: Mapping[Owner, WorkClass],
         current: LedgerInput,
         everyone: Iterable[GpuProcess],
     ) -> None:
@@ -157,6 +164,7 @@ class Accounting:
                     memory_bytes=memory.get(owner, 0),
                     gpus=gpus.get(owner, 0.0),
                     processes=len(processes.get(owner, ())),
+                    work=work.get(owner, UNKNOWN),
                 )
             else:
                 self._kept[owner] = ended.ended()

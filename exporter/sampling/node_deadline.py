@@ -72,6 +72,9 @@ class NodeDeadline:
     def host_tells(self) -> frozenset[str]:
         return self._ask("host_tells", self._node.host_tells, frozenset[str]())
 
+    def skipped_tasks(self) -> int:
+        return self._node.skipped_tasks()
+
     def pci_gpus(self, now: float) -> int | None:
         return self._ask("pci_gpus", lambda: self._node.pci_gpus(now), None)
 

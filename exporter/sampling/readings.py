@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Gpm
 from exporter.collectors.info import Info
 from exporter.collectors.memory import Memory
@@ -48,6 +49,8 @@ class Throttled:
     thermal: float | None
     power_brake: float | None
     monotonic: float
+    sm_clock: float | None = None
+    """While it was."""
 
 
 def numbers(gpu: Gpu, monotonic: float, stale: float) -> Numbers:
@@ -86,17 +89,35 @@ def signals(gpu: Gpu, before: Throttled | None, monotonic: float) -> Signals | N
     gpm = _now(gpu, "gpm", Gpm, monotonic)
     now = throttled(gpu, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
+    clocks = reading(gpu, uuid, "clocks", Clocks)
     return Signals(
-        busy=utilization.share if utilization else ratios.get("graphics"),
+        busy=_busy(utilization, ratios),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
+        vector_active=_vector(ratios),
         memory_activity=utilization.memory_share if utilization else None,
         link_activity=_link_activity(gpm, reading(gpu, uuid, "nvlink", Nvlink), reading(gpu, uuid, "pcie", Pcie)),
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=_share(now, before, lambda t: t.thermal),
         throttled_power_brake=_share(now, before, lambda t: t.power_brake),
+        sm_clock=now.sm_clock if now and now.sm_clock else clocks.now.get("sm") if clocks else None,
+        sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
+
+
+def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float | None:
+    """Of the pass. Without a sample buffer NVML's figure is of a window of its own, which does not go with GPM's."""
+    graphics = ratios.get("graphics")
+    if utilization is None or (graphics is not None and (utilization.busy is None or not utilization.busy.sampled)):
+        return graphics
+    return utilization.share
+
+
+def _vector(ratios: Mapping[str, float]) -> float | None:
+    """Shares of the pipes' own peak; several at once are more work than one, and never more than all the time."""
+    pipes = [ratios[pipe] for pipe in ("fp64", "fp32", "fp16") if pipe in ratios]
+    return min(1.0, sum(pipes)) if pipes else None
 
 
 def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: float) -> Signals | None:
@@ -110,8 +131,11 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: floa
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
+        vector_active=_vector(ratios),
         throttled_thermal=whole.throttled_thermal,
         throttled_power_brake=whole.throttled_power_brake,
+        sm_clock=whole.sm_clock,
+        sm_clock_max=whole.sm_clock_max,
     )
 
 
@@ -119,7 +143,7 @@ def throttled(gpu: Gpu, monotonic: float) -> Throttled | None:
     found = _now(gpu, "throttle", Throttle, monotonic)
     if found is None:
         return None
-    return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic)
+    return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic, found.sm_clock)
 
 
 def joules(gpu: Gpu) -> float | None:

@@ -33,6 +33,7 @@ class Kind:
 
 _ROWS = (
     Kind(name="thermal",           help="Too hot: thermal slowdown for 60 % of the time.", clock=0.62, power=0.8, heat=1.75, sw_thermal=0.6, hw_thermal=0.25),
+    Kind(name="warm",              help="Flagged as too hot for 95 % of the time, clocks 2 % down.", clock=0.98, heat=1.6, sw_thermal=0.95),
     Kind(name="power-brake",       help="The server pulls the power brake.",               clock=0.5,  power=0.55, power_brake=0.7),
     Kind(name="ecc-storm",         help="Memory errors, some of them uncorrectable.",      xid=94, corrected=4.0, uncorrected=1 / 30, recovery=1),
     Kind(name="row-remap-pending", help="A row wants remapping: reset needed.",            xid=63, recovery=4),

@@ -91,7 +91,7 @@ class Target:
             return ()
         began = held.workload.began(held.run)
         grown = min(1.0, 0.2 + 0.8 * (time - began) / _RAMP_SECONDS)
-        each = int(self._total * held.workload.pattern.memory * grown) // count + CONTEXT_BYTES
+        each = int(self._total * held.workload.pattern.of_rank(held.rank).memory * grown) // count + CONTEXT_BYTES
         first = self._pid + held.run * 10 % 900
         return tuple(GpuProcess(first + number, held, self.place, each, 1.0 / count, began) for number in range(count))
 
@@ -115,7 +115,7 @@ class Target:
         role = None
         if held:
             # All ranks of a job share one seed: they step together, as synchronous training does.
-            role = Role(held.workload.pattern, self._seed + held.workload.job, held.rank, self.share)
+            role = Role(held.workload.pattern.of_rank(held.rank), self._seed + held.workload.job, held.rank, self.share)
         changes = [workload.change(time) for workload in self._workloads]
         changes += [edge for fault in self._faults for edge in (fault.at, fault.end) if edge > time]
         return Step(behaviour(self._plan.model, role, active), min(changes, default=math.inf))

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
-from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import Gpu, GpuProcess, Target
+from exporter.simulator.patterns import Host
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.workload import Workload
 
@@ -89,7 +90,8 @@ class SimulatedNode:
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
         """Of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
-        return {held.owner: _signals(held) for held in self._held(now - self._epoch)}
+        time = now - self._epoch
+        return {held.owner: _signals(held, time) for held in self._held(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
         time = now - self._epoch
@@ -129,20 +131,47 @@ def _usage(held: _Held, age: float) -> HostUsage:
         resident_bytes=int(host.resident * gpus),
         memory_limit_bytes=int(host.resident * gpus * 1.6),
         read_bytes=int(host.read_rate * gpus * age),
+        written_bytes=int(host.write_rate * gpus * age),
+        network_bytes={} if held.workload.slurm else {"receive": int(host.network_rate * gpus * age), "transmit": 0},
         pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
+        full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
     )
 
 
-def _signals(held: _Held) -> HostSignals:
+def _signals(held: _Held, time: float) -> HostSignals:
     host = held.workload.pattern.host
+    ranks = enumerate(target for target, _ in held.targets)
     return HostSignals(
         cpu_pressure=host.cpu_pressure,
         io_pressure=host.io_pressure,
+        io_full_pressure=host.io_pressure * 0.8,
         memory_pressure=0.0,
         cpu_of_limit=host.cpu_of_limit,
         hottest_thread=host.hottest_thread,
         blocked_threads=host.blocked,
+        receiving_threads=host.receiving,
+        polling=host.polling,
         read_bytes_per_second=host.read_rate * len(held.targets),
+        written_bytes_per_second=host.write_rate * len(held.targets),
+        network_bytes_per_second=host.network_rate * len(held.targets),
+        serves=host.serves,
+        programs=host.programs,
+        processes={
+            process.pid: _process_signals(held.workload.pattern.of_rank(rank).host)
+            for rank, target in ranks
+            for process in target.processes(time)
+        },
+    )
+
+
+def _process_signals(host: Host) -> ProcessSignals:
+    return ProcessSignals(
+        hottest_thread=host.hottest_thread,
+        blocked=host.blocked,
+        receiving=host.receiving,
+        polling=host.polling,
+        read_bytes_per_second=host.read_rate,
+        written_bytes_per_second=host.write_rate,
     )
 
 

@@ -20,6 +20,13 @@ class Host:
     """Bytes per second, per GPU."""
     cores: float = 12.0
     resident: float = 40e9
+    write_rate: float = 1e6
+    network_rate: float = 1e5
+    """Bytes per second over the owner's own network."""
+    receiving: float = 0.0
+    polling: bool = False
+    serves: bool = False
+    programs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +65,14 @@ class Pattern:
     """A fault that comes with it."""
     peer_duty: float | None = None
     """Duty of all its GPUs but the first, where they differ."""
+    others: Pattern | None = None
+    """What all its GPUs but the first do, where that is something else."""
     command: str = "python3"
     host: Host = field(default_factory=Host)
+
+    def of_rank(self, rank: int) -> Pattern:
+        """What the GPU of this rank does; rank 0 is the first."""
+        return self if self.others is None or rank == 0 else self.others
 
 
 _TRAINING = Pattern(
@@ -70,6 +83,11 @@ _TRAINING = Pattern(
 _IDLE_HOST = Host(
     cpu_of_limit=0.01, hottest_thread=0.02, cpu_pressure=0.0, io_pressure=0.0, read_rate=0.0, resident=8e9
 )
+_SERVER = Host(0.01, 0.0, 0.25, 0.5, 0.0, 1e6, serves=True, programs=("vllm serve",))
+_SPIN = Pattern(
+    name="spin", help="Waits in a collective.", period=1.0, duty=1.0, power=0.16, sm=0.12, occupancy=0.02, dram=0.01,
+    memory=0.8, host=Host(0.01, 0.01, 0.1, 0.99, 0.0, 1e4, polling=True),
+)  # fmt: skip
 
 
 def _faulty(name: str, help: str, fault: str) -> Pattern:
@@ -97,17 +115,35 @@ _ROWS = (
             samples=60.0),
     Pattern(name="inference", help="Serving: bursts of requests.", period=0.7, duty=0.42, jitter=0.3, power=0.55, sm=0.66,
             occupancy=0.3, tensor=0.4, dram=0.48, fp16=0.1, activity=0.5, pcie=0.04, codec=0.05, memory=0.88, samples=120.0,
-            command="vllm", host=Host(0.01, 0.0, 0.25, 0.5, 0.0, 1e6)),
+            command="vllm", host=_SERVER),
     Pattern(name="notebook", help="A person at work: a cell now and then.", period=90.0, duty=0.05, jitter=0.04, power=0.4,
             sm=0.6, occupancy=0.25, tensor=0.2, dram=0.3, activity=0.3, memory=0.18, command="ipykernel",
-            host=Host(0.0, 0.0, 0.05, 0.1, 0.0, 1e6, 4.0, 6e9)),
-    Pattern(name="idle-held", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
+            host=Host(0.0, 0.0, 0.05, 0.1, 0.0, 1e6, 4.0, 6e9, programs=("python -m ipykernel_launcher",))),
+    Pattern(name="idle-server", help="A server without requests whose scheduler thread polls.", memory=0.88, command="vllm",
+            host=replace(_SERVER, hottest_thread=0.99, polling=True)),
+    Pattern(name="checkpoint", help="Writes checkpoints to slow storage.", period=10.0, duty=0.4, power=0.8, sm=0.85,
+            occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.8, samples=300.0,
+            host=Host(0.02, 0.66, 0.2, 0.4, 0.6, 1e5, write_rate=900e6)),
+    Pattern(name="download", help="Waits for an object store.", period=2.0, duty=0.3, power=0.8, sm=0.85, occupancy=0.4,
+            tensor=0.5, dram=0.4, activity=0.5, memory=0.7, samples=300.0, host=Host(0.02, 0.0, 0.2, 0.3, 0.0, 1e5, network_rate=300e6)),
+    Pattern(name="no-tensor-cores", help="Dense work without tensor cores.", period=1.0, duty=0.98, power=0.8, sm=0.95, occupancy=0.6,
+            fp32=0.6, dram=0.3, activity=0.4, memory=0.6, samples=150.0),
+    Pattern(name="full-memory", help="Kernels too small, and no memory left for larger batches.", period=0.5, duty=0.96,
+            power=0.2, sm=0.3, occupancy=0.1, tensor=0.08, dram=0.15, fp32=0.06, activity=0.2, memory=0.96, samples=60.0),
+    replace(_SPIN, name="hung-collective", help="All GPUs spin in a collective that never ends."),
+    Pattern(name="network-rank", help="The first GPU's rank waits for the network, the others spin in a collective.",
+            memory=0.8, others=_SPIN, host=Host(0.0, 0.0, 0.05, 0.02, 0.0, 0.0, receiving=1.0)),
+    replace(_TRAINING, name="slow-disk-rank", help="The first GPU's rank waits for storage, the others spin in a collective.",
+            duty=0.3, period=2.0, others=_SPIN, host=Host(0.0, 0.7, 0.05, 0.02, 0.9, 3e6)),
+    replace(_TRAINING, name="one-of-many", help="Uses its first GPU alone; its process is on all of them.",
+            others=Pattern(name="unused", help="", memory=0.05, host=_IDLE_HOST)),    Pattern(name="idle-held", help="Allocated, and no process on it.", processes=0, host=_IDLE_HOST),
     Pattern(name="idle-loaded", help="A process holds memory and runs nothing.", memory=0.55, host=_IDLE_HOST),
     Pattern(name="free", help="Nobody holds it.", held=False, processes=0),
     Pattern(name="square", help="Exactly `duty` of every `period` busy, for tests of accuracy.", period=0.5, duty=0.5,
             power=0.8, sm=0.8, occupancy=0.4, tensor=0.5, dram=0.4, activity=0.5, memory=0.5),
     replace(_TRAINING, name="power-capped", help="Healthy at the power limit, which is normal.", power=1.0, capped=0.92),
     _faulty("thermal",            "Training on a GPU too hot: clocks lowered.",              "thermal"),
+    _faulty("warm",               "Training near its thermal limit: flagged, clocks hardly lowered.", "warm"),
     _faulty("power-brake",        "Training under the server's power brake.",                "power-brake"),
     _faulty("ecc-storm",          "Training on a GPU with memory errors.",                   "ecc-storm"),
     _faulty("row-remap-pending",  "Training on a GPU that wants a reset to remap rows.",     "row-remap-pending"),

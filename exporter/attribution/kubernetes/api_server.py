@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,10 @@ _CONFIG_HASH = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
 
 
+CLASS_LABEL = "gpu-exporter/class"
+"""Pod label by which its owner says what class of work it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
     namespace: str
@@ -44,6 +48,10 @@ class Pod:
     containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Container id (64 hex) to name and image."""
     start_time: float | None = None
+    controller: str = ""
+    """Kind of the object that made it."""
+    asked_class: str = ""
+    """What the label of `CLASS_LABEL` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +106,15 @@ def pod_of(document: Mapping[str, Any], labels: Collection[str]) -> tuple[str, P
             if each.get("containerID")
         },
         start_time=_seconds(status.get("startTime")),
+        controller=_controller(metadata.get("ownerReferences") or ()),
+        asked_class=own.get(CLASS_LABEL, ""),
     )
     annotations: dict[str, str] = metadata.get("annotations") or {}
     return annotations.get(_CONFIG_HASH, uid), pod
+
+
+def _controller(references: Iterable[Mapping[str, Any]]) -> str:
+    return next((str(each.get("kind", "")) for each in references if each.get("controller")), "")
 
 
 def _seconds(text: str | None) -> float | None:

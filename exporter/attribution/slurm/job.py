@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.host.text import bounded
+from exporter.host.text import bounded, natural
 
 
 class NodeGres(NamedTuple):
@@ -40,6 +40,7 @@ class Job:
     state: str = ""
     time_limit_seconds: float | None = None
     start_time: float | None = None
+    node_count: int | None = None
     gres: tuple[NodeGres, ...] | None = ()
     """None where it is not told."""
 
@@ -100,6 +101,7 @@ def parse_job(text: str) -> Job | None:
         state=_value(own, "JobState"),
         time_limit_seconds=duration(_value(own, "TimeLimit")),
         start_time=_timestamp(_value(own, "StartTime")),
+        node_count=natural(_value(own, "NumNodes").partition("-")[0]),
         gres=tuple(_gres(own)),
     )
 

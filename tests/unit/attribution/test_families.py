@@ -23,7 +23,7 @@ from tests.attribution_kit.nodes import gpu, instance
 
 ALICE = Owner("slurm:7", "slurm", slurm_job="7", user="alice")
 BOB = Owner("ml/train", "pod", namespace="ml", pod="train", container="main")
-USAGE = HostUsage(12.5, 4.0, 1 << 30, 1 << 32, 999, {"io": 1.5, "cpu": 0.5})
+USAGE = HostUsage(12.5, 4.0, 1 << 30, 1 << 32, 999, pressure_seconds={"io": 1.5, "cpu": 0.5})
 ROW = WorkloadRow(ALICE, WorkloadInfo(time_limit_seconds=86400.0, job_name="x"), USAGE, 1 << 20, 1.5, 3)
 
 

@@ -72,6 +72,7 @@ def test_v2_usage(v2: Path) -> None:
         cpu_limit_cores=4.0,
         memory_limit_bytes=1000,
         read_bytes=4100,
+        written_bytes=1,
         pressure_seconds={"cpu": 1.5, "io": 1.5},
     )
 
@@ -94,7 +95,7 @@ def test_resident_leaves_out_the_cache_that_is_given_back_at_once(v2: Path) -> N
 def test_hybrid_usage_has_pressure_from_the_unified_tree(hybrid: Path) -> None:
     assert cgroup.hierarchy(hybrid) is Hierarchy.HYBRID
     assert cgroup.usage("/slurm/job_1", hybrid, Hierarchy.HYBRID, Limits()) == HostUsage(
-        cpu_seconds=7.0, read_bytes=4096, pressure_seconds={"io": 1.5}
+        cpu_seconds=7.0, read_bytes=4096, written_bytes=7, pressure_seconds={"io": 1.5}
     )
     assert cgroup.resident_bytes("/slurm/job_1", hybrid, Hierarchy.HYBRID) == 4000
     assert cgroup.limits("/slurm/job_1", hybrid, Hierarchy.HYBRID, cpus=64) == Limits(1.5, 80000)

@@ -27,10 +27,14 @@ def test_cpu_without_a_full_line_is_read() -> None:
 def test_only_resources_with_a_file_are_told(tmp_path: Path) -> None:
     (tmp_path / "io.pressure").write_text(PSI.format(some=3_000_000))
 
-    assert pressure_seconds(str(tmp_path)) == {"io": 3.0}
+    assert pressure_seconds(str(tmp_path)) == ({"io": 3.0}, {"io": 5e-06})
 
 
 def test_real_pressure_of_this_machine_is_parsed_where_the_kernel_has_it() -> None:
     path = Path("/proc/pressure/cpu")
 
-    assert (parse_pressure(path.read_text()) is not None) if path.exists() else pressure_seconds("/proc/pressure") == {}
+    assert (
+        (parse_pressure(path.read_text()) is not None)
+        if path.exists()
+        else pressure_seconds("/proc/pressure") == ({}, {})
+    )

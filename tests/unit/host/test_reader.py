@@ -97,7 +97,7 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
     write(tmp_path)
     subject = reader(tmp_path)
-    assert subject.tells() == {"hottest_thread", "blocked_threads"}
+    assert subject.tells() == {"hottest_thread", "blocked_threads", "receiving_threads"}
 
     for now in (0.0, 1.0):
         subject.read(ownership, {10: host(10)}, now)
@@ -105,6 +105,7 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     assert subject.tells() == {
         "hottest_thread",
         "blocked_threads",
+        "receiving_threads",
         "io_pressure",
         "cpu_of_limit",
     }

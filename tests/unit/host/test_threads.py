@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from exporter.host import threads
 from exporter.host.threads import SCAN_SECONDS, ThreadReader, parse_run_delay, places, read_task
@@ -32,46 +35,80 @@ def test_threads_and_direct_children_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_process_that_has_gone_has_no_tasks(tmp_path: Path) -> None:
-    assert ThreadReader(tmp_path).read([10], 0.0) == {}
+    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0) == {}
 
 
 def test_between_scans_only_the_main_thread_and_the_hot_ones_are_read(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 0, **{10 + number: number for number in range(1, 40)}})
     reader = ThreadReader(tmp_path)
-    assert len(reader.read([10], 0.0)[10]) == 40
+    assert len(reader.read({"job": [10]}, 0.0)[10]) == 40
 
-    assert set(reader.read([10], 1.0)[10]) == {"10/task/10", "10/task/49", "10/task/48", "10/task/47"}
+    assert set(reader.read({"job": [10]}, 1.0)[10]) == {"10/task/10", "10/task/49", "10/task/48", "10/task/47"}
 
 
 def test_thread_that_turns_hot_is_found_by_the_next_scan(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 0, 11: 900, 12: 800, 13: 700, 14: 5})
     reader = ThreadReader(tmp_path)
-    reader.read([10], 0.0)
+    reader.read({"job": [10]}, 0.0)
     stat(tmp_path / "10/task/14", ticks=500)
 
-    reader.read([10], threads.SCAN_SECONDS)
+    reader.read({"job": [10]}, threads.SCAN_SECONDS)
 
-    assert "10/task/14" in reader.read([10], threads.SCAN_SECONDS + 1)[10]
+    assert "10/task/14" in reader.read({"job": [10]}, threads.SCAN_SECONDS + 1)[10]
 
 
 def test_blocked_thread_is_watched_though_it_uses_no_cpu(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 9, 11: 9, 12: 9, 13: 9})
     stat(tmp_path / "10/task/15", state="D")
     reader = ThreadReader(tmp_path)
-    reader.read([10], 0.0)
+    reader.read({"job": [10]}, 0.0)
 
-    assert reader.read([10], 1.0)[10]["10/task/15"].blocked
+    assert reader.read({"job": [10]}, 1.0)[10]["10/task/15"].blocked
 
 
-def test_many_processes_cost_no_more_than_the_bounds(tmp_path: Path) -> None:
-    for pid in range(1000, 1100):
-        process(tmp_path, pid, {pid + 10_000 * number: number for number in range(10)} | {pid: 1})
+@pytest.mark.parametrize("workloads", [1, 25, 1000])
+def test_a_thousand_processes_cost_no_more_than_the_bounds(tmp_path: Path, workloads: int) -> None:
+    for pid in range(1000, 2000):
+        process(tmp_path, pid, {pid + 10_000 * number: number for number in range(3)} | {pid: 1})
     reader = ThreadReader(tmp_path)
+    shares = {f"job {number}": range(1000 + number, 2000, workloads) for number in range(workloads)}
 
-    sizes = [sum(map(len, reader.read(range(1000, 1100), now).values())) for now in (0.0, 1.0, 2.0, 3.0)]
+    reads = [reader.read(shares, float(now)) for now in range(12)]
 
-    assert max(sizes) <= threads.PASS_TASKS + threads.SCAN_TASKS + threads.WATCH_TASKS
-    assert set(reader.read(range(1000, 1100), 4.0)) == set(range(1000, 1100))
+    sizes = [sum(map(len, found.values())) for found in reads]
+    assert max(sizes) <= threads.PASS_TASKS + threads.SCAN_TASKS + threads.NODE_TASKS
+    assert set().union(*reads) == set(range(1000, 2000))
+    assert reader.skipped > 0
+
+
+def test_a_full_loader_is_seen_whatever_else_runs_on_the_node(tmp_path: Path) -> None:
+    """41 GPU processes of one workload and as many of others; the loader is a child of one of them."""
+    pids = range(1000, 1082)
+    for pid in pids:
+        process(tmp_path, pid, {pid: 100, pid + 10_000: 50}, children=(5000,) if pid == 1040 else ())
+    shares: dict[str, Sequence[int]] = {"job": range(1000, 1041), **{str(pid): [pid] for pid in range(1041, 1082)}}
+    reader = ThreadReader(tmp_path)
+    seen = 0
+    for second in range(30):
+        stat(tmp_path / "5000", ticks=100 * second)
+        seen += "5000" in reader.read(shares, float(second)).get(1040, {})
+
+    assert seen >= 26
+
+
+def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1, 11: 2}, children=(20,))
+    stat(tmp_path / "20")
+    (tmp_path / "10/task/10/wchan").write_text("futex_do_wait")
+    (tmp_path / "20/wchan").write_text("wait_woken")
+    reader = ThreadReader(tmp_path)
+    for second, total in ((0.0, 0), (3.0, 6_000_000)):
+        (tmp_path / "20/io").write_text(f"rchar: {total}\nwchar: 5\nread_bytes: 0\nwrite_bytes: 0\n")
+        found = reader.read({"job": [10]}, second)[10]
+
+    assert (found["10/task/10"].receiving, found["20"].receiving, found["10/task/11"].receiving) == (False, True, None)
+    assert found["10/task/10"].io is None
+    assert found["20"].io == (pytest.approx(2e6 * 0.139, rel=0.01), 0.0)
 
 
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
@@ -95,12 +132,12 @@ def test_a_full_thread_of_this_process_stands_out() -> None:
     place = f"{os.getpid()}/task/{burner.native_id}"
     try:
         reader = ThreadReader(Path("/proc"))
-        reader.read([os.getpid()], 0.0)  # other threads of a test worker may have used more before
+        reader.read({"job": [os.getpid()]}, 0.0)  # other threads of a test worker may have used more before
         deadline = time.monotonic() + 60
         while (task := read_task(Path("/proc"), place)) is not None and task.cpu_seconds < 0.2:
             assert time.monotonic() < deadline
-        reader.read([os.getpid()], SCAN_SECONDS)
-        assert place in reader.read([os.getpid()], SCAN_SECONDS + 1.0)[os.getpid()]
+        reader.read({"job": [os.getpid()]}, SCAN_SECONDS)
+        assert place in reader.read({"job": [os.getpid()]}, SCAN_SECONDS + 1.0)[os.getpid()]
     finally:
         stop.set()
         burner.join()

@@ -15,6 +15,7 @@ from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
+from exporter.ledger.states import OF_BUSY_TIME
 
 OWNERS = tuple(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(4))
 GPUS = (Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0"), Target("GPU-2", 2, "0000:03:00.0"))
@@ -34,18 +35,33 @@ signals = st.one_of(
         sm_active=maybe,
         tensor_active=maybe,
         dram_active=maybe,
+        vector_active=maybe,
         memory_activity=maybe,
         link_activity=maybe,
         power_of_limit=maybe,
         throttled_thermal=maybe,
         throttled_power_brake=maybe,
+        sm_clock=st.one_of(st.none(), st.floats(0, 3e9)),
+        sm_clock_max=st.one_of(st.none(), st.floats(0, 3e9)),
     ),
 )
-process = st.builds(ProcessSignals, hottest_thread=maybe, blocked=st.one_of(st.none(), st.booleans()))
+rate = st.one_of(st.none(), st.floats(0, 1e10))
+process = st.builds(
+    ProcessSignals,
+    hottest_thread=maybe,
+    blocked=maybe,
+    receiving=maybe,
+    polling=st.one_of(st.none(), st.booleans()),
+    read_bytes_per_second=rate,
+    written_bytes_per_second=rate,
+)
 host = st.builds(
     HostSignals,
     cpu_pressure=maybe,
     io_pressure=maybe,
+    io_full_pressure=maybe,
+    written_bytes_per_second=rate,
+    network_bytes_per_second=rate,
     cpu_of_limit=maybe,
     hottest_thread=maybe,
     blocked_threads=maybe,
@@ -87,6 +103,8 @@ def passes(draw: st.DrawFn) -> LedgerInput:
             for target in targets
         ),
         hosts={owner: draw(host) for owner in draw(st.sets(st.sampled_from(OWNERS)))},
+        work=draw(st.dictionaries(st.sampled_from(OWNERS), st.sampled_from(("batch", "service", "interactive")))),
+        spread=frozenset(draw(st.sets(st.sampled_from(OWNERS)))),
         starts=draw(st.dictionaries(st.sampled_from(OWNERS), st.floats(0, 2e9))),
     )
 
@@ -107,6 +125,7 @@ def test_ledger_balances(steps: list[LedgerInput]) -> None:
     targets_sum_to_the_time_they_were_there(ledgers[-1], steps)
     owners_sum_to_their_shares_times_time(ledgers[-1], steps)
     owners_get_no_more_energy_than_was_drawn(ledgers[-1], steps)
+    what_is_used_sums_to_the_busy_time(ledgers[-1], steps)
     for before, after in pairwise(ledgers):
         no_total_decreases(before, after)
 
@@ -134,6 +153,21 @@ def owners_get_no_more_energy_than_was_drawn(last: Ledger, steps: list[LedgerInp
     assert sum(entry.joules for entry in last.owners.values()) <= drawn * (1 + NEAR) + NEAR
 
 
+def what_is_used_sums_to_the_busy_time(last: Ledger, steps: list[LedgerInput]) -> None:
+    """Whatever the shares, and with what nobody is known to have run."""
+    used = sum(past.used_seconds for entry in last.owners.values() for past in entry.past.values())
+    split = {entry.target.parent_uuid for entry in last.targets.values()}
+    unowned = sum(e.unowned_seconds * e.target.share for e in last.targets.values() if e.target.uuid not in split)
+    busy = sum(
+        max(0.0, step.seconds) * each.target.share * (each.signals.busy or 0.0)
+        for step in steps
+        if step.seconds <= 3 * step.interval
+        for each in step.readings
+        if each.signals and not any(other.target.parent_uuid == each.target.uuid for other in step.readings)
+    )
+    assert used + unowned <= busy * (1 + NEAR) + NEAR
+
+
 def no_total_decreases(before: Ledger, after: Ledger) -> None:
     for uuid, entry in before.targets.items():
         assert all(new >= old for old, new in zip(entry.seconds, after.targets[uuid].seconds, strict=True))
@@ -145,7 +179,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
 @given(passes())
 @settings(max_examples=60, deadline=None)
 def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
-    busy_states = (7, 8, 9, 10, 11, 12)
+    busy_states = [state for state, _ in OF_BUSY_TIME]
     entries = advance(Ledger(), step).targets
 
     for reading in step.readings:

@@ -6,19 +6,19 @@ from dataclasses import fields
 
 import pytest
 
-from exporter.attribution.owner import OWNER_LABELS, Owner
+from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.families import FAMILIES
 from exporter.ledger.ledger import advance
-from exporter.ledger.states import BY_STATE, RULES, SPLITS, STATES, diagnosable
+from exporter.ledger.states import BUSY, BY_STATE, LOST, POSSIBLY_LOST, RULES, SPLITS, STATES, diagnosable
 from exporter.ledger.thresholds import Thresholds
 from exporter.metrics.family import Sample
 
 OWNER = Owner(workload="slurm:1", kind="slurm", slurm_job="1")
 GPU = Target("GPU-a", 3, "0000:01:00.0")
-MIG = Target("MIG-b", 4, "0000:02:00.0", None, "GPU-b", 7, 0, 3 / 7)
+MIG = Target("MIG-b", 4, "0000:02:00.0", None, "GPU-b", 7, 0, share=3 / 7)
 FAMILY = {family.name: family for family in FAMILIES}
 
 
@@ -57,6 +57,24 @@ def test_workload_rows() -> None:
     assert samples("gpu_workload_start_time_seconds", found) == {OWNER.labels: 100.5}
 
 
+def test_used_time_reconciles_with_the_busy_time() -> None:
+    """Of ten owners one runs nearly always: held a tenth, used all of it, and what runs with no owner is nobody's."""
+    holders = tuple(
+        Holding(Owner(workload=f"slurm:{number}", kind="slurm"), 0.1, (number,), 0.88 if number == 3 else 0.0)
+        for number in range(10)
+    )
+    shared = Reading(GPU, Signals(busy=0.88), holders)
+    found = ledger(100.0, shared, Reading(Target("GPU-c", 5, ""), Signals(busy=0.25)))
+    first, second = LedgerInput(time=0.0, seconds=1.0, readings=(shared,)), ledger(1.0, shared)
+
+    used = samples("gpu_workload_used_gpu_seconds_total", advance(second, first))
+    by_workload = {labels[2]: round(value, 6) for labels, value in used.items() if labels[0] == "3"}
+    assert by_workload == {"": 0.0, **{f"slurm:{number}": 1.76 if number == 3 else 0.0 for number in range(10)}}
+    rest = samples("gpu_workload_used_gpu_seconds_total", ledger(2.0, Reading(GPU, Signals(busy=0.25))))
+    assert rest == {("3", "GPU-a", *NOBODY.labels): 0.5}
+    assert sum(samples("gpu_workload_used_gpu_seconds_total", found).values()) == 0.0  # a gap: nothing was seen
+
+
 def test_what_is_not_known_is_absent() -> None:
     found = ledger(2.0, held(GPU, 0.0))
 
@@ -69,11 +87,14 @@ def test_first_kernel_is_told_once_it_ran() -> None:
 
 
 def test_diagnosable_splits_follow_the_signals_of_gpu_and_host() -> None:
-    found = samples("gpu_exporter_diagnosable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_active=0.1)))
+    found = samples(
+        "gpu_exporter_diagnosable", ledger(1.0, held(GPU, 0.5, throttled_thermal=0.0, sm_clock=1e9, sm_active=0.1))
+    )
 
     told = {state for (_, _, state), value in found.items() if value}
     assert {state for _, _, state in found} == {rule.state for rule in SPLITS}
-    assert told == {"wait_storage", "wait_peer", "throttled_thermal", "small_kernels"}
+    by_holder = {"held_unused", "wait_peer", "wait_requests", "wait_user"}
+    assert told == {"wait_storage", "throttled_thermal", "small_kernels", *by_holder}
 
 
 def test_gpu_with_instances_tells_what_they_tell() -> None:
@@ -106,7 +127,8 @@ def test_rules_name_thresholds_there_are() -> None:
 
     assert {name for rule in RULES for name in rule.thresholds} <= known
     assert list(STATES) == list(BY_STATE)
-    assert len(set(STATES)) == 13
+    assert len(set(STATES)) == 20
+    assert set(BUSY) | set(LOST) | set(POSSIBLY_LOST) == set(STATES) - {"unobserved", "free"}
 
 
 @pytest.mark.parametrize(("name", "value"), [("hot_thread", 1.1), ("wait_cover", -0.1), ("gap_intervals", -1.0)])

@@ -7,7 +7,7 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
@@ -17,11 +17,17 @@ GPU, PEER = Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0
 
 
 def instance(number: int, share: float) -> Target:
-    return Target(f"MIG-{number}", 0, "0000:01:00.0", None, "GPU-0", number, 0, share)
+    return Target(f"MIG-{number}", 0, "0000:01:00.0", None, "GPU-0", number, 0, share=share)
 
 
 def book(*readings: Reading, seconds: float = 1.0, ledger: Ledger | None = None, **rest: object) -> Ledger:
     return advance(ledger or Ledger(), LedgerInput(time=1000.0, seconds=seconds, readings=readings, **rest))  # type: ignore[arg-type]
+
+
+def lately(*targets: Target) -> Ledger:
+    """Alice ran a kernel on each of them in a pass of no length."""
+    readings = (Reading(target, Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)) for target in targets)
+    return book(*readings, seconds=0.0)
 
 
 def states(seconds: tuple[float, ...]) -> dict[str, float]:
@@ -32,8 +38,8 @@ def states(seconds: tuple[float, ...]) -> dict[str, float]:
 def test_first_pass_shows_every_counter_at_zero() -> None:
     ledger = book(Reading(GPU, Signals(busy=1.0), (Holding(ALICE, 1.0, (1,)),)), seconds=0.0)
 
-    assert ledger.targets["GPU-0"].seconds == (0.0,) * 13
-    assert ledger.owners[ALICE].seconds == (0.0,) * 13
+    assert ledger.targets["GPU-0"].seconds == ZERO
+    assert ledger.owners[ALICE].seconds == ZERO
 
 
 def test_nobody_holds_it() -> None:
@@ -186,12 +192,13 @@ def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
     """The sibling's launching thread is full; that says nothing of why this one waits."""
     host = HostSignals(hottest_thread=1.0, processes={1: ProcessSignals(0.02, False), 2: ProcessSignals(1.0, False)})  # noqa: FBT003
     ledger = book(
-        Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),)),
+        Reading(GPU, Signals(busy=0.1), (Holding(ALICE, 1.0, (1,)),)),
         Reading(PEER, Signals(busy=1.0), (Holding(ALICE, 1.0, (2,)),)),
         hosts={ALICE: host},
+        ledger=lately(GPU),
     )
 
-    assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
+    assert states(ledger.targets["GPU-0"].seconds) == {"wait_peer": 0.9, "busy": 0.1}
 
 
 def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
@@ -200,8 +207,9 @@ def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:
         Reading(GPU, Signals(busy=0.0), (Holding(ALICE, 1.0, (1,)),)),
         Reading(PEER, Signals(busy=1.0), (Holding(ALICE, 1.0, (2,)),)),
     )
-    ledger = book(*readings, hosts={ALICE: HostSignals(cpu_pressure=0.8, processes=processes)})
-    alone = book(readings[0], hosts={ALICE: HostSignals(cpu_pressure=0.8, processes=processes)})
+    hosts = {ALICE: HostSignals(cpu_pressure=0.8, processes=processes)}
+    ledger = book(*readings, hosts=hosts, ledger=lately(GPU))
+    alone = book(readings[0], hosts=hosts)
 
     assert states(ledger.owners[ALICE].seconds) == {"wait_peer": 1.0, "busy": 1.0}
     assert states(alone.owners[ALICE].seconds) == {"wait_cpu": 1.0}

@@ -23,6 +23,7 @@ from exporter.ledger.states import STATES, diagnosable
 OWNER = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
 GPUS = tuple(Target(f"GPU-{index}", index, f"0000:0{index}:00.0") for index in range(4))
 PASSES = 300
+RATES = ("read_bytes_per_second", "written_bytes_per_second", "network_bytes_per_second")
 
 HOPPER = Signals(
     busy=1.0,
@@ -32,11 +33,14 @@ HOPPER = Signals(
     memory_activity=0.5,
     link_activity=0.02,
     power_of_limit=0.95,
+    vector_active=0.1,
     throttled_thermal=0.0,
     throttled_power_brake=0.0,
+    sm_clock=1.0,
+    sm_clock_max=1.0,
 )
 """Dense bf16 work on a device with GPM."""
-AMPERE = replace(HOPPER, sm_active=None, tensor_active=None, dram_active=None)
+AMPERE = replace(HOPPER, sm_active=None, tensor_active=None, dram_active=None, vector_active=None)
 CALM = HostSignals(
     cpu_pressure=0.01,
     io_pressure=0.0,
@@ -46,19 +50,21 @@ CALM = HostSignals(
     blocked_threads=0.0,
 )
 
+_STEADY = frozenset({"processes", "programs", "serves", "polling", "sm_clock", "sm_clock_max", *RATES})
+
 Moment = tuple[Signals, HostSignals]
 
 
 def idle(busy: float, of: Signals = HOPPER) -> Signals:
     """The same work with the GPU waiting for the rest of the pass: activities fall with the busy share."""
-    scaled = ("sm_active", "tensor_active", "dram_active", "memory_activity", "link_activity")
+    scaled = ("sm_active", "tensor_active", "dram_active", "vector_active", "memory_activity", "link_activity")
     parts = {name: getattr(of, name) * busy for name in scaled if getattr(of, name) is not None}
     return replace(of, busy=busy, power_of_limit=0.15 + 0.8 * busy, **parts)
 
 
 def noisy(moment: Moment, chance: random.Random) -> Moment:
     def shake(record: Signals | HostSignals) -> dict[str, float]:
-        numbers = {item.name: getattr(record, item.name) for item in fields(record) if item.name != "processes"}
+        numbers = {item.name: getattr(record, item.name) for item in fields(record) if item.name not in _STEADY}
         return {
             name: min(1.0, max(0.0, chance.gauss(number, 0.04 * number)))
             for name, number in numbers.items()
@@ -93,9 +99,31 @@ SIGNATURES: tuple[tuple[str, str, Signals, HostSignals], ...] = (
     ("one loader thread", "wait_cpu", idle(0.6), replace(CALM, hottest_thread=1.0)),
     ("at the CPU quota", "wait_cpu", idle(0.4), replace(CALM, cpu_of_limit=1.0, hottest_thread=0.6)),
     ("too few CPUs", "wait_cpu", idle(0.6), replace(CALM, cpu_pressure=0.5, hottest_thread=0.6)),
-    ("notebook", "wait_other", idle(0.0), replace(CALM, hottest_thread=0.02, cpu_of_limit=0.0)),
-    ("hot GPU", "throttled_thermal", replace(HOPPER, throttled_thermal=0.8), CALM),
-    ("power brake", "throttled_power_brake", replace(HOPPER, throttled_power_brake=0.7), CALM),
+    ("a lock", "wait_other", idle(0.3), replace(CALM, hottest_thread=0.02, cpu_of_limit=0.0)),
+    ("process that never runs a kernel", "held_unused", idle(0.0), replace(CALM, hottest_thread=0.02)),
+    ("poller that never runs a kernel", "held_unused", idle(0.0), replace(CALM, hottest_thread=1.0, polling=True)),
+    (
+        "checkpoint to a slow disk",
+        "wait_checkpoint",
+        idle(0.4),
+        replace(CALM, io_pressure=0.6, written_bytes_per_second=9e7, read_bytes_per_second=1e5),
+    ),
+    (
+        "checkpoint into the page cache",
+        "wait_checkpoint",
+        idle(0.2),
+        replace(CALM, hottest_thread=1.0, written_bytes_per_second=2e9, read_bytes_per_second=1e5),
+    ),
+    ("object store", "wait_network", idle(0.3), replace(CALM, network_bytes_per_second=2e8)),
+    ("slow peer over TCP", "wait_network", idle(0.2), replace(CALM, receiving_threads=1.0)),
+    ("hot GPU", "throttled_thermal", replace(HOPPER, throttled_thermal=0.8, sm_clock=0.5), CALM),
+    ("power brake", "throttled_power_brake", replace(HOPPER, throttled_power_brake=0.7, sm_clock=0.4), CALM),
+    (
+        "fp32 training",
+        "no_tensor_cores",
+        replace(HOPPER, sm_active=0.95, tensor_active=0.0, vector_active=0.6, dram_active=0.3),
+        CALM,
+    ),
     (
         "all-reduce",
         "communication",
@@ -137,9 +165,10 @@ def test_intended_state_takes_most_of_the_lost_time(state: str, signals: Signals
 
 
 def test_every_state_that_is_decided_has_a_signature() -> None:
-    decided = {row[1] for row in SIGNATURES} | {"wait_peer", "busy"}
+    here = {row[1] for row in SIGNATURES} | {"wait_peer", "busy"}
+    of_the_owner = {"wait_collective", "wait_requests", "wait_user"}  # test_accusations.py
 
-    assert decided == set(STATES) - {"unobserved", "free", "held_idle"}
+    assert here | of_the_owner == set(STATES) - {"unobserved", "free", "held_idle"}
 
 
 @pytest.mark.parametrize("signals", [HOPPER, AMPERE, replace(AMPERE, power_of_limit=0.6)])
@@ -181,18 +210,18 @@ def test_power_cap_at_full_load_is_no_loss() -> None:
 Mixture = tuple[Callable[[int], Moment], dict[str, float]]
 MIXTURES: dict[str, Mixture] = {
     "each step waits 40 % for input, and is throttled for 10 % of the time": (
-        lambda _: (replace(idle(0.6), throttled_thermal=0.1), replace(CALM, hottest_thread=1.0)),
+        lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, hottest_thread=1.0)),
         {"wait_cpu": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
     ),
     "the same with a slow disk": (
-        lambda _: (replace(idle(0.6), throttled_thermal=0.1), replace(CALM, io_pressure=0.4)),
+        lambda _: (replace(idle(0.6), throttled_thermal=0.1, sm_clock=0.5), replace(CALM, io_pressure=0.4)),
         {"wait_storage": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
     ),
     "minutes of reading, then of throttled compute": (
         lambda second: (
             (idle(0.0), replace(CALM, io_pressure=0.9))
             if second % 10 < 4
-            else (replace(HOPPER, throttled_thermal=1 / 6), CALM)
+            else (replace(HOPPER, throttled_thermal=1 / 6, sm_clock=0.5), CALM)
         ),
         {"wait_storage": 0.4, "throttled_thermal": 0.1, "busy": 0.5},
     ),
@@ -207,7 +236,7 @@ MIXTURES: dict[str, Mixture] = {
         {"busy": 0.6, "communication": 0.3, "wait_other": 0.1},
     ),
     "both brakes at once": (
-        lambda _: (replace(idle(0.8), throttled_thermal=0.2, throttled_power_brake=0.3), CALM),
+        lambda _: (replace(idle(0.8), throttled_thermal=0.2, throttled_power_brake=0.3, sm_clock=0.3), CALM),
         {"throttled_thermal": 0.2, "throttled_power_brake": 0.3, "busy": 0.3, "wait_other": 0.2},
     ),
 }

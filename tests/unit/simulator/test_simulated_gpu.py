@@ -47,9 +47,8 @@ def test_samples_have_the_mean_utilization_of_the_pattern(name: str) -> None:
     driver, clock = started(f"2xH200:{name};churn=10000000", 100.0)
     pattern = PATTERNS[name]
     span = 16 * pattern.period * (1 if pattern.period > 10 else 10)
-    for device, duty in zip(
-        driver.devices(), (pattern.duty, pattern.duty if pattern.peer_duty is None else pattern.peer_duty), strict=True
-    ):
+    second = pattern.of_rank(1).duty if pattern.peer_duty is None else pattern.peer_duty
+    for device, duty in zip(driver.devices(), (pattern.duty, second), strict=True):
         clock.time = EPOCH + 100
         cursor, total, count = int(clock.time * 1e6), 0.0, 0
         while clock.time < EPOCH + 100 + span:

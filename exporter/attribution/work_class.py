@@ -1,0 +1,136 @@
+"""What class of work a workload is: batch, service or interactive. Told by facts, in the order of their weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import WorkloadInfo
+from exporter.host.model import HostSignals
+
+CLASSES = ("batch", "service", "interactive")
+FIELDS = ("workload", "namespace", "account", "partition", "user", "kind")
+"""What the option may select owners by."""
+
+
+class WorkClass(NamedTuple):
+    """`source` is what tells it: `label`, `option`, `program`, `scheduler` or `socket`; both empty: not known."""
+
+    name: str = ""
+    source: str = ""
+
+
+UNKNOWN = WorkClass()
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRule:
+    """One entry of the option: owners whose `field` matches are of the class `name`."""
+
+    field: str
+    pattern: str
+    name: str
+
+
+_CONTROLLERS: Mapping[str, str] = {
+    "Job": "batch",
+    "PyTorchJob": "batch",
+    "MPIJob": "batch",
+    "TFJob": "batch",
+    "TrainJob": "batch",
+    "JobSet": "batch",
+    "Workflow": "batch",
+    "RayJob": "batch",
+    "ReplicaSet": "service",
+    "Rollout": "service",
+    "DaemonSet": "service",
+    "LeaderWorkerSet": "service",
+    "InferenceService": "service",
+    "RayService": "service",
+    "Notebook": "interactive",
+    "Workspace": "interactive",
+}
+"""StatefulSets are everything, from notebooks to servers and ranks: they say nothing."""
+
+_PROGRAMS = (
+    # in the command line  class
+    ("ipykernel", "interactive"),
+    ("jupyter", "interactive"),
+    ("code-server", "interactive"),
+    ("rstudio", "interactive"),
+    ("vllm", "service"),
+    ("tritonserver", "service"),
+    ("sglang", "service"),
+    ("text-generation", "service"),
+    ("trtllm-serve", "service"),
+    ("lmdeploy", "service"),
+    ("llama-server", "service"),
+    ("ollama", "service"),
+    ("torchserve", "service"),
+)
+
+
+def parse_rules(text: str) -> tuple[ClassRule, ...]:
+    """`namespace=serving:service,account=class-*:interactive`. Raises ValueError that says what was expected."""
+    found: list[ClassRule] = []
+    for entry in text.replace(",", " ").split():
+        field, equals, rest = entry.partition("=")
+        pattern, colon, name = rest.rpartition(":")
+        if not equals or not colon or not pattern or field not in FIELDS or name not in CLASSES:
+            raise ValueError(
+                f"FIELD=PATTERN:CLASS, FIELD one of {', '.join(FIELDS)}, CLASS one of {', '.join(CLASSES)}"
+            )
+        found.append(ClassRule(field, pattern, name))
+    return tuple(found)
+
+
+def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequence[ClassRule] = ()) -> WorkClass:
+    """What people say counts before what is seen; a notebook in a batch job is a notebook."""
+    program = _of_programs(host.programs)
+    told = (
+        (info.asked_class if info.asked_class in CLASSES else "", "label"),
+        (_of_rules(owner, rules), "option"),
+        (program if program == "interactive" else "", "program"),
+        ("interactive" if info.slurm_step == "interactive" else "", "scheduler"),
+        (_CONTROLLERS.get(info.controller, ""), "scheduler"),
+        ("service" if host.serves else "", "socket"),
+        (program, "program"),
+        ("batch" if owner.kind == "slurm" else "", "scheduler"),
+    )
+    return next((WorkClass(name, source) for name, source in told if name), UNKNOWN)
+
+
+def _of_rules(owner: Owner, rules: Sequence[ClassRule]) -> str:
+    return next((rule.name for rule in rules if fnmatchcase(getattr(owner, rule.field), rule.pattern)), "")
+
+
+def _of_programs(programs: Sequence[str]) -> str:
+    return next((name for word, name in _PROGRAMS if any(word in program for program in programs)), "")
+
+
+@dataclass(slots=True)
+class WorkClasses:
+    """The classes of a node's workloads, judged again where what is known of one has changed."""
+
+    rules: Sequence[ClassRule] = ()
+    _kept: dict[Owner, tuple[WorkloadInfo, bool | None, tuple[str, ...], WorkClass]] = field(
+        default_factory=dict[Owner, "tuple[WorkloadInfo, bool | None, tuple[str, ...], WorkClass]"]
+    )
+
+    def of(self, info: Mapping[Owner, WorkloadInfo], hosts: Mapping[Owner, HostSignals]) -> Mapping[Owner, WorkClass]:
+        """Of the owners in `info`."""
+        kept = self._kept
+        self._kept = {}
+        for owner, told in info.items():
+            host = hosts.get(owner, _NO_HOST)
+            known = kept.get(owner)
+            if known is None or known[:3] != (told, host.serves, host.programs):
+                known = (told, host.serves, host.programs, classify(owner, told, host, self.rules))
+            self._kept[owner] = known
+        return {owner: known[3] for owner, known in self._kept.items()}
+
+
+_NO_HOST = HostSignals()

@@ -1,0 +1,98 @@
+"""What goes over a network namespace, and whether somebody listens in it. Namespaces are read through a process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from exporter.host.text import natural, read_text
+
+_LISTEN = "0A"
+_EPHEMERAL = 32768
+"""First port the kernel gives out by itself: who listens there was not looked for by a client."""
+_OF_TRAINING = frozenset({6006, 6379, 8265, 28028, *range(29400, 29600)})
+"""TensorBoard, Ray, NCCL's RAS, and where ranks meet (torch's rendezvous and store)."""
+_TABLE_BYTES = 1 << 16
+"""Of a namespace's sockets: listening ones stand first, and a host's table can be megabytes."""
+_FILES = 512
+"""Open files of one process that are looked through."""
+
+
+def namespace(procfs: Path, pid: int) -> int | None:
+    """A number that is the same for processes in one network namespace; None where it is not shown."""
+    try:
+        return os.stat(f"{procfs}/{pid}/net/dev").st_ino  # noqa: PTH116 - once a second for each workload
+    except OSError:
+        return None
+
+
+def traffic(procfs: Path, pid: int) -> Mapping[str, int]:
+    """Bytes over all interfaces but loopback, by direction; empty where they are not shown."""
+    received = sent = 0
+    lines = read_text(f"{procfs}/{pid}/net/dev").splitlines()[2:]
+    for line in lines:
+        name, _, numbers = line.partition(":")
+        words = numbers.split()
+        if name.strip() != "lo" and len(words) >= 9:  # noqa: PLR2004 - the ninth is the first of what was sent
+            received += natural(words[0]) or 0
+            sent += natural(words[8]) or 0
+    return {"receive": received, "transmit": sent} if lines else {}
+
+
+def parse_listeners(text: str) -> Mapping[int, int]:
+    """Port by inode of the listening sockets in /proc/PID/net/tcp or tcp6."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    found: dict[int, int] = {}
+    for words in rows:
+        if len(words) > 9 and words[3] == _LISTEN:  # noqa: PLR2004 - the tenth is the inode
+            inode, port = natural(words[9]), words[1].rpartition(":")[2]
+            if inode:
+                found[inode] = int(port, 16)
+    return found
+
+
+def serves(procfs: Path, pids: Iterable[int], *, own_namespace: bool) -> bool | None:
+    """Whether one of `pids` listens for clients over TCP; None where that is not shown.
+
+    In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
+    """
+    told: list[bool] = []
+    for pid in pids:
+        ports = {
+            inode: port
+            for table in ("tcp", "tcp6")
+            for inode, port in parse_listeners(_head(f"{procfs}/{pid}/net/{table}")).items()
+            if port < _EPHEMERAL and port not in _OF_TRAINING
+        }
+        if own_namespace or not ports:
+            return bool(ports)
+        mine = _sockets(procfs, pid)
+        if mine is not None:
+            told.append(bool(mine & ports.keys()))
+    return any(told) if told else None
+
+
+def _head(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_TABLE_BYTES).rpartition(b"\n")[0].decode("ascii", "replace")
+    except OSError:
+        return ""
+
+
+def _sockets(procfs: Path, pid: int) -> frozenset[int] | None:
+    try:
+        with os.scandir(f"{procfs}/{pid}/fd") as entries:
+            names = [entry.name for _, entry in zip(range(_FILES), entries, strict=False)]
+    except OSError:
+        return None
+    return frozenset(inode for name in names if (inode := _inode(f"{procfs}/{pid}/fd/{name}")))
+
+
+def _inode(path: str) -> int | None:
+    try:
+        link = os.readlink(path)  # noqa: PTH115 - hundreds of them
+    except OSError:
+        return None
+    return natural(link[8:-1]) if link.startswith("socket:[") else None

@@ -1,0 +1,220 @@
+"""What each rule asks of one pass: the part (0 to 1) of its family's time that its state takes. Pure predicates.
+
+A false accusation costs more than an unknown cause: what is not measured explains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from exporter.ledger.evidence import Evidence
+from exporter.ledger.thresholds import Thresholds
+
+Claim = Callable[[Evidence, Thresholds], float]
+
+ON_DEMAND = frozenset({"service", "interactive"})
+"""Classes of work that wait for somebody: without a kernel for a while they are neither unused nor short of CPU."""
+
+
+def _at_least(number: float | None, limit: float) -> bool:
+    return number is not None and number >= limit
+
+
+def _below(number: float | None, limit: float) -> bool:
+    return number is not None and number < limit
+
+
+def _at_most(number: float | None, limit: float) -> bool:
+    """Also where it is not known."""
+    return number is None or number <= limit
+
+
+def _covers(share: float | None, evidence: Evidence, limits: Thresholds) -> bool:
+    """Whether it lasted long enough to explain the waiting."""
+    return _at_least(share, max(limits.pressure_floor, limits.wait_cover * evidence.wait))
+
+
+# --- the GPU has nothing to run ---------------------------------------------------------------------------------
+
+
+def unused(evidence: Evidence, limits: Thresholds) -> float:
+    """No kernel for long, though others of the workload run, or though nothing is in its way.
+
+    A rank that its peers wait for in a collective is in use, whatever keeps it.
+    """
+    past = evidence.past
+    long = past.quiet_seconds >= (limits.unused_after if past.ran else limits.unused_never)
+    if not long or evidence.work in ON_DEMAND or evidence.peers_spin >= limits.spin_busy / 2:
+        return 0.0
+    others_run = _covers(evidence.peer_lead, evidence, limits)
+    return float(others_run or not any(claim(evidence, limits) for claim in (checkpoint, storage, cpu, network)))
+
+
+def _stalled(evidence: Evidence, limits: Thresholds) -> bool:
+    """The GPU's own program waits for storage: by its D state, or by the pressure of its cgroup where it did some IO.
+
+    Where its own IO cannot be read, only pressure on everybody (`full`) is taken for its own.
+    """
+    own, host = evidence.own, evidence.host
+    if _at_least(own.blocked, limits.blocked):
+        return True
+    if own.io_bytes_per_second is None and host.io_full_pressure is not None and host.processes:
+        return _covers(host.io_full_pressure, evidence, limits)
+    idle = own.io_bytes_per_second is not None and own.io_bytes_per_second < _SOME_IO
+    return not idle and _covers(host.io_pressure, evidence, limits)
+
+
+_SOME_IO = 16384.0
+"""Bytes per second; what a program logs and polls is less."""
+
+
+def _writes(evidence: Evidence, limits: Thresholds) -> bool:
+    own, host = evidence.own, evidence.host
+    if own.io_bytes_per_second is not None:
+        read, written = own.read_bytes_per_second or 0.0, own.written_bytes_per_second or 0.0
+    else:
+        read, written = host.read_bytes_per_second or 0.0, host.written_bytes_per_second or 0.0
+    return written > read and written >= limits.write_rate
+
+
+def checkpoint(evidence: Evidence, limits: Thresholds) -> float:
+    """It mostly writes, and either waits for storage or is busy copying what it writes."""
+    return float(_writes(evidence, limits) and (_stalled(evidence, limits) or bool(cpu(evidence, limits))))
+
+
+def storage(evidence: Evidence, limits: Thresholds) -> float:
+    return float(_stalled(evidence, limits))
+
+
+def cpu(evidence: Evidence, limits: Thresholds) -> float:
+    """A thread that is full while nothing comes of it polls: that explains nothing."""
+    quiet = evidence.past.quiet_seconds >= limits.polls_after
+    on_demand = evidence.work in ON_DEMAND
+    if on_demand and quiet:
+        return 0.0
+    full = _at_least(evidence.own.hottest_thread, limits.hot_thread)
+    if full and quiet and evidence.own.polling:
+        return 0.0
+    return float(
+        (full and not on_demand)
+        or _at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit)
+        or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits))
+    )
+
+
+def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
+    """CPU pressure is the whole owner's: a rank that hardly wants CPU while a peer works is not waiting for it."""
+    return _below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait) and bool(peer(evidence, limits))
+
+
+def peer(evidence: Evidence, limits: Thresholds) -> float:
+    """Only for a GPU that ran kernels lately: one that never does is not part of the work."""
+    past = evidence.past
+    lately = past.ran and past.quiet_seconds < limits.unused_after
+    return float(lately and _covers(evidence.peer_lead, evidence, limits))
+
+
+def network(evidence: Evidence, limits: Thresholds) -> float:
+    """Its program sits in a receive, or its network namespace carries much. A service's traffic is its requests."""
+    if evidence.work in ON_DEMAND:
+        return 0.0
+    receives = _at_least(evidence.own.receiving, limits.blocked)
+    return float(receives or _at_least(evidence.host.network_bytes_per_second, limits.network_rate))
+
+
+def requests(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return float(evidence.work == "service")
+
+
+def user(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return float(evidence.work == "interactive")
+
+
+# --- a kernel runs ----------------------------------------------------------------------------------------------
+
+
+def thermal(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return _clock_loss(evidence)[0]
+
+
+def power_brake(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return _clock_loss(evidence)[1]
+
+
+def _clock_loss(evidence: Evidence) -> tuple[float, float]:
+    """What the clocks lost to heat and to the power brake, at most the time each was in force."""
+    heat = evidence.of_busy(evidence.signals.throttled_thermal) or 0.0
+    brake = evidence.of_busy(evidence.signals.throttled_power_brake) or 0.0
+    both = heat + brake
+    if not both or not evidence.clock_lost:
+        return 0.0, 0.0
+    lost = min(evidence.clock_lost, both, 1.0)
+    return lost * heat / both, lost * brake / both
+
+
+def _hardly_loaded(evidence: Evidence, limits: Thresholds) -> bool:
+    """The SMs are mostly empty: by GPM, else by power far under its limit and memory at rest."""
+    signals = evidence.signals
+    if signals.sm_active is not None:
+        return _below(evidence.of_busy(signals.sm_active), limits.sm_low)
+    return _below(evidence.of_busy(signals.memory_activity), limits.memory_low) and _low_power(evidence, limits)
+
+
+def _low_power(evidence: Evidence, limits: Thresholds) -> bool:
+    return _below(evidence.signals.power_of_limit, limits.power_low)
+
+
+def communication(evidence: Evidence, limits: Thresholds) -> float:
+    signals = evidence.signals
+    busy_links = _at_least(evidence.of_busy(signals.link_activity), limits.link_high)
+    if signals.sm_active is not None:
+        return float(busy_links and _below(evidence.of_busy(signals.sm_active), limits.sm_low))
+    return float(busy_links and _low_power(evidence, limits))
+
+
+def collective(evidence: Evidence, limits: Thresholds) -> float:
+    """One of several GPUs: a kernel is always there, and nothing moves or computes."""
+    spins = evidence.peers and evidence.busy >= limits.spin_busy and _draws_little(evidence, limits)
+    if not spins or communication(evidence, limits):
+        return 0.0
+    signals, of_busy = evidence.signals, evidence.of_busy
+    if signals.sm_active is None:
+        memory = of_busy(signals.memory_activity)
+        return float(memory is not None and memory <= limits.spin_memory and signals.power_of_limit is not None)
+    units = (of_busy(signals.tensor_active), of_busy(signals.vector_active))
+    return float(
+        _at_most(of_busy(signals.sm_active), limits.spin_sm)
+        and all(_at_most(unit, limits.spin_rest) for unit in units)
+        and _at_most(of_busy(signals.dram_active), limits.spin_memory)
+    )
+
+
+def _draws_little(evidence: Evidence, limits: Thresholds) -> bool:
+    """Against what this workload draws here when it computes; against the limit where it was never seen computing."""
+    power, computing = evidence.signals.power_of_limit, evidence.past.busy_power
+    if power is None:
+        return True
+    return power < limits.power_low if computing is None else power <= limits.spin_power * computing
+
+
+def memory_bound(evidence: Evidence, limits: Thresholds) -> float:
+    dram, tensor = evidence.of_busy(evidence.signals.dram_active), evidence.of_busy(evidence.signals.tensor_active)
+    return float(_at_least(dram, limits.dram_high) and _below(tensor, limits.tensor_low))
+
+
+def small_kernels(evidence: Evidence, limits: Thresholds) -> float:
+    return float(_hardly_loaded(evidence, limits))
+
+
+def no_tensor_cores(evidence: Evidence, limits: Thresholds) -> float:
+    tensor, vector = evidence.of_busy(evidence.signals.tensor_active), evidence.of_busy(evidence.signals.vector_active)
+    return float(tensor is not None and tensor <= limits.spin_rest and _at_least(vector, limits.vector_high))
+
+
+def rest(evidence: Evidence, limits: Thresholds) -> float:
+    del evidence, limits
+    return 1.0

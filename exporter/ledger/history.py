@@ -1,0 +1,62 @@
+"""What is carried from pass to pass of one owner on one target, and of one target alone."""
+
+from __future__ import annotations
+
+from exporter.ledger.account import Reading
+from exporter.ledger.division import SPINNING, Division, OwnerShare
+from exporter.ledger.evidence import Past, Signals
+from exporter.ledger.thresholds import Thresholds
+
+_COMPUTES = 0.5
+"""Busy part of a pass from which its power says what computing draws."""
+_FADES = 3600.0
+"""Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
+
+
+def past(
+    before: Past, reading: Reading, division: Division, part: OwnerShare, seconds: float, limits: Thresholds
+) -> Past:
+    """One owner on one target after one more pass."""
+    ran = part.demand > limits.active
+    quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
+    return Past(
+        used_seconds=before.used_seconds + part.demand * reading.target.share * seconds,
+        straggling_seconds=before.straggling_seconds,
+        quiet_seconds=0.0 if ran else quiet,
+        ran=before.ran or ran,
+        busy_power=_busy_power(before.busy_power, reading.signals, part, seconds),
+    )
+
+
+def straggled(before: Past, seconds: float) -> Past:
+    """With so many more seconds in which the others waited for it."""
+    return Past(
+        before.used_seconds,
+        before.straggling_seconds + seconds,
+        before.quiet_seconds,
+        before.ran,
+        before.busy_power,
+    )
+
+
+def _busy_power(before: float | None, signals: Signals | None, part: OwnerShare, seconds: float) -> float | None:
+    power = signals.power_of_limit if signals else None
+    spins = any(state == SPINNING for state, _ in part.state_shares)
+    if power is None or part.demand < _COMPUTES or spins:
+        return before
+    return _highest(before, power, seconds)
+
+
+def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:
+    """The highest SM clock lately, of passes in which the GPU was busy and nothing throttled it."""
+    if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _COMPUTES:
+        return before
+    if signals.throttled_thermal or signals.throttled_power_brake:
+        return before
+    return _highest(before, signals.sm_clock, seconds)
+
+
+def _highest(before: float | None, now: float, seconds: float) -> float:
+    if before is None or now >= before:
+        return now
+    return before - (before - now) * min(1.0, seconds / _FADES)
