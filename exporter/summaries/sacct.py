@@ -1,0 +1,157 @@
+"""What slurmdbd has of jobs, by `sacct`: state, what was asked for, and what was used of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+_FIELDS = (
+    *("JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "Cluster", "State", "ExitCode", "Start", "End"),
+    *("ElapsedRaw", "TimelimitRaw", "NNodes", "AllocCPUS", "TotalCPU", "MaxRSS", "AllocTRES"),
+)
+"""None that a user writes freely: a job's name could hold the separator, or a line of another job."""
+_SEPARATOR = "|"
+_ENDED = "CD,F,TO,CA,OOM,NF,PR,DL,BF"
+_TIMEOUT = 60.0
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+
+
+class SacctError(Exception):
+    """One line: what sacct said instead of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountedJob:
+    """One job; None and empty where slurmdbd does not say."""
+
+    raw_id: str
+    name: str
+    """As users know it: 4711, 4711_3 of an array, 4711+1 of a heterogeneous job."""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    cluster: str = ""
+    state: str = ""
+    exit_code: str = ""
+    start: float | None = None
+    end: float | None = None
+    elapsed: float = 0.0
+    time_limit: float | None = None
+    nodes: int = 0
+    cpus: int = 0
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+    """Asked for, on all nodes together."""
+    memory_peak_bytes: int | None = None
+    """The largest step's largest process, on one node."""
+    gpus: float = 0.0
+    billing: float | None = None
+
+
+class Sacct:
+    """Asks slurmdbd. Methods raise SacctError."""
+
+    def __init__(self, command: str = "sacct") -> None:
+        self._command = command
+
+    def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]:
+        """Jobs by raw id; those slurmdbd does not know are left out."""
+        return {job.raw_id: job for job in parse(self._ask("-j", ",".join(raw_ids))) if job.raw_id in raw_ids}
+
+    def ended(self, since: float, until: float) -> Sequence[AccountedJob]:
+        """Jobs of everybody that ended in this time."""
+        asked = ("-a", "-X", "-s", _ENDED, "-S", f"{since:.0f}", "-E", f"{until:.0f}")
+        return [job for job in parse(self._ask(*asked)) if job.end is not None and since <= job.end <= until]
+
+    def of_name(self, name: str) -> AccountedJob | None:
+        """The job that users call so (4711_3, 4711+1), or that has this raw id."""
+        found = parse(self._ask("-j", name.partition("+")[0]))
+        return next((job for job in found if name in (job.name, job.raw_id)), None)
+
+    def _ask(self, *what: str) -> str:
+        command = [self._command, "-n", "-P", f"--delimiter={_SEPARATOR}", "-o", ",".join(_FIELDS), *what]
+        environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+        try:
+            done = subprocess.run(  # noqa: S603 - the administrator's command
+                command, env=environment, capture_output=True, timeout=_TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise SacctError(f"{self._command}: no answer within {_TIMEOUT:g} s") from None
+        except OSError as error:
+            raise SacctError(f"{self._command}: {error.strerror or error}") from None
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+            raise SacctError(f"{self._command}: {said[:200] or done.returncode}")
+        return done.stdout.decode("utf-8", "replace")
+
+
+def parse(text: str) -> Sequence[AccountedJob]:
+    """Jobs of what sacct prints, with what their steps used."""
+    found: dict[str, AccountedJob] = {}
+    for line in text.splitlines():
+        values = line.split(_SEPARATOR)
+        if len(values) != len(_FIELDS):
+            continue
+        row = dict(zip(_FIELDS, values, strict=True))
+        raw, _, step = row["JobIDRaw"].partition(".")
+        if not step and raw.isdecimal():
+            found[raw] = _job(raw, row)
+        elif raw in found:
+            peak = _bytes(row["MaxRSS"])
+            known = found[raw].memory_peak_bytes
+            found[raw] = replace(found[raw], memory_peak_bytes=max(peak or 0, known or 0) or None)
+    return list(found.values())
+
+
+def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
+    tres = dict(pair.partition("=")[::2] for pair in row["AllocTRES"].split(","))
+    limit = row["TimelimitRaw"]
+    return AccountedJob(
+        raw_id=raw,
+        name=row["JobID"],
+        user=row["User"],
+        account=row["Account"],
+        partition=row["Partition"],
+        qos=row["QOS"],
+        cluster=row["Cluster"],
+        state=row["State"].partition(" ")[0],
+        exit_code=row["ExitCode"],
+        start=_number(row["Start"]),
+        end=_number(row["End"]),
+        elapsed=_number(row["ElapsedRaw"]) or 0.0,
+        time_limit=float(limit) * 60 if limit.isdecimal() else None,
+        nodes=int(_number(row["NNodes"]) or 0),
+        cpus=int(_number(row["AllocCPUS"]) or 0),
+        cpu_seconds=_cpu_seconds(row["TotalCPU"]),
+        memory_bytes=_bytes(tres.get("mem", "")),
+        gpus=_gpus(tres.items()),
+        billing=_number(tres.get("billing", "")),
+    )
+
+
+def _gpus(tres: Iterable[tuple[str, str]]) -> float:
+    """All GPUs; where only typed ones are counted (gres/gpu:h100), their sum."""
+    counts = {name: _number(count) or 0.0 for name, count in tres if name.startswith("gres/gpu")}
+    return counts.get("gres/gpu", sum(count for name, count in counts.items() if name.startswith("gres/gpu:")))
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]+)?", text) else None
+
+
+def _cpu_seconds(text: str) -> float | None:
+    """`[days-][hours:]minutes:seconds[.fraction]`."""
+    match = re.fullmatch(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6}(?:\.\d+)?)", text)
+    if not match:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _bytes(text: str) -> int | None:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)([KMGTP]?)", text)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None

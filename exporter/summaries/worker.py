@@ -1,0 +1,204 @@
+"""One round on Slurm's controller: which jobs have ended, and for each of them a summary, made once.
+
+Ended jobs come from the spool that EpilogSlurmctld writes, and from slurmdbd what that missed. What cannot be asked now
+(Prometheus, slurmdbd) is asked again in a later round, less and less often; nothing is lost while it is away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from exporter.report.failure import NoDataError, ReportError
+from exporter.report.formats import data
+from exporter.report.model import JobReport, total, utilization, wasted, worst
+from exporter.summaries import jobstats, next_time
+from exporter.summaries.comment import CommentError
+from exporter.summaries.sacct import AccountedJob, SacctError
+from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
+
+log = logging.getLogger(__name__)
+
+MARGIN = 300.0
+"""Seconds around a job's time in which its metrics are looked for."""
+_BATCH = 50
+_SPOOLED = 20_000
+"""Files of the spool read in one round."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
+_TRIES_WITHOUT_DATA = 3
+_SCAN_OVERLAP = 600.0
+_UNKNOWN_SPAN = 2 * 86400.0
+"""How far to look back for a job of which slurmdbd does not say when it began."""
+
+Report = Callable[[str, float, float], JobReport]
+"""Of a raw job id, looking back so many seconds from a Unix time; raises ReportError."""
+
+
+class Accounts(Protocol):
+    def jobs(self, raw_ids: list[str]) -> Mapping[str, AccountedJob]: ...
+    def ended(self, since: float, until: float) -> list[AccountedJob]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    spool: Path
+    comment: str = "jobstats"
+    """`jobstats`, `short` or `none`."""
+    settle: float = 30.0
+    """Between a job's end and its summary: the last scrape, and the last rows of slurmdbd."""
+    look_back: float = 86400.0
+    """How far the first round looks for jobs in slurmdbd."""
+    scan_every: float = 600.0
+    retention: float = 90 * 86400.0
+    budget: float = 50.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    made: int = 0
+    skipped: int = 0
+    postponed: int = 0
+    errors: dict[str, None] = field(default_factory=dict[str, None])
+    """Without repeats, in the order they came."""
+
+
+class Worker:
+    """Does rounds. `names` finds a job as users know it where slurmdbd does not say (without one)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        accounts: Accounts | None,
+        report: Report,
+        write: Callable[[str, str], None],
+        names: Callable[[str], str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._accounts = accounts
+        self._report = report
+        self._write = write
+        self._names = names
+        self._clock = clock
+
+    def round(self) -> Outcome:
+        """Works for the budget at most; what is left is for the next."""
+        outcome = Outcome()
+        began = self._clock()
+        self._take_spool()
+        self._scan(began, outcome)
+        while self._clock() - began < self._settings.budget:
+            batch = self._store.waiting(self._clock(), _BATCH)
+            if not batch or not self._work(batch, began, outcome):
+                break
+        self._store.forget(began - self._settings.retention)
+        return outcome
+
+    def _take_spool(self) -> None:
+        """Into the store first, then out of the spool: a round that is killed between them repeats itself."""
+        found = list(self._spooled())
+        self._store.ended(found, self._settings.settle)
+        for job, _ in found:
+            (self._settings.spool / job).unlink(missing_ok=True)
+
+    def _spooled(self) -> Iterator[tuple[str, float]]:
+        with os.scandir(self._settings.spool) as entries:
+            for count, entry in enumerate(entries):
+                if count >= _SPOOLED:
+                    return
+                if entry.name.isascii() and entry.name.isdecimal() and entry.is_file(follow_symlinks=False):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime
+
+    def _scan(self, now: float, outcome: Outcome) -> None:
+        """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
+        last = self._store.mark("scan")
+        if self._accounts is None or (last is not None and now - last < self._settings.scan_every):
+            return
+        since = now - self._settings.look_back if last is None else last - _SCAN_OVERLAP
+        try:
+            missed = self._accounts.ended(since, now)
+        except SacctError as error:
+            outcome.errors[str(error)] = None
+            return
+        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.gpus], self._settings.settle)
+        self._store.set_mark("scan", now)
+
+    def _work(self, batch: Iterator[Waiting] | Any, began: float, outcome: Outcome) -> bool:
+        """Whether to go on: not once somebody who is needed for all of them is away."""
+        known: Mapping[str, AccountedJob] = {}
+        if self._accounts is not None:
+            try:
+                known = self._accounts.jobs([each.job for each in batch])
+            except SacctError as error:
+                return self._postpone(batch, str(error), outcome)
+        for place, each in enumerate(batch):
+            if self._clock() - began >= self._settings.budget:
+                return False
+            try:
+                self._summarize(each, known.get(each.job), outcome)
+            except (ReportError, CommentError) as error:
+                self._postpone([each], str(error), outcome)
+                if isinstance(error, ReportError):
+                    return self._postpone(batch[place + 1 :], str(error), outcome)
+        return True
+
+    def _postpone(self, batch: list[Waiting] | Any, why: str, outcome: Outcome) -> bool:
+        outcome.errors[why] = None
+        for each in batch:
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
+            self._store.later(each.job, self._clock() + pause)
+            outcome.postponed += 1
+        return False
+
+    def _summarize(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
+        now = self._clock()
+        if job is not None and not job.gpus:
+            self._store.done(each.job, NO_GPUS, now)
+            outcome.skipped += 1
+            return
+        until = min(now, each.ended + MARGIN)
+        back = until - job.start + MARGIN if job and job.start else _UNKNOWN_SPAN
+        try:
+            report = self._report(each.job, back, until)
+        except NoDataError:
+            if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
+                self._store.later(each.job, now + _FIRST_PAUSE * 2**each.tries)
+                outcome.postponed += 1
+                return
+            self._store.done(each.job, NO_DATA if job else NO_GPUS, now)
+            outcome.skipped += 1
+            return
+        name = job.name if job else self._names(each.job)
+        text = {"jobstats": lambda: jobstats.encode(report, job), "short": lambda: data.short(report).strip()}
+        if self._settings.comment in text:
+            self._write(name, text[self._settings.comment]())
+        user = job.user if job else report.name.user
+        self._store.done(each.job, MADE, now, name=name, user=user, summary=summary(name, report, job))
+        outcome.made += 1
+
+
+def summary(name: str, report: JobReport, job: AccountedJob | None) -> Mapping[str, Any]:
+    """What is kept of a job, machine-readable: numbers in base units, None where not known."""
+    return {
+        "job": name,
+        "job_name": report.name.job_name,
+        "user": job.user if job else report.name.user,
+        "start": report.span.start,
+        "end": report.span.end,
+        "gpus": report.gpus,
+        "gpu_hours": total(report.hours),
+        "gpu_hours_wasted": wasted(report.hours),
+        "gpu_hours_by_state": dict(report.hours),
+        "utilization": utilization(report.hours),
+        "wasted_on": worst(report.hours),
+        "energy_joules": report.energy_joules,
+        "next_time": list(next_time.flags(job, report)) if job else [],
+        "slurm": asdict(job) if job else None,
+    }
