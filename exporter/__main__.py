@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "exporter.cli.check",
     "acknowledge": "exporter.cli.acknowledge",
     "report": "exporter.cli.report",
+    "summaries": "exporter.cli.summaries",
     "completion": "exporter.cli.completion",
 }
 _UNKNOWN: Mapping[str, int] = {"check": 3}

@@ -24,6 +24,8 @@ FILES: Mapping[str, tuple[str, int]] = {
     # in the package: in the repository, mode
     "usr/bin/gpu-exporter": ("deploy/package/gpu-exporter", 0o755),
     "usr/lib/systemd/system/gpu-exporter.service": ("deploy/systemd/gpu-exporter.service", 0o644),
+    "usr/lib/systemd/system/gpu-exporter-summaries.service": ("deploy/systemd/gpu-exporter-summaries.service", 0o644),
+    "usr/lib/systemd/system/gpu-exporter-summaries.timer": ("deploy/systemd/gpu-exporter-summaries.timer", 0o644),
     "usr/lib/sysusers.d/gpu-exporter.conf": ("deploy/systemd/sysusers.conf", 0o644),
     "usr/lib/tmpfiles.d/gpu-exporter.conf": ("deploy/systemd/tmpfiles.conf", 0o644),
     "usr/share/doc/gpu-exporter/capabilities.conf": ("deploy/systemd/capabilities.conf", 0o644),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.config import load as config
@@ -21,6 +23,8 @@ from exporter.report.model import Digest, JobReport
 from exporter.report.options import OPTIONS
 from exporter.report.price import PRICES
 from exporter.report.terminal import Colors, paint, progress_message
+from exporter.summaries import layout
+from exporter.summaries.sacct import AccountedJob, Sacct, SacctError
 
 _PAGE = config.Page(
     "gpu-exporter report",
@@ -33,14 +37,16 @@ exit status:
 
 examples:
   gpu-exporter report 4711 --prometheus.url http://prometheus:9090
-  gpu-exporter report 4711_3 --format short
+  gpu-exporter report 4711_3 --format short          (of an array; 4711+1 of a heterogeneous job)
   gpu-exporter report --pod team-a/train-0 --since 2d --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
 """,
     argument="JOBID",
 )
-_JOB = re.compile(r"(\d+)(?:_(\d+))?")
+_JOB = re.compile(r"(\d+)(?:([_+])(\d+))?")
+_PARTS = {"_": ("slurm_array_job", "slurm_array_task"), "+": ("slurm_het_job", "slurm_het_offset")}
+"""Labels by which an element of an array, and a component of a heterogeneous job, is known."""
 _DIGESTS = ("user", "account", "namespace")
 
 Subject = Callable[[Client, float], JobReport | Digest]
@@ -49,16 +55,29 @@ Subject = Callable[[Client, float], JobReport | Digest]
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     settings = config.load(arguments, os.environ, OPTIONS, _PAGE)
-    subject = _subject(settings, settings[config.ARGUMENT])
-    client = Client(_access(settings))
+    job = settings[config.ARGUMENT]
+    subject = _subject(settings, job)
+    client = Client(access(settings))
     try:
         with progress_message(f"asking {settings['prometheus.url']}"):
             report = subject(client, time.time())
     except ReportError as error:
         sys.stderr.write(f"gpu-exporter: report: {error}\n")
         return error.status
-    sys.stdout.write(_render(report, settings, paint(sys.stdout)))
+    accounted = _accounted(job, settings) if isinstance(report, JobReport) else None
+    sys.stdout.write(_render(report, accounted, settings, paint(sys.stdout)))
     return 0
+
+
+def _accounted(job: str, settings: config.Config) -> AccountedJob | None:
+    """What slurmdbd has of the job, where there is a sacct to ask."""
+    if not job or not shutil.which(settings["slurm.sacct"]):
+        return None
+    try:
+        return Sacct(settings["slurm.sacct"]).of_name(job)
+    except SacctError as error:
+        sys.stderr.write(f"gpu-exporter: report: without Slurm's accounting: {error}\n")
+        return None
 
 
 def _subject(settings: config.Config, job: str) -> Subject:
@@ -86,13 +105,14 @@ def _subject(settings: config.Config, job: str) -> Subject:
 def _job_selector(settings: config.Config, job: str) -> Callable[[Client, float], str]:
     match = _JOB.fullmatch(job)
     if not match:
-        raise ConfigError(f"report: expected a job id such as 4711 or 4711_3, got {job!r}")
+        raise ConfigError(f"report: expected a job id such as 4711, 4711_3 or 4711+1, got {job!r}")
     if not match[2]:
         selector = promql.matchers(slurm_job=match[1])
         return lambda _client, _now: selector
-    cluster = promql.matchers(cluster=settings["cluster"]) if settings["cluster"] else ""
-    array, task = match[1], match[2]
-    return lambda client, now: element_selector(client, array, task, cluster, settings["since"], now)
+    cluster = {"cluster": settings["cluster"]} if settings["cluster"] else {}
+    of_whole, of_part = _PARTS[match[2]]
+    told = promql.matchers(**{of_whole: match[1], of_part: match[3]}, **cluster)
+    return lambda client, now: element_selector(client, f"Slurm job {job}", told, settings["since"], now)
 
 
 def _other_selector(settings: config.Config) -> Callable[[Client, float], str]:
@@ -106,7 +126,8 @@ def _other_selector(settings: config.Config) -> Callable[[Client, float], str]:
     return lambda _client, _now: selector
 
 
-def _access(settings: config.Config) -> Access:
+def access(settings: config.Config) -> Access:
+    """How to reach the Prometheus that the options name. Raises ConfigError."""
     url = settings["prometheus.url"]
     if not re.fullmatch(r"https?://[^\s/]+.*", url):
         raise ConfigError(f"--prometheus.url: expected http://HOST or https://HOST, got {url!r}")
@@ -142,10 +163,13 @@ def _headers(text: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _render(report: JobReport | Digest, settings: config.Config, colours: Colors) -> str:
+def _render(
+    report: JobReport | Digest, accounted: AccountedJob | None, settings: config.Config, colours: Colors
+) -> str:
     form = settings["format"]
+    slurm = layout.slurm(report, accounted) if isinstance(report, JobReport) and accounted else None
     if form == "json":
-        return data.to_json(report)
+        return data.to_json(report, slurm.fields if slurm else {})
     if form == "short":
         return data.short(report)
     currency = settings["currency"]
@@ -154,6 +178,8 @@ def _render(report: JobReport | Digest, settings: config.Config, colours: Colors
         if isinstance(report, JobReport)
         else layout_digest.document(report, currency)
     )
+    if slurm:
+        document = replace(document, blocks=(*document.blocks, *slurm.blocks))
     if form == "markdown":
         return markdown.render(document)
     return page.render(document) if form == "html" else plain.render(document, colours)

@@ -11,6 +11,7 @@ from exporter.config import load as config
 from exporter.config.option import Option
 from exporter.report.options import FORMATS as REPORT_FORMATS
 from exporter.report.options import OPTIONS as REPORT
+from exporter.summaries.options import OPTIONS as SUMMARIES
 
 _ABOUT: Mapping[str, str] = {
     "serve": "serve the metrics (the default)",
@@ -19,6 +20,7 @@ _ABOUT: Mapping[str, str] = {
     "check": "verdict on this node's GPUs",
     "report": "efficiency of a job, a pod or a period, from Prometheus",
     "acknowledge": "end a fault that nothing can prove mended",
+    "summaries": "give ended Slurm jobs their summaries (a timer does), or list them",
     "completion": "print the completion of a shell",
 }
 _FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
@@ -34,6 +36,7 @@ def commands() -> Mapping[str, Sequence[Option]]:
         "check": (*CHECK, *daemon),
         "acknowledge": acknowledge.table(),
         "report": REPORT,
+        "summaries": SUMMARIES,
         "completion": (),
     }
 
@@ -44,7 +47,7 @@ def _flags(options: Sequence[Option]) -> Sequence[str]:
 
 
 def _formats(command: str) -> Sequence[str]:
-    return {"check": tuple(CHECK_FORMATS), "report": REPORT_FORMATS}.get(command, ())
+    return {"check": tuple(CHECK_FORMATS), "report": REPORT_FORMATS, "summaries": ("text", "json")}.get(command, ())
 
 
 def bash() -> str:

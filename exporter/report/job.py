@@ -15,14 +15,14 @@ from exporter.report.definitions import Hours, cost
 from exporter.report.failure import NoDataError, NoMetricsError
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from exporter.report.price import Price, of
+from exporter.report.span import held_span
 
-_COARSE, _FINE = 10_000, 2_000
-"""Points of the two looks for the time GPUs were held; Prometheus gives 11,000 at most."""
-_LEAST_STEP = 1.0
 _HOUR = 3600.0
 _BEFORE = 60.0
 """Seconds before its first sample from which on the workload's own counters are looked at: they begin at 0, and what
 they had at that sample is not to be subtracted."""
+_AFTER = 60.0
+"""Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
 _Key = tuple[str, str]
 
 
@@ -36,20 +36,25 @@ class ReportRequest:
     """Seconds before now to look back."""
 
 
-def element_selector(client: Client, array: str, task: str, cluster: str, since: float, now: float) -> str:
-    """Matchers of one element of an array job: users know 4_9, series carry its raw job id. Raises ReportError."""
-    told = promql.matchers(slurm_array_job=array, slurm_array_task=task) + (f", {cluster}" if cluster else "")
+def element_selector(client: Client, title: str, told: str, since: float, now: float) -> str:
+    """Matchers of a part of a job, found by its information: users know 4_9 and 10+1, series carry its raw job id.
+
+    Raises ReportError.
+    """
     found = client.instant(promql.info(told, _window(since)), now)
     if not found:
-        raise _nothing(client, f"Slurm job {array}_{task}", since, now)
+        raise _nothing(client, title, since, now)
     return promql.matchers(slurm_job=found[0].labels.get("slurm_job", ""))
 
 
 def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range."""
-    span = _span(client, asked, now)
+    span = held_span(client, asked.selector, asked.since, now)
+    if span is None:
+        raise _nothing(client, asked.title, asked.since, now)
     ask = _asker(client, asked.selector, _window(span.seconds), span.until)
-    wider = _asker(client, asked.selector, _window(span.seconds + _BEFORE), span.until)
+    after = min(_AFTER, now - span.until)
+    wider = _asker(client, asked.selector, _window(span.seconds + _BEFORE + after), span.until + after)
     info = wider(promql.info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
@@ -76,28 +81,6 @@ def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
 
 def _window(seconds: float) -> str:
     return f"{max(1, math.ceil(seconds))}s"
-
-
-def _span(client: Client, asked: ReportRequest, now: float) -> Span:
-    """When it held GPUs: found roughly over the whole range, then to the second or so."""
-    start = now - asked.since
-    found = _held_between(client, asked.selector, start, now, _COARSE)
-    if found is None:
-        raise _nothing(client, asked.title, asked.since, now)
-    first, last, step = found
-    fine = _held_between(client, asked.selector, max(start, first - step), min(now, last + step), _FINE) or found
-    running = bool(client.instant(promql.holding(asked.selector), now))
-    until = now if running else fine[1] + fine[2]
-    return Span(fine[0], None if running else fine[1], until, truncated=first - step <= start)
-
-
-def _held_between(
-    client: Client, selector: str, start: float, end: float, points: int
-) -> tuple[float, float, float] | None:
-    step = max(_LEAST_STEP, (end - start) / points)
-    lines = client.over_time(promql.holding(selector), start, end, step)
-    times = [time for line in lines for time, _ in line.points]
-    return (min(times), max(times), step) if times else None
 
 
 def _nothing(client: Client, title: str, since: float, now: float) -> Exception:

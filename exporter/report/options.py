@@ -43,6 +43,7 @@ OPTIONS = (
         "Prometheus, or what answers its query API (Thanos, Mimir, VictoriaMetrics).",
         _FROM,
     ),
+    Option("slurm.sacct", "sacct", text, "COMMAND", "Asked about a Slurm job too, where it is installed.", _FROM),
     Option("prometheus.timeout", 30.0, positive_duration, "DURATION", "Time one query may take.", _FROM),
     Option("prometheus.bearer-token-file", "", text, "FILE", "File with a bearer token.", _FROM),
     Option("prometheus.username", "", text, "NAME", "User name for basic auth.", _FROM),

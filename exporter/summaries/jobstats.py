@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.report.model import DeviceUse, JobReport, NodeUse, utilization
+from exporter.report.definitions import utilization
+from exporter.report.model import DeviceUse, JobReport, NodeUse
 from exporter.summaries.sacct import AccountedJob
 
 NOTHING = "JS1:None"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from exporter.summaries.sacct import AccountedJob
-from exporter.ledger.states import RULES, Group
+from exporter.report.definitions import BUSY
 from exporter.report.model import DeviceUse, JobReport
+from exporter.summaries.sacct import AccountedJob
 
 _GIB = 1 << 30
 _ROOM = 1.2
@@ -15,7 +15,6 @@ _ROOM = 1.2
 _MUCH = 2.0
 """Asked for so many times what would do: worth a word."""
 _QUARTER = 900.0
-_RAN = tuple(rule.state for rule in RULES if rule.group is Group.BUSY)
 
 
 def flags(job: AccountedJob, report: JobReport) -> tuple[str, ...]:
@@ -52,6 +51,6 @@ def _time(job: AccountedJob) -> Iterable[str]:
 def _gpus(devices: Iterable[DeviceUse]) -> Iterable[str]:
     """Whole GPUs on which no kernel ever ran; not told of ones that were not observed."""
     held = [device for device in devices if device.share == 1.0]
-    used = [device for device in held if sum(device.hours.get(state, 0.0) for state in _RAN) > 0]
+    used = [device for device in held if sum(device.hours.get(state, 0.0) for state in BUSY) > 0]
     if held and used and len(used) < len(held) and not any(device.hours.get("unobserved") for device in held):
         yield f"--gpus={len(used)}"

@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from exporter.report.definitions import held, lost, utilization
 from exporter.report.failure import NoDataError, ReportError
 from exporter.report.formats import data
-from exporter.report.model import JobReport, total, utilization, wasted, worst
+from exporter.report.model import JobReport, worst
 from exporter.summaries import jobstats, next_time
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
@@ -40,8 +41,8 @@ Report = Callable[[str, float, float], JobReport]
 
 
 class Accounts(Protocol):
-    def jobs(self, raw_ids: list[str]) -> Mapping[str, AccountedJob]: ...
-    def ended(self, since: float, until: float) -> list[AccountedJob]: ...
+    def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]: ...
+    def ended(self, since: float, until: float) -> Sequence[AccountedJob]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +68,27 @@ class Outcome:
     """Without repeats, in the order they came."""
 
 
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a round asks and tells. Without `accounts` there is no slurmdbd; `name` tells a job's name then."""
+
+    accounts: Accounts | None
+    report: Report
+    write: Callable[[str, str], None]
+    """Puts the comment of the job that users call so; raises CommentError."""
+    name: Callable[[str], str]
+    """How users call the job with this raw id; raises CommentError where that is not to be had."""
+
+
 class Worker:
-    """Does rounds. `names` finds a job as users know it where slurmdbd does not say (without one)."""
+    """Does rounds."""
 
     def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        accounts: Accounts | None,
-        report: Report,
-        write: Callable[[str, str], None],
-        names: Callable[[str], str],
-        clock: Callable[[], float] = time.time,
+        self, settings: Settings, store: Store, services: Services, clock: Callable[[], float] = time.time
     ) -> None:
         self._settings = settings
         self._store = store
-        self._accounts = accounts
-        self._report = report
-        self._write = write
-        self._names = names
+        self._services = services
         self._clock = clock
 
     def round(self) -> Outcome:
@@ -119,23 +122,23 @@ class Worker:
     def _scan(self, now: float, outcome: Outcome) -> None:
         """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
         last = self._store.mark("scan")
-        if self._accounts is None or (last is not None and now - last < self._settings.scan_every):
+        if self._services.accounts is None or (last is not None and now - last < self._settings.scan_every):
             return
         since = now - self._settings.look_back if last is None else last - _SCAN_OVERLAP
         try:
-            missed = self._accounts.ended(since, now)
+            missed = self._services.accounts.ended(since, now)
         except SacctError as error:
             outcome.errors[str(error)] = None
             return
         self._store.ended([(job.raw_id, job.end or now) for job in missed if job.gpus], self._settings.settle)
         self._store.set_mark("scan", now)
 
-    def _work(self, batch: Iterator[Waiting] | Any, began: float, outcome: Outcome) -> bool:
+    def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
         """Whether to go on: not once somebody who is needed for all of them is away."""
         known: Mapping[str, AccountedJob] = {}
-        if self._accounts is not None:
+        if self._services.accounts is not None:
             try:
-                known = self._accounts.jobs([each.job for each in batch])
+                known = self._services.accounts.jobs([each.job for each in batch])
             except SacctError as error:
                 return self._postpone(batch, str(error), outcome)
         for place, each in enumerate(batch):
@@ -149,7 +152,7 @@ class Worker:
                     return self._postpone(batch[place + 1 :], str(error), outcome)
         return True
 
-    def _postpone(self, batch: list[Waiting] | Any, why: str, outcome: Outcome) -> bool:
+    def _postpone(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
         outcome.errors[why] = None
         for each in batch:
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
@@ -166,7 +169,7 @@ class Worker:
         until = min(now, each.ended + MARGIN)
         back = until - job.start + MARGIN if job and job.start else _UNKNOWN_SPAN
         try:
-            report = self._report(each.job, back, until)
+            report = self._services.report(each.job, back, until)
         except NoDataError:
             if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
                 self._store.later(each.job, now + _FIRST_PAUSE * 2**each.tries)
@@ -175,10 +178,10 @@ class Worker:
             self._store.done(each.job, NO_DATA if job else NO_GPUS, now)
             outcome.skipped += 1
             return
-        name = job.name if job else self._names(each.job)
+        name = job.name if job else self._services.name(each.job)
         text = {"jobstats": lambda: jobstats.encode(report, job), "short": lambda: data.short(report).strip()}
         if self._settings.comment in text:
-            self._write(name, text[self._settings.comment]())
+            self._services.write(name, text[self._settings.comment]())
         user = job.user if job else report.name.user
         self._store.done(each.job, MADE, now, name=name, user=user, summary=summary(name, report, job))
         outcome.made += 1
@@ -193,8 +196,8 @@ def summary(name: str, report: JobReport, job: AccountedJob | None) -> Mapping[s
         "start": report.span.start,
         "end": report.span.end,
         "gpus": report.gpus,
-        "gpu_hours": total(report.hours),
-        "gpu_hours_wasted": wasted(report.hours),
+        "gpu_hours": held(report.hours),
+        "gpu_hours_wasted": lost(report.hours),
         "gpu_hours_by_state": dict(report.hours),
         "utilization": utilization(report.hours),
         "wasted_on": worst(report.hours),

@@ -104,6 +104,19 @@ def short_job(past: Past, began: float) -> None:
     past.add("gpu_workload_gpus", owner, [(t, 1.0 if t < began + SHORT else 0.0) for t in times])
 
 
+BRIEF = {f"48{number:02d}": float(seconds) for number, seconds in enumerate((9, 16, 20, 31, 40, 50, 59))}
+"""Seconds of jobs that a look every minute misses; the first ended before any scrape saw it."""
+
+
+def brief_job(past: Past, job: str, began: float, seconds: float) -> None:
+    owner = {**OWNER, "workload": f"slurm:{job}", "slurm_job": job, "instance": "n3:9836", "job": "gpu"}
+    times = [began + 10 + SCRAPE * scrape for scrape in range(1 + int(seconds + 120) // SCRAPE)]
+    held = [(t, min(t - began, seconds)) for t in times]
+    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, held)
+    past.add("gpu_workload_gpus", owner, [(t, 1.0 if t < began + seconds else 0.0) for t in times])
+    past.add("gpu_workload_start_time_seconds", owner, [(t, began) for t in times])
+
+
 DIGEST = {
     # user: account, GPUs held, GPUs wasted, state
     "alice": ("physics", 8.0, 3.0, "wait_storage"),
@@ -147,6 +160,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     past = Past()
     job(past, began, ended, now)
     short_job(past, began)
+    for number, (brief, seconds) in enumerate(BRIEF.items()):
+        brief_job(past, brief, began + 17.0 * number, seconds)
     recorded(past, now)
     past.write(folder)
     config = folder / "prometheus.yml"
@@ -188,6 +203,14 @@ def test_job_of_a_few_scrapes_is_as_exact(known: Known) -> None:
 
     assert found["gpu_hours"] * 3600 == pytest.approx(SHORT, abs=0.05)
     assert found["utilization"] == pytest.approx(0.25, rel=0.02)
+
+
+@pytest.mark.parametrize(("job", "seconds"), BRIEF.items())
+def test_job_shorter_than_a_look_is_found_whole(known: Known, job: str, seconds: float) -> None:
+    found = as_json(known, job)
+
+    assert found["gpu_hours"] * 3600 == pytest.approx(seconds, abs=0.05)
+    assert found["span"]["end"] - found["span"]["start"] == pytest.approx(seconds, abs=2 * SCRAPE)
 
 
 def test_each_gpu_of_the_job_is_told_apart(known: Known) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from exporter.summaries.comment import Commenter
 from tests.attribution_kit.slurm_cluster import TRACKING, SlurmCluster
 from tests.exporter_process import exporter
 from tests.fake_nvml.build import build
@@ -160,6 +162,7 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
         )
         with prometheus(config, tmp_path) as url:
             job, found = _run_job(kit, running.until, url)
+            summaries = _summarize(kit, url)
 
     held = moment(kit, "epilog", job) - moment(kit, "prolog", job)
     told = found["gpu_hours"] * 3600
@@ -171,11 +174,27 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
     assert (found["name"]["job_name"], found["name"]["account"]) == ("train", "physics")
     assert found["gpus"] == 2
     assert len(found["devices"]) == 2
+    (summary,) = (each for each in summaries if each["job"] == f"{job}_3")
+    assert summary["gpu_hours"] == pytest.approx(found["gpu_hours"])
+    shown = re.search(r"AdminComment=(.*)", kit.run("scontrol", "show", "job", job))
+    assert shown
+    assert shown[1].startswith("GPU 40 % used; 2 GPUs ")
+
+
+def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
+    """Two rounds of the controller's worker, without a slurmdbd, and what it has made then."""
+    command = [sys.executable, "-m", "exporter", "summaries", "--state-dir", str(kit.work), "--prometheus.url", url]
+    work = ("--settle", "1ms", "--comment", "short", "--slurm.sacct", "", "--slurm.scontrol", str(kit.scontrol))
+    for arguments in (work, work, ("--list", "--format", "json")):
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+    assert list((kit.work / "ended").iterdir()) == []
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[str, Any]]:
     """One job on two GPUs from start to end; its id, and the report on it once it has ended."""
-    job = sbatch(kit, "-J", "train", "-A", "physics", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
+    job = sbatch(kit, "-J", "train", "-A", "physics", "--array=3", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
     told = poll("the prolog", lambda: noted(kit, job) or None, 30)
     assert len(told["SLURM_JOB_GPUS"].split(",")) == 2
     assert (told["SLURM_JOB_USER"], told["SLURM_JOB_ACCOUNT"], told["SLURM_JOB_PARTITION"]) == (
@@ -213,6 +232,17 @@ def test_controller_waits_for_nothing_when_jobs_end(kit: Kit) -> None:
     poll("both to be over", lambda: not kit.run("squeue", "-h", "-t", "CG,R,PD").strip() or None, 30)
 
     assert {file.name for file in (kit.work / "ended").iterdir()} >= {first, second}
+
+
+def test_elements_of_an_array_have_comments_of_their_own(kit: Kit) -> None:
+    """By the raw id of the last one, which is the array's too, all elements would have its text."""
+    array = sbatch(kit, "--array=1,2", "--wrap", "true")
+    poll("the end", lambda: not kit.run("squeue", "-h", "-j", array, check=False).strip() or None, 60)
+    for task in (1, 2):
+        Commenter("false", str(kit.scontrol)).write(f"{array}_{task}", f"element {task}")
+
+    comments = {task: kit.run("scontrol", "-o", "show", "job", f"{array}_{task}") for task in (1, 2)}
+    assert all(f"AdminComment=element {task} " in f"{shown} " for task, shown in comments.items()), comments
 
 
 def test_cluster_runs_on_when_the_package_is_gone(kit: Kit) -> None:

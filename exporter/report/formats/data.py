@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from exporter.report import words
 from exporter.report.definitions import held, lost, utilization
@@ -13,8 +15,9 @@ _LONGEST = 240
 """Characters of the short form; sacct shows it whole, and slurmdbd keeps it in a text column."""
 
 
-def to_json(report: JobReport | Digest) -> str:
-    content = dataclasses.asdict(report)
+def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
+    """The report's fields and derived numbers, and what another source says of the same job."""
+    content = {**dataclasses.asdict(report), **also}
     if isinstance(report, JobReport):
         content |= {
             "gpus": report.gpus,

@@ -1,0 +1,160 @@
+"""`gpu-exporter summaries`: one round of the worker on Slurm's controller, or a list of what it made."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.show_job import ShowJob
+from exporter.cli import logs
+from exporter.cli.report import access
+from exporter.config import load as config
+from exporter.config.option import ConfigError
+from exporter.report import promql, words
+from exporter.report.client import Client
+from exporter.report.document import Document, Table
+from exporter.report.formats import plain
+from exporter.report.job import ReportRequest, job_report
+from exporter.report.model import JobReport
+from exporter.report.price import PRICES
+from exporter.report.terminal import paint
+from exporter.summaries.comment import Commenter, CommentError
+from exporter.summaries.options import OPTIONS
+from exporter.summaries.sacct import Sacct
+from exporter.summaries.store import WAITING, Store
+from exporter.summaries.worker import Services, Settings, Worker
+
+log = logging.getLogger(__name__)
+
+_PAGE = config.Page(
+    "gpu-exporter summaries",
+    "Give each ended Slurm job its summary, once: as AdminComment and in a file. One round; a timer repeats it.",
+    """\
+exit status:
+  0 done     1 something did not answer: its jobs are tried again in a later round     2 wrong option
+
+examples:
+  gpu-exporter summaries --prometheus.url http://prometheus:9090
+  gpu-exporter summaries --list --user alice --since 7d
+""",
+)
+_HEAD = (
+    *("job", "user", "state", ">elapsed", ">GPUs", ">used", ">GPU h lost", "most on", ">CPU", ">memory"),
+    "next time",
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    settings = config.load(arguments, os.environ, OPTIONS, _PAGE)
+    folder = Path(settings["state-dir"])
+    logs.configure("info", "logfmt")
+    try:
+        (folder / "ended").mkdir(parents=True, exist_ok=True)
+        store = Store(folder / "summaries.sqlite")
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigError(f"--state-dir {folder}: {error}") from None
+    try:
+        return _show(settings, store) if settings["list"] else _work(settings, store, folder)
+    finally:
+        store.close()
+
+
+def _work(settings: config.Config, store: Store, folder: Path) -> int:
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("another round is under way")
+            return 0
+        outcome = _worker(settings, store, folder).round()
+    for error in outcome.errors:
+        log.warning("%s", error)
+    counts = store.counts()
+    log.info(
+        "%d summaries made, %d jobs without GPUs or data, %d to be tried again, %d waiting",
+        outcome.made, outcome.skipped, outcome.postponed, counts.get(WAITING, 0),
+    )  # fmt: skip
+    return 1 if outcome.errors else 0
+
+
+def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
+    client = Client(access(settings))
+    ask = ShowJob(settings["slurm.scontrol"])
+
+    def report(job: str, back: float, until: float) -> JobReport:
+        request = ReportRequest(promql.matchers(slurm_job=job), f"Slurm job {job}", back)
+        return job_report(client, request, PRICES, until)
+
+    def name(job: str) -> str:
+        try:
+            known = ask(job)
+        except SourceError as error:
+            raise CommentError(str(error)) from None
+        if known is None:
+            raise CommentError(f"slurmctld does not know job {job} any more")
+        if known.array_task:
+            return f"{known.array_job}_{known.array_task}"
+        return f"{known.het_job}+{known.het_offset}" if known.het_job else job
+
+    return Worker(
+        Settings(
+            spool=folder / "ended",
+            comment=settings["comment"],
+            settle=settings["settle"],
+            look_back=settings["look-back"],
+            retention=settings["retention"],
+            budget=settings["budget"],
+        ),
+        store,
+        Services(
+            accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
+            report=report,
+            write=Commenter(settings["slurm.sacctmgr"], settings["slurm.scontrol"]).write,
+            name=name,
+        ),
+    )
+
+
+def _show(settings: config.Config, store: Store) -> int:
+    found = store.summaries(settings["user"], time.time() - settings["since"])
+    if settings["format"] == "json":
+        sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)
+        return 0
+    whose = f" of {settings['user']}" if settings["user"] else ""
+    document = Document(f"Jobs{whose}", (Table(_HEAD, [_row(each) for each in found]),))
+    sys.stdout.write(plain.render(document, paint(sys.stdout)))
+    return 0
+
+
+def _row(summary: Mapping[str, Any]) -> Sequence[str]:
+    slurm: Mapping[str, Any] = summary["slurm"] or {}
+    end = summary["end"] or summary["start"]
+    elapsed = slurm.get("elapsed") or end - summary["start"]
+    cores = (slurm.get("cpus") or 0) * elapsed
+    memory = (slurm.get("memory_bytes") or 0) / (slurm.get("nodes") or 1)
+    return (
+        str(summary["job"]),
+        str(summary["user"]),
+        str(slurm.get("state", "")),
+        words.span(elapsed),
+        words.count(summary["gpus"]),
+        words.percent(summary["utilization"]),
+        words.hours(summary["gpu_hours_wasted"]),
+        words.title(summary["wasted_on"]) if summary["wasted_on"] else "",
+        _share(slurm.get("cpu_seconds"), cores),
+        _share(slurm.get("memory_peak_bytes"), memory),
+        " ".join(summary["next_time"]),
+    )
+
+
+def _share(used: float | None, asked: float) -> str:
+    return words.percent(used / asked) if used is not None and asked else ""

@@ -1,0 +1,59 @@
+"""When a workload held GPUs."""
+
+from __future__ import annotations
+
+from exporter.report import promql
+from exporter.report.client import Client
+from exporter.report.model import Span
+
+_COARSE, _FINE = 10_000, 2_000
+"""Points of the two looks for the time GPUs were held; Prometheus gives 11,000 at most."""
+_LEAST_STEP = 1.0
+
+
+def held_span(client: Client, selector: str, since: float, now: float) -> Span | None:
+    """Found roughly over the whole range, then to the second or so; None where it never held any.
+
+    Each point stands for all samples since the point before, so that no workload is too short to be seen. One that was
+    shorter than a scrape interval was never seen holding, but its counters were: they stay for a while when it ends.
+    """
+    found = _times(client, promql.held_since, selector, now - since, now)
+    if found is None:
+        return _counted(client, selector, since, now)
+    first, last, step = found
+    running = bool(client.instant(promql.holding(selector), now))
+    return Span(
+        first, None if running else last, now if running else last + step, truncated=first - step <= now - since
+    )
+
+
+def _counted(client: Client, selector: str, since: float, now: float) -> Span | None:
+    """From its allocation, where that is told, to the first sample of its counters."""
+    found = _times(client, promql.counted_since, selector, now - since, now)
+    if found is None:
+        return None
+    first, _, step = found
+    told = client.instant(promql.started(selector, f"{max(1, int(now - first + step))}s"), now)
+    seconds = client.instant(promql.counted(selector), first)
+    start = told[0].value if told else first - (seconds[0].value if seconds else step)
+    return Span(min(start, first), first, first + step, truncated=False)
+
+
+def _times(
+    client: Client, query: promql.Since, selector: str, start: float, end: float
+) -> tuple[float, float, float] | None:
+    """First and last time with a sample, and the exactness of both."""
+    coarse = _between(client, query, selector, start, end, _COARSE)
+    if coarse is None:
+        return None
+    first, last, step = coarse
+    return _between(client, query, selector, max(start, first - step), min(end, last + step), _FINE) or coarse
+
+
+def _between(
+    client: Client, query: promql.Since, selector: str, start: float, end: float, points: int
+) -> tuple[float, float, float] | None:
+    step = max(_LEAST_STEP, (end - start) / points)
+    lines = client.over_time(query(selector, step), start, end, step)
+    times = [time for line in lines for time, _ in line.points]
+    return (min(times), max(times), step) if times else None

@@ -1,0 +1,66 @@
+"""What sacct prints, as sacct 22.05 and 23.11 do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.summaries.sacct import AccountedJob, Sacct, SacctError, parse
+
+PRINTED = """\
+11|5_9|alice|physics|gpu|normal|e2e|COMPLETED|0:0|1000|4600|3600|120|1|16|01:30:00||billing=20,cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=64G,node=1
+11.batch|5_9.batch|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|00:00.500|2G|cpu=16,gres/gpu=2,mem=64G,node=1
+11.0|5_9.0|||||e2e|COMPLETED|0:0|1000|4600|3600||1|16|01:29:59|9437184K|cpu=16,gres/gpu=2,mem=64G,node=1
+12|12|bob|nlp|gpu|normal|e2e|CANCELLED by 1000|0:0|Unknown|Unknown|0|UNLIMITED|2|0|00:00:00||
+13|10+1|carol|nlp|gpu|normal|e2e|TIMEOUT|0:15|1000|1060|60|1|1|4|1-02:03:04.500||cpu=4,gres/gpu:a100=1,gres/gpu:h100=2,node=1
+"""
+
+ALICES = AccountedJob(
+    "11", "5_9", "alice", "physics", "gpu", "normal", "e2e", "COMPLETED", "0:0", 1000.0, 4600.0, 3600.0, 7200.0,
+    nodes=1, cpus=16, cpu_seconds=5400.0, memory_bytes=64 << 30, memory_peak_bytes=9 << 30, gpus=2.0, billing=20.0,
+)  # fmt: skip
+
+
+def test_jobs_with_what_their_steps_used() -> None:
+    first, second, third = parse(PRINTED)
+
+    assert first == ALICES
+    assert (second.state, second.start, second.time_limit, second.gpus) == ("CANCELLED", None, None, 0.0)
+    assert (third.name, third.gpus, third.cpu_seconds) == ("10+1", 3.0, 93784.5)
+
+
+@pytest.mark.parametrize("text", ["", "11\n", "||||||||||||||||||\n", "x" * 100, "11.0|" + "|" * 16 + "\n"])
+def test_lines_of_anything_else_are_passed_over(text: str) -> None:
+    assert parse(text) == []
+
+
+@given(st.text())
+def test_any_text_is_survived(text: str) -> None:
+    parse(text)
+    parse("\n".join(f"7|{text}{'|' * 16}" for _ in range(2)))
+
+
+def script(folder: Path, body: str) -> str:
+    file = folder / "sacct"
+    file.write_text(f"#!/bin/sh\n{body}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def test_answer_and_failures_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "said").write_text(PRINTED)
+    sacct = Sacct(
+        script(tmp_path, f'[ "$SLURM_TIME_FORMAT" = %s ] && echo "$@" > {tmp_path}/asked; cat {tmp_path}/said')
+    )
+
+    assert set(sacct.jobs(["11", "13"])) == {"11", "13"}
+    assert "-j 11,13" in (tmp_path / "asked").read_text()
+    assert [job.raw_id for job in sacct.ended(2000, 5000)] == ["11"]
+    assert [found.raw_id for found in (sacct.of_name("10+1"),) if found] == ["13"]
+    with pytest.raises(SacctError, match="disabled"):
+        Sacct(script(tmp_path, "echo Slurm accounting storage is disabled >&2; exit 1")).jobs(["1"])
+    with pytest.raises(SacctError, match="No such file"):
+        Sacct("/nowhere/sacct").jobs(["1"])

@@ -1,0 +1,225 @@
+"""Rounds of the worker: every ended job gets one summary, whatever is away meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.report.failure import NoDataError, UnreachableError
+from exporter.report.model import JobReport
+from exporter.summaries.comment import CommentError
+from exporter.summaries.sacct import AccountedJob, SacctError
+from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
+from exporter.summaries.worker import Outcome, Services, Settings, Worker
+from tests.unit.summaries.reports import JOB, report
+
+START = 1_000_000.0
+
+
+class Site:
+    """A controller: its spool, slurmdbd, Prometheus and the comments that were written, each of which may be away."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = START
+        self.spool = folder / "ended"
+        self.spool.mkdir()
+        self.store = Store(folder / "summaries.sqlite")
+        self.known: dict[str, AccountedJob] = {}
+        self.without_data: set[str] = set()
+        self.away: set[str] = set()
+        self.comments: list[tuple[str, str]] = []
+        self.asked: Counter[str] = Counter()
+        self.worker = self.made(self)
+
+    def made(self, accounts: Site | None, comment: str = "jobstats") -> Worker:
+        settings = Settings(spool=self.spool, comment=comment)
+        services = Services(accounts, self.report, self.write, lambda job: f"name-of-{job}")
+        return Worker(settings, self.store, services, lambda: self.now)
+
+    def ends(self, job: str, *, gpus: float = 1.0, noted: bool = True) -> None:
+        self.known[job] = replace(JOB, raw_id=job, name=f"{job}_1", gpus=gpus, start=self.now - 60, end=self.now)
+        if noted:
+            self.note(job)
+
+    def note(self, job: str) -> None:
+        (self.spool / job).touch()
+        os.utime(self.spool / job, (self.now, self.now))
+
+    def round(self, after: float = 60.0) -> Outcome:
+        self.now += after
+        return self.worker.round()
+
+    def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]:
+        self._need("slurmdbd", SacctError)
+        return {job: self.known[job] for job in raw_ids if job in self.known}
+
+    def ended(self, since: float, until: float) -> Sequence[AccountedJob]:
+        self._need("slurmdbd", SacctError)
+        return [job for job in self.known.values() if job.end is not None and since <= job.end <= until]
+
+    def report(self, job: str, back: float, until: float) -> JobReport:
+        assert until <= self.now
+        assert back > 0
+        self._need("prometheus", UnreachableError)
+        self.asked[job] += 1
+        if job in self.without_data:
+            raise NoDataError("unknown here")
+        return report()
+
+    def write(self, name: str, comment: str) -> None:
+        self._need("slurmctld", CommentError)
+        self.comments.append((name, comment))
+
+    def _need(self, who: str, error: Callable[[str], Exception]) -> None:
+        if who in self.away:
+            raise error(f"{who} is away")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.store.close()
+
+
+def test_ended_job_has_one_summary_by_the_name_of_its_element(site: Site) -> None:
+    site.ends("11")
+    outcomes = [site.round(), site.round(), site.round(600)]
+
+    assert [outcome.made for outcome in outcomes] == [1, 0, 0]
+    assert [name for name, _ in site.comments] == ["11_1"]
+    assert site.comments[0][1].startswith("JS1:")
+    assert list(site.spool.iterdir()) == []
+    (summary,) = site.store.summaries("alice", 0)
+    assert (summary["job"], summary["utilization"], summary["slurm"]["state"]) == ("11_1", 0.375, "COMPLETED")
+
+
+def test_job_settles_before_it_is_looked_at(site: Site) -> None:
+    site.ends("11")
+
+    assert site.round(10).made == 0
+    assert site.round(21).made == 1
+
+
+def test_job_without_gpus_asks_prometheus_nothing(site: Site) -> None:
+    site.ends("11", gpus=0)
+    site.round()
+
+    assert (site.asked.total(), site.comments, site.store.counts()) == (0, [], {NO_GPUS: 1})
+
+
+def test_end_that_the_hook_missed_is_found_in_slurmdbd(site: Site) -> None:
+    site.ends("11", noted=False)
+    site.ends("12", noted=False, gpus=0)
+    site.round()
+
+    assert site.store.counts() == {MADE: 1}
+    site.ends("13", noted=False)
+    site.round(600)
+    assert [name for name, _ in site.comments] == ["11_1", "13_1"]
+
+
+@pytest.mark.parametrize("who", ["slurmdbd", "prometheus", "slurmctld"])
+def test_nothing_is_lost_or_made_twice_while_somebody_is_away_for_an_hour(site: Site, who: str) -> None:
+    site.away = {who}
+    errors: set[str] = set()
+    for minute in range(60):
+        if minute % 10 == 0:
+            site.ends(str(100 + minute))
+        errors |= site.round().errors.keys()
+    assert errors == {f"{who} is away"}
+    assert site.comments == []
+    site.away = set()
+    for _ in range(20):
+        site.round()
+
+    assert Counter(name for name, _ in site.comments) == Counter(f"{100 + minute}_1" for minute in range(0, 60, 10))
+    assert site.store.counts() == {MADE: 6}
+
+
+def test_away_prometheus_is_asked_once_a_round(site: Site) -> None:
+    site.away = {"prometheus"}
+    for job in range(40):
+        site.ends(str(100 + job))
+    outcome = site.round()
+
+    assert (outcome.postponed, len(outcome.errors)) == (40, 1)
+
+
+def test_job_of_which_no_metrics_come_is_given_up(site: Site) -> None:
+    site.ends("11")
+    site.without_data = {"11"}
+    for _ in range(10):
+        site.round(300)
+
+    assert site.asked["11"] == 3
+    assert site.store.counts() == {NO_DATA: 1}
+
+
+def test_requeued_job_has_its_summary_made_anew_when_it_ends_again(site: Site) -> None:
+    site.ends("11")
+    site.round()
+    site.note("11")  # the same end again: the hook ran twice, or the round was killed before it took the note away
+    os.utime(site.spool / "11", (START, START))
+    site.round()
+    assert len(site.comments) == 1
+    site.ends("11")
+    site.round()
+
+    assert len(site.comments) == 2
+    assert len(site.store.summaries("", 0)) == 1
+
+
+def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
+    for job in range(100):
+        site.ends(str(100 + job))
+    slow = site.report
+
+    def report_slowly(job: str, back: float, until: float) -> JobReport:
+        site.now += 1.0
+        return slow(job, back, until)
+
+    site.worker = Worker(
+        Settings(spool=site.spool), site.store, Services(site, report_slowly, site.write, str), lambda: site.now
+    )
+    outcomes = [site.round() for _ in range(3)]
+
+    assert [outcome.made for outcome in outcomes] == [50, 50, 0]
+    assert len({name for name, _ in site.comments}) == 100
+
+
+def test_without_slurmdbd_slurmctld_tells_the_name_and_old_jobs_without_data_had_no_gpus(site: Site) -> None:
+    site.worker = site.made(None, "short")
+    site.note("11")
+    site.note("12")
+    site.without_data = {"12"}
+    site.round()
+
+    assert [name for name, _ in site.comments] == ["name-of-11"]
+    assert site.comments[0][1].startswith("GPU 38 % used")
+    assert site.store.counts() == {MADE: 1, NO_GPUS: 1}
+
+
+def test_spool_holds_nothing_but_ids(site: Site) -> None:
+    for name in ("../x", "7;rm", "x" * 50, "٣"):
+        (site.spool / name.replace("/", "_")).touch()
+    (site.spool / "8").symlink_to("/etc/passwd")
+    (site.spool / "9").mkdir()
+    site.round()
+
+    assert site.store.counts() == {}
+
+
+def test_old_jobs_are_forgotten(site: Site) -> None:
+    site.ends("11")
+    site.round()
+    site.known.clear()
+    site.round(91 * 86400.0)
+
+    assert site.store.counts() == {}
+    assert WAITING not in site.store.counts()
