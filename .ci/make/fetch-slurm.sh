@@ -8,8 +8,8 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/slurm}
-packages=(slurmctld slurmd slurm-client munge)
-needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd bin/scontrol bin/sbatch bin/srun sbin/munged)
+packages=(slurmctld slurmd slurm-client munge slurmdbd slurm-wlm-mysql-plugin mariadb-server-core)
+needed=(sbin/slurmctld sbin/slurmd sbin/slurmstepd sbin/slurmdbd bin/scontrol bin/sacct bin/sbatch bin/srun sbin/munged sbin/mariadbd)
 
 complete() {
   local program

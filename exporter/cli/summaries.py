@@ -27,7 +27,7 @@ from exporter.report.job import ReportRequest, job_report
 from exporter.report.model import JobReport
 from exporter.report.price import PRICES
 from exporter.report.terminal import paint
-from exporter.summaries.comment import Commenter, CommentError
+from exporter.summaries.comment import Commenter
 from exporter.summaries.options import OPTIONS
 from exporter.summaries.sacct import Sacct
 from exporter.summaries.store import WAITING, Store
@@ -97,10 +97,10 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
     def name(job: str) -> str:
         try:
             known = ask(job)
-        except SourceError as error:
-            raise CommentError(str(error)) from None
+        except SourceError:
+            known = None
         if known is None:
-            raise CommentError(f"slurmctld does not know job {job} any more")
+            return job
         if known.array_task:
             return f"{known.array_job}_{known.array_task}"
         return f"{known.het_job}+{known.het_offset}" if known.het_job else job
@@ -118,7 +118,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
         Services(
             accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
             report=report,
-            write=Commenter(settings["slurm.sacctmgr"], settings["slurm.scontrol"]).write,
+            write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
             name=name,
         ),
     )

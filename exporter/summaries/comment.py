@@ -1,48 +1,55 @@
-"""Writing a job's AdminComment: in slurmdbd, or where there is none in slurmctld."""
+"""Writing a job's AdminComment into slurmdbd. slurmctld takes none for a job that is over."""
 
 from __future__ import annotations
 
+import logging
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
 
 _TIMEOUT = 20.0
 
 
 class CommentError(Exception):
-    """One line: what both said."""
+    """One line: what was said instead of yes."""
 
 
-@dataclass(frozen=True, slots=True)
 class Commenter:
-    sacctmgr: str = "sacctmgr"
-    scontrol: str = "scontrol"
+    """Asks sacctmgr, which in some versions of Slurm (22.05) makes every letter small: no base64 survives that."""
 
-    def write(self, name: str, comment: str) -> None:
-        """`name` is the job as users know it (4711_3): a raw id may be an array's too, and mean all its elements.
+    def __init__(self, sacctmgr: str = "sacctmgr", sacct: str = "sacct") -> None:
+        self._sacctmgr = sacctmgr
+        self._sacct = sacct
+        self._exact: bool | None = None
+        """Whether slurmdbd keeps a comment as it is; not known before the first one."""
 
-        Raises CommentError.
+    def write(self, name: str, comment: str, plain: str) -> None:
+        """Raises CommentError. `plain` says in words what the comment says, for a Slurm that does not keep it.
+
+        `name` is the job as users know it (4711_3): a raw id may be an array's too, and mean all its elements.
         """
-        said = _failure(
-            (self.sacctmgr, "-i", "modify", "job", "where", f"jobid={name}", "set", f"AdminComment={comment}")
-        )
-        if said:
-            also = _failure((self.scontrol, "update", f"JobId={name}", f"AdminComment={comment}"))
-            if also:
-                raise CommentError(f"{said}; {also}")
+        self._set(name, comment if self._exact is not False else plain)
+        if self._exact is None:
+            shown = self._said(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
+            self._exact = comment == comment.lower() or comment in shown
+            if not self._exact:
+                log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
+                self._set(name, plain)
 
+    def _set(self, name: str, comment: str) -> None:
+        where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")
+        self._said(self._sacctmgr, "-i", "modify", "job", *where)
 
-def _failure(command: Sequence[str]) -> str:
-    """What a command that failed said; empty where it did not fail."""
-    try:
-        done = subprocess.run(  # noqa: S603 - the administrator's command
-            command, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        return f"{command[0]}: no answer within {_TIMEOUT:g} s"
-    except OSError as error:
-        return f"{command[0]}: {error.strerror or error}"
-    if not done.returncode:
-        return ""
-    text = (done.stderr or done.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
-    return f"{command[0]}: {text[:200] or done.returncode}"
+    def _said(self, *command: str) -> str:
+        try:
+            done = subprocess.run(  # noqa: S603 - the administrator's command
+                command, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL
+            )
+        except subprocess.TimeoutExpired:
+            raise CommentError(f"{command[0]}: no answer within {_TIMEOUT:g} s") from None
+        except OSError as error:
+            raise CommentError(f"{command[0]}: {error.strerror or error}") from None
+        if done.returncode:
+            text = (done.stderr or done.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
+            raise CommentError(f"{command[0]}: {text[:200] or done.returncode}")
+        return done.stdout.decode("utf-8", "replace")

@@ -20,9 +20,11 @@ OPTIONS = (
     Option("look-back", 86400.0, positive_duration, "DURATION", "How far the first round looks in slurmdbd.", _WORK),
     Option("retention", 7776000.0, positive_duration, "DURATION", "How long summaries are kept.", _WORK),
     Option("budget", 50.0, positive_duration, "DURATION", "Time of one round; the rest is left to the next.", _WORK),
-    Option("slurm.sacct", "sacct", text, "COMMAND", "Empty: there is no slurmdbd.", _SLURM),
+    Option(
+        "slurm.sacct", "sacct", text, "COMMAND", "Empty: there is no slurmdbd, and nowhere to put comments.", _SLURM
+    ),
     Option("slurm.sacctmgr", "sacctmgr", text, "COMMAND", "Writes comments into slurmdbd.", _SLURM),
-    Option("slurm.scontrol", "scontrol", text, "COMMAND", "Writes comments where there is no slurmdbd.", _SLURM),
+    Option("slurm.scontrol", "scontrol", text, "COMMAND", "Names array elements without slurmdbd.", _SLURM),
     Option("list", False, boolean, "", "Show the summaries that were made, and do nothing else.", _SHOW),
     Option("user", "", text, "NAME", "Only this user's.", _SHOW),
     Option("since", 604800.0, positive_duration, "DURATION", "How far to look back.", _SHOW),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,7 +65,7 @@ class Sacct:
 
     def ended(self, since: float, until: float) -> Sequence[AccountedJob]:
         """Jobs of everybody that ended in this time."""
-        asked = ("-a", "-X", "-s", _ENDED, "-S", f"{since:.0f}", "-E", f"{until:.0f}")
+        asked = ("-a", "-X", "-s", _ENDED, "-S", _moment(since), "-E", _moment(until + 1))
         return [job for job in parse(self._ask(*asked)) if job.end is not None and since <= job.end <= until]
 
     def of_name(self, name: str) -> AccountedJob | None:
@@ -137,6 +138,11 @@ def _gpus(tres: Iterable[tuple[str, str]]) -> float:
     """All GPUs; where only typed ones are counted (gres/gpu:h100), their sum."""
     counts = {name: _number(count) or 0.0 for name, count in tres if name.startswith("gres/gpu")}
     return counts.get("gres/gpu", sum(count for name, count in counts.items() if name.startswith("gres/gpu:")))
+
+
+def _moment(at: float) -> str:
+    """Local time, as sacct wants it; it prints Unix seconds but does not take them."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def _number(text: str) -> float | None:

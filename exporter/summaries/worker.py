@@ -74,10 +74,10 @@ class Services:
 
     accounts: Accounts | None
     report: Report
-    write: Callable[[str, str], None]
-    """Puts the comment of the job that users call so; raises CommentError."""
+    write: Callable[[str, str, str], None]
+    """Puts the comment of the job that users call so into slurmdbd, or what says it in words; raises CommentError."""
     name: Callable[[str], str]
-    """How users call the job with this raw id; raises CommentError where that is not to be had."""
+    """How users call the job with this raw id."""
 
 
 class Worker:
@@ -179,9 +179,10 @@ class Worker:
             outcome.skipped += 1
             return
         name = job.name if job else self._services.name(each.job)
-        text = {"jobstats": lambda: jobstats.encode(report, job), "short": lambda: data.short(report).strip()}
-        if self._settings.comment in text:
-            self._services.write(name, text[self._settings.comment]())
+        if job and self._settings.comment != "none":
+            plain = data.short(report).strip()
+            comment = jobstats.encode(report, job) if self._settings.comment == "jobstats" else plain
+            self._services.write(name, comment, plain)
         user = job.user if job else report.name.user
         self._store.done(each.job, MADE, now, name=name, user=user, summary=summary(name, report, job))
         outcome.made += 1

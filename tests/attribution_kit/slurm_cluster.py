@@ -81,13 +81,13 @@ exec sleep 600
 """
 
 
-_SCONTROL = """\
+_COMMAND = """\
 #!/bin/sh
-SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/scontrol "$@"
+SLURM_CONF={work}/etc/slurm.conf LD_LIBRARY_PATH={libraries} exec {root}/usr/bin/${{0##*/}} "$@"
 """
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -126,7 +126,7 @@ class SlurmCluster:
             for child in self._children:
                 child.kill()
                 child.wait(20)
-            for name in ("slurmd", "slurmctld", "munged"):
+            for name in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
                 self.stop_daemon(name)
             for pid in self._left():
                 self._kill(pid, signal.SIGKILL)
@@ -159,7 +159,11 @@ class SlurmCluster:
     @property
     def scontrol(self) -> Path:
         """This cluster's scontrol, to be called from anywhere."""
-        return self.work / "scontrol"
+        return self.wrapped("scontrol")
+
+    def wrapped(self, command: str) -> Path:
+        """A command of this cluster, to be called from anywhere."""
+        return self.work / command
 
     def job(self, name: str) -> str:
         """Raw id of the one running job of that name."""
@@ -206,8 +210,8 @@ class SlurmCluster:
             "kit": KIT,
             "host": socket.gethostname(),
             "node": self.node,
-            "controller": _free_port(),
-            "daemon": _free_port(),
+            "controller": free_port(),
+            "daemon": free_port(),
             "plugins": f"{LIBRARIES}/slurm-wlm",
             "tracking": self.tracking,
             "task": "task/cgroup" if cgroup else "task/none",
@@ -224,8 +228,10 @@ class SlurmCluster:
         for name, text in files.items():
             (self.work / name).write_text(text.format(**values))
             (self.work / name).chmod(0o755)
-        self.scontrol.write_text(_SCONTROL.format(libraries=self.environment["LD_LIBRARY_PATH"], root=ROOT, **values))
-        self.scontrol.chmod(0o755)
+        for command in ("scontrol", "sacct", "sacctmgr"):
+            text = _COMMAND.format(libraries=self.environment["LD_LIBRARY_PATH"], root=ROOT, **values)
+            self.wrapped(command).write_text(text)
+            self.wrapped(command).chmod(0o755)
         (self.work / "run/munge.key").write_bytes(os.urandom(1024))
         (self.work / "run/munge.key").chmod(0o600)
 
@@ -235,10 +241,14 @@ class SlurmCluster:
             "munged", "--force", f"--key-file={run}/munge.key", f"--socket={run}/munge.sock",
             f"--pid-file={run}/munged.pid", f"--log-file={self.work}/logs/munged.log", f"--seed-file={run}/seed",
         )  # fmt: skip
+        self._start_accounting()
         self.run("slurmctld", "-c")
         until(lambda: "is UP" in self.run("scontrol", "ping", check=False))
         self.run("slurmd", "-c", "-N", self.node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
         until(lambda: self.run("sinfo", "-h", "-o", "%t", check=False).strip() == "idle")
+
+    def _start_accounting(self) -> None:
+        """Nothing: this cluster has no slurmdbd."""
 
     def _kill(self, pid: int, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

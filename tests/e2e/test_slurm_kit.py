@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from exporter.summaries.comment import Commenter
-from tests.attribution_kit.slurm_cluster import TRACKING, SlurmCluster
+from exporter.summaries.sacct import AccountedJob, Sacct
+from tests.attribution_kit.slurm_accounting import AccountedCluster
+from tests.attribution_kit.slurm_cluster import TRACKING
 from tests.exporter_process import exporter
 from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario, node
@@ -50,7 +51,7 @@ cd {root} && exec {python} -m exporter "$@"
 """
 
 
-class Kit(SlurmCluster):
+class Kit(AccountedCluster):
     """A Slurm with the kit installed as docs/slurm.md has it, over a fake driver with eight GPUs."""
 
     def _configure(self) -> None:
@@ -174,19 +175,28 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
     assert (found["name"]["job_name"], found["name"]["account"]) == ("train", "physics")
     assert found["gpus"] == 2
     assert len(found["devices"]) == 2
-    (summary,) = (each for each in summaries if each["job"] == f"{job}_3")
+    _check_summary(kit, job, found, summaries)
+
+
+def _check_summary(kit: Kit, job: str, found: Mapping[str, Any], summaries: Sequence[Mapping[str, Any]]) -> None:
+    """The worker's is the report's, with what slurmdbd has, and is in slurmdbd."""
+    (summary,) = (each for each in summaries if each["job"] == job)
     assert summary["gpu_hours"] == pytest.approx(found["gpu_hours"])
-    shown = re.search(r"AdminComment=(.*)", kit.run("scontrol", "show", "job", job))
-    assert shown
-    assert shown[1].startswith("GPU 40 % used; 2 GPUs ")
+    assert (summary["slurm"]["gpus"], summary["slurm"]["state"]) == (2.0, "CANCELLED")
+    assert summary["slurm"]["elapsed"] == pytest.approx(HELD, abs=5)
+    assert found["slurm"] == summary["slurm"]
+    comment = kit.run("sacct", "-n", "-X", "-P", "-j", job, "-o", "AdminComment")
+    assert comment.startswith("gpu 40 % used; 2 gpus ")
 
 
 def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
-    """Two rounds of the controller's worker, without a slurmdbd, and what it has made then."""
+    """Two rounds of the controller's worker, and what it has made then."""
     command = [sys.executable, "-m", "exporter", "summaries", "--state-dir", str(kit.work), "--prometheus.url", url]
-    work = ("--settle", "1ms", "--comment", "short", "--slurm.sacct", "", "--slurm.scontrol", str(kit.scontrol))
+    work = ("--settle", "1ms")
     for arguments in (work, work, ("--list", "--format", "json")):
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+        done = subprocess.run(
+            [*command, *arguments], env=kit.commands, capture_output=True, text=True, check=False, cwd=ROOT
+        )
         assert done.returncode == 0, done.stderr
     assert list((kit.work / "ended").iterdir()) == []
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -194,7 +204,7 @@ def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
 
 def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[str, Any]]:
     """One job on two GPUs from start to end; its id, and the report on it once it has ended."""
-    job = sbatch(kit, "-J", "train", "-A", "physics", "--array=3", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
+    job = sbatch(kit, "-J", "train", "-A", "physics", "--gres=gpu:2", "--wrap", f"exec {kit.hold}")
     told = poll("the prolog", lambda: noted(kit, job) or None, 30)
     assert len(told["SLURM_JOB_GPUS"].split(",")) == 2
     assert (told["SLURM_JOB_USER"], told["SLURM_JOB_ACCOUNT"], told["SLURM_JOB_PARTITION"]) == (
@@ -213,12 +223,14 @@ def _run_job(kit: Kit, until: Callable[..., Any], url: str) -> tuple[str, dict[s
     poll("the epilog", lambda: (kit.work / f"epilog.{job}").exists() or None, 30)
     poll("the files to forget", lambda: not noted(kit, job) or None, 30)
     until("the job to end", "gpu_workload_gpus", 0.0, slurm_job=job)
-    return job, poll("the end in the report", lambda: _ended(job, url), 90)
+    return job, poll("the end in the report", lambda: _ended(kit, job, url), 90)
 
 
-def _ended(job: str, url: str) -> dict[str, Any] | None:
+def _ended(kit: Kit, job: str, url: str) -> dict[str, Any] | None:
     command = [sys.executable, "-m", "exporter", "report", job, "--format", "json", "--since", "10m"]
-    done = subprocess.run([*command, "--prometheus.url", url], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(
+        [*command, "--prometheus.url", url], env=kit.commands, capture_output=True, text=True, check=False, cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found if found["span"]["end"] is not None else None
@@ -235,14 +247,22 @@ def test_controller_waits_for_nothing_when_jobs_end(kit: Kit) -> None:
 
 
 def test_elements_of_an_array_have_comments_of_their_own(kit: Kit) -> None:
-    """By the raw id of the last one, which is the array's too, all elements would have its text."""
-    array = sbatch(kit, "--array=1,2", "--wrap", "true")
-    poll("the end", lambda: not kit.run("squeue", "-h", "-j", array, check=False).strip() or None, 60)
-    for task in (1, 2):
-        Commenter("false", str(kit.scontrol)).write(f"{array}_{task}", f"element {task}")
+    """By the raw id of one of them, which is the array's too, all would have its text. Slurm 22.05 keeps no capital."""
+    array = sbatch(kit, "--array=1,2", "--gres=gpu:1", "--wrap", "true")
+    sacct = Sacct(str(kit.wrapped("sacct")))
+    jobs = poll("both ends", lambda: found if len(found := _ended_of(sacct, array)) == 2 else None, 60)
+    commenter = Commenter(str(kit.wrapped("sacctmgr")), str(kit.wrapped("sacct")))
+    for job in (*jobs, *reversed(jobs)):
+        commenter.write(job.name, f"JS1:{job.name}", f"of {job.name}")
 
-    comments = {task: kit.run("scontrol", "-o", "show", "job", f"{array}_{task}") for task in (1, 2)}
-    assert all(f"AdminComment=element {task} " in f"{shown} " for task, shown in comments.items()), comments
+    shown = kit.run("sacct", "-n", "-X", "-P", "-j", array, "-o", "JobID,AdminComment").splitlines()
+    assert sorted(shown) == [f"{array}_{task}|of {array}_{task}" for task in (1, 2)]
+    assert {job.gpus for job in jobs} == {1.0}
+
+
+def _ended_of(sacct: Sacct, array: str) -> Sequence[AccountedJob]:
+    found = sacct.ended(time.time() - 3600, time.time() + 60)
+    return [job for job in found if job.name.startswith(f"{array}_")]
 
 
 def test_cluster_runs_on_when_the_package_is_gone(kit: Kit) -> None:

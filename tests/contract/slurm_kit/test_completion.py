@@ -23,7 +23,7 @@ def test_every_option_is_in_it(shell: str) -> None:
     ("words", "found"),
     [
         (["ch"], ["check"]),
-        (["check", "--dr"], ["--drain", "--drain.node", "--driver.capture"]),
+        (["check", "--dr"], ["--drain", "--drain.node", "--driver.capture", "--driver.exit-after"]),
         (["check", "--format", "n"], ["nagios", "npd"]),
         (["report", "--format", "m"], ["markdown"]),
         (["report", "--simulate"], []),

@@ -71,8 +71,9 @@ class Site:
             raise NoDataError("unknown here")
         return report()
 
-    def write(self, name: str, comment: str) -> None:
-        self._need("slurmctld", CommentError)
+    def write(self, name: str, comment: str, plain: str) -> None:
+        assert plain.startswith("GPU 38 % used")
+        self._need("sacctmgr", CommentError)
         self.comments.append((name, comment))
 
     def _need(self, who: str, error: Callable[[str], Exception]) -> None:
@@ -124,7 +125,7 @@ def test_end_that_the_hook_missed_is_found_in_slurmdbd(site: Site) -> None:
     assert [name for name, _ in site.comments] == ["11_1", "13_1"]
 
 
-@pytest.mark.parametrize("who", ["slurmdbd", "prometheus", "slurmctld"])
+@pytest.mark.parametrize("who", ["slurmdbd", "prometheus", "sacctmgr"])
 def test_nothing_is_lost_or_made_twice_while_somebody_is_away_for_an_hour(site: Site, who: str) -> None:
     site.away = {who}
     errors: set[str] = set()
@@ -193,15 +194,16 @@ def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
     assert len({name for name, _ in site.comments}) == 100
 
 
-def test_without_slurmdbd_slurmctld_tells_the_name_and_old_jobs_without_data_had_no_gpus(site: Site) -> None:
+def test_without_slurmdbd_summaries_are_kept_and_no_comment_is_written(site: Site) -> None:
+    """Slurmctld tells the name of an element, and takes no comment for a job that is over."""
     site.worker = site.made(None, "short")
     site.note("11")
     site.note("12")
     site.without_data = {"12"}
     site.round()
 
-    assert [name for name, _ in site.comments] == ["name-of-11"]
-    assert site.comments[0][1].startswith("GPU 38 % used")
+    assert site.comments == []
+    assert [summary["job"] for summary in site.store.summaries("", 0)] == ["name-of-11"]
     assert site.store.counts() == {MADE: 1, NO_GPUS: 1}
 
 
