@@ -109,7 +109,8 @@ def parse(text: str) -> Sequence[AccountedJob]:
 
 
 def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
-    tres = dict(pair.partition("=")[::2] for pair in row["AllocTRES"].split(","))
+    pairs = (pair.partition("=") for pair in row["AllocTRES"].split(","))
+    tres = {name: amount for name, _, amount in pairs}
     limit = row["TimelimitRaw"]
     return AccountedJob(
         raw_id=raw,
