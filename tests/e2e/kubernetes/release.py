@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError
 
 CHART = str(ROOT / "helm/gpu-exporter")
 NAMESPACE = "gpu-exporter"
@@ -37,14 +37,16 @@ def refused(cluster: Cluster, values: Path, *more: str) -> str:
 
 
 def exporter(cluster: Cluster) -> dict[str, Any]:
-    (found,) = [
+    found = [
         each
         for each in cluster.get("pods", "-n", NAMESPACE, "-l", f"{SELECTOR},app.kubernetes.io/name=gpu-exporter")[
             "items"
         ]
         if "deletionTimestamp" not in each["metadata"]
     ]
-    made: dict[str, Any] = found
+    if len(found) != 1:  # between two pods of the DaemonSet
+        raise NotYetError([each["metadata"]["name"] for each in found])
+    made: dict[str, Any] = found[0]
     return made
 
 
