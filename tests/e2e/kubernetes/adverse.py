@@ -243,6 +243,7 @@ def test_upgrade_from_the_first_chart_with_changed_values_and_back(cluster: Clus
     cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
     given = yaml.safe_load(values.read_text())
     given["attribution"]["pods"].pop("logsDir")
+    given.pop("state")
     given["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     (cluster.home / "first.yaml").write_text(yaml.safe_dump(given))
     first = str(Path(__file__).parent / "gpu-exporter-0.1.0-first.tgz")
@@ -250,7 +251,7 @@ def test_upgrade_from_the_first_chart_with_changed_values_and_back(cluster: Clus
     cluster.helm("install", RELEASE, first, "-n", NAMESPACE, "-f", str(cluster.home / "first.yaml"), *wait)
     old = exporter(cluster)["spec"]
 
-    changed = ("--reset-then-reuse-values", "--set", "config.sample.interval=2s")
+    changed = ("--reset-then-reuse-values", "--set", f"config.sample.interval=2s,state.hostPath={cluster.home}/state")
     cluster.helm("upgrade", RELEASE, CHART, "-n", NAMESPACE, *changed, *wait)
     new = exporter(cluster)["spec"]
     assert new["priorityClassName"]

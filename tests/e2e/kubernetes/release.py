@@ -24,7 +24,8 @@ def deploy(cluster: Cluster, values: Path, *more: str) -> None:
 def host_paths(cluster: Cluster) -> dict[str, Any]:
     """Values that name where this cluster's kubelet keeps its files."""
     home = cluster.home
-    return {"attribution": {"pods": {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}}}
+    pods = {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}
+    return {"attribution": {"pods": pods}, "state": {"hostPath": f"{home}/state"}}
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:
