@@ -103,8 +103,8 @@ def cpu(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
-    """CPU pressure is the whole owner's: a rank that hardly wants CPU while a peer works is not waiting for it."""
-    return _below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait) and bool(peer(evidence, limits))
+    """CPU pressure is the whole owner's: a rank that hardly wants CPU while its peers do is not waiting for it."""
+    return evidence.peers and _below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
 
 
 def peer(evidence: Evidence, limits: Thresholds) -> float:

@@ -51,8 +51,8 @@ def free_clock(before: float | None, signals: Signals | None, seconds: float) ->
     """The highest SM clock lately, of passes in which the GPU was busy and nothing throttled it."""
     if signals is None or not signals.sm_clock or (signals.busy or 0.0) < _COMPUTES:
         return before
-    if signals.throttled_thermal or signals.throttled_power_brake:
-        return before
+    if signals.throttled_thermal is None or signals.throttled_thermal or signals.throttled_power_brake:
+        return before  # in the first pass it is not known yet
     return _highest(before, signals.sm_clock, seconds)
 
 

@@ -32,7 +32,7 @@ class Thresholds:
         0.5, "Share of an owner's GPU processes in D state, or in a receive, that makes waiting a wait for that."
     )
     write_rate: float = _threshold(
-        4e6, "Bytes per second a program writes above which its waiting is a wait for a checkpoint."
+        1e6, "Bytes per second a program writes above which its waiting is a wait for a checkpoint."
     )
     network_rate: float = _threshold(
         10e6, "Bytes per second over the workload's own network above which a waiting GPU waits for the network."

@@ -5,6 +5,9 @@ cause_program.py sleep           nothing at all
 cause_program.py read PATH       reads PATH past the page cache, over and over
 cause_program.py blocked         sits in D state (waits for a child that shares nothing, by CLONE_VFORK)
 cause_program.py follow          waits for its sibling's word on standard input
+cause_program.py write PATH      writes PATH past the page cache and has it on disk, over and over
+cause_program.py serve PORT      listens on PORT, and a thread looks again and again whether there is work
+cause_program.py receive PORT    sits in a receive from a server on PORT that says nothing
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import mmap
 import os
 import platform
 import signal
+import socket
 import sys
 import time
 
@@ -62,5 +66,26 @@ def follow() -> None:
     sys.stdin.readline()
 
 
+def write(path: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+    buffer = mmap.mmap(-1, 1 << 20)
+    ready()
+    while True:
+        os.pwritev(descriptor, [buffer], 0)
+        os.fsync(descriptor)
+
+
+def serve(port: str) -> None:
+    with socket.create_server(("127.0.0.1", int(port))):
+        burn()
+
+
+def receive(port: str) -> None:
+    with socket.create_connection(("127.0.0.1", int(port))) as connection:
+        ready()
+        connection.recv(1)
+
+
 if __name__ == "__main__":
-    {"burn": burn, "sleep": sleep, "read": read, "blocked": blocked, "follow": follow}[sys.argv[1]](*sys.argv[2:])
+    programs = (burn, sleep, read, blocked, follow, write, serve, receive)
+    {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

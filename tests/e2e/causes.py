@@ -46,11 +46,12 @@ class Cgroup:
         if not self.write({"cpu.max": f"{quota} 100000"} if self._is_v2 else {"cpu.cfs_quota_us": quota}):
             pytest.skip("no CPU quota can be set here")
 
-    def slow_disk_of(self, path: Path, bytes_per_second: int) -> None:
+    def slow_disk_of(self, path: Path, bytes_per_second: int, *, writes: bool = False) -> None:
         number = path.stat().st_dev
         disk = f"{os.major(number)}:{os.minor(number)}"
-        v2, v1 = f"{disk} rbps={bytes_per_second}", f"{disk} {bytes_per_second}"
-        if not self.write({"io.max": v2} if self._is_v2 else {"blkio.throttle.read_bps_device": v1}):
+        v2, v1 = f"{disk} {'wbps' if writes else 'rbps'}={bytes_per_second}", f"{disk} {bytes_per_second}"
+        file = f"blkio.throttle.{'write' if writes else 'read'}_bps_device"
+        if not self.write({"io.max": v2} if self._is_v2 else {file: v1}):
             pytest.skip(f"the disk {disk} cannot be slowed by a cgroup here")
 
     @property

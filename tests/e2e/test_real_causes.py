@@ -74,6 +74,16 @@ def test_reading_from_a_slowed_disk_is_a_wait_for_storage(tmp_path: Path) -> Non
     assert share_of_lost(seconds, "wait_storage") >= 0.8, seconds
 
 
+def test_writing_to_a_slowed_disk_is_a_wait_for_a_checkpoint(tmp_path: Path) -> None:
+    with cgroup("slow-write") as own:
+        own.slow_disk_of(tmp_path, 8 << 20, writes=True)
+        with running("write", str(tmp_path / "checkpoint"), within=own) as pid:
+            seconds = settle([pid], [0.2], own)
+
+    assert share_of_lost(seconds, "wait_checkpoint") + share_of_lost(seconds, "wait_storage") >= 0.8, seconds
+    assert seconds["wait_checkpoint"] > 0, "after the first look at what it writes"
+
+
 def test_process_in_d_state_waits_for_storage_also_without_psi() -> None:
     with running("blocked") as pid:
         wait_until_blocked(pid)
@@ -84,7 +94,7 @@ def test_process_in_d_state_waits_for_storage_also_without_psi() -> None:
 
 def test_sleeping_program_waits_for_something_else() -> None:
     with running("sleep") as pid:
-        seconds = settle([pid], [0.0])
+        seconds = settle([pid], [0.1])
 
     assert share_of_lost(seconds, "wait_other") >= 0.8, seconds
 
@@ -92,6 +102,6 @@ def test_sleeping_program_waits_for_something_else() -> None:
 def test_rank_that_waits_for_its_sibling_waits_for_its_peer() -> None:
     """The working rank's launching thread is full, as in training; the waiting one must not be blamed for it."""
     with running("burn") as working, running("follow") as waiting:
-        seconds = settle([working, waiting], [1.0, 0.0])
+        seconds = settle([working, waiting], [1.0, 0.05])
 
     assert share_of_lost(seconds, "wait_peer") >= 0.8, seconds
