@@ -47,7 +47,6 @@ RULES: dict[str, Schema] = {
     "attribution.slurm.mode": {"enum": ["auto", "on", "off"]},
     "attribution.slurm.mappingHostPath": {"pattern": MAYBE_ABSOLUTE},
     "progress.hostPath": {"pattern": MAYBE_ABSOLUTE},
-    "state.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
     "extraEnv": {"items": _NAMED},
     "extraVolumes": {"items": _NAMED},
@@ -204,7 +203,6 @@ SET_BY_CHART = frozenset(
         "attribution.slurm",
         "attribution.slurm.mapping-dir",
         "progress.dir",
-        "state.dir",
     }
 )
 

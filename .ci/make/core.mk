@@ -9,3 +9,9 @@ test: setup-core
 BARE ?= .cache/bare
 walk-demo: venv ## A fresh clone and `make demo` on a bare Debian, as root and as a user (root, debootstrap, Chromium)
 	$(BIN)/python -m tests.walk.bare $(BARE) --suite $(or $(SUITE),bookworm)
+
+.PHONY: config-schema
+config-schema: venv ## Write docs/config.schema.json from the options
+	$(BIN)/python -m exporter.reference.schema docs/config.schema.json
+
+reference: config-schema

@@ -7,6 +7,7 @@ one Python version alone is left out (all of it has a pure-Python twin), so the 
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
 import re
 import shutil
@@ -29,9 +30,6 @@ FILES: Mapping[str, tuple[str, int]] = {
     "usr/lib/sysusers.d/gpu-exporter.conf": ("deploy/systemd/sysusers.conf", 0o644),
     "usr/lib/tmpfiles.d/gpu-exporter.conf": ("deploy/systemd/tmpfiles.conf", 0o644),
     "usr/share/doc/gpu-exporter/capabilities.conf": ("deploy/systemd/capabilities.conf", 0o644),
-    "usr/share/doc/gpu-exporter/slurm.md": ("docs/slurm.md", 0o644),
-    "usr/share/doc/gpu-exporter/check.md": ("docs/check.md", 0o644),
-    "usr/share/doc/gpu-exporter/report.md": ("docs/report.md", 0o644),
     "usr/share/doc/gpu-exporter/copyright": ("LICENSE", 0o644),
     f"{KIT}/prolog.d/gpu-exporter": ("deploy/slurm/prolog.d/gpu-exporter", 0o755),
     f"{KIT}/epilog.d/gpu-exporter": ("deploy/slurm/epilog.d/gpu-exporter", 0o755),
@@ -44,6 +42,17 @@ FILES: Mapping[str, tuple[str, int]] = {
     "etc/default/gpu-exporter-check": ("deploy/systemd/default-check", 0o644),
     "etc/default/gpu-exporter-report": ("deploy/systemd/default-report", 0o644),
 }
+SHARED: Mapping[str, str] = {
+    # folder below usr/share: what of the repository goes there
+    "gpu-exporter/rules": "deploy/prometheus/rules/*.yaml",
+    "gpu-exporter/dashboards": "dashboards/json/*.json",
+    "gpu-exporter/alertmanager": "deploy/alertmanager/*",
+    "gpu-exporter": "docs/config.schema.json",
+    "doc/gpu-exporter": "docs/*.md",
+    "doc/gpu-exporter/runbooks": "docs/runbooks/*.md",
+}
+CHANGELOG = "usr/share/doc/gpu-exporter/changelog.gz"
+MANUALS = "usr/share/man/man1"
 COMPLETION: Mapping[str, str] = {
     "bash": "usr/share/bash-completion/completions/gpu-exporter",
     "zsh": "usr/share/zsh/vendor-completions/_gpu-exporter",
@@ -53,6 +62,12 @@ COMPLETION: Mapping[str, str] = {
 CONFIGURATION = tuple(f"/{path}" for path in FILES if path.startswith("etc/"))
 DISTRIBUTIONS = ("nvidia-ml-py", "prometheus-client", "h11", "pyyaml", "bcrypt", "requests", "h2")
 ARCHITECTURES = {"x86_64": ("amd64", "x86_64"), "aarch64": ("arm64", "aarch64")}
+
+
+OLDEST = ("--python-version=3.10", "--implementation=cp", *(
+    f"--platform={platform}_{os.uname().machine}" for platform in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+))  # fmt: skip
+"""Wheels that run with Python 3.10 and the C library of Enterprise Linux 8, and with everything newer."""
 
 
 def version() -> str:
@@ -74,8 +89,11 @@ def python_tree(into: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         constraints = Path(scratch) / "constraints"
         constraints.write_text("\n".join(pins()) + "\n")
-        install = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile")
-        run(*install, "--root-user-action=ignore", "--constraint", constraints, "--target", into, ROOT)
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+        run(*pip, "wheel", "--no-deps", "--wheel-dir", scratch, ROOT)
+        (wheel,) = Path(scratch).glob("*.whl")
+        install = (*pip, "install", "--root-user-action=ignore", "--no-compile", "--only-binary=:all:")
+        run(*install, *OLDEST, "--constraint", constraints, "--target", into, wheel)
     shutil.rmtree(into / "bin", ignore_errors=True)
     for path in [*into.rglob("*.cpython-*.so"), *into.rglob("direct_url.json"), *into.rglob("RECORD")]:
         path.unlink()
@@ -91,6 +109,8 @@ def root_tree(into: Path, python: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, target)
         target.chmod(mode)
+    _shared(into)
+    _manuals(into, python)
     for shell, path in COMPLETION.items():
         target = into / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -102,6 +122,31 @@ def root_tree(into: Path, python: Path) -> None:
             placed.chmod(0o755)
         elif placed.is_relative_to(into / PYTHON_TREE):
             placed.chmod(0o644)
+
+
+def _shared(into: Path) -> None:
+    """Rules, dashboards, documentation, changelog: for whoever runs Prometheus and Grafana."""
+    for folder, pattern in SHARED.items():
+        for source in sorted(ROOT.glob(pattern)):
+            target = into / "usr/share" / folder / source.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+            target.chmod(0o644)
+    target = into / CHANGELOG
+    target.write_bytes(gzip.compress((ROOT / "CHANGELOG.md").read_bytes(), mtime=0))
+    target.chmod(0o644)
+
+
+def _manuals(into: Path, python: Path) -> None:
+    """Made by the program itself, as the completion is."""
+    folder = into / MANUALS
+    command = (sys.executable, "-B", "-m", "exporter.reference.manual", str(folder))
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(python)}, cwd=python)
+    for page in folder.iterdir():
+        packed = page.with_name(f"{page.name}.gz")
+        packed.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        packed.chmod(0o644)
+        page.unlink()
 
 
 def deb(python: Path, out: Path) -> Path:
@@ -131,7 +176,9 @@ def rpm(python: Path, out: Path) -> Path | None:
     with tempfile.TemporaryDirectory() as scratch:
         work, root = Path(scratch), Path(scratch) / "tree"
         root_tree(root, python)
-        listed = "\n".join(_rpm_file(path) for path in (*FILES, *COMPLETION.values())) + f"\n/{PYTHON_TREE}\n"
+        named = (*FILES, *COMPLETION.values(), "usr/share/gpu-exporter", "usr/share/doc/gpu-exporter", f"{MANUALS}/*")
+        listed = "\n".join(dict.fromkeys(_rpm_file(path) for path in named if not _within(path, named)))
+        listed += f"\n/{PYTHON_TREE}\n"
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
         spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
@@ -140,6 +187,11 @@ def rpm(python: Path, out: Path) -> Path | None:
         made = out / built.name
         shutil.copy(built, made)
     return made
+
+
+def _within(path: str, named: Sequence[str]) -> bool:
+    """Whether a folder that is listed brings this file along."""
+    return any(path.startswith(f"{folder}/") for folder in named)
 
 
 def _rpm_file(path: str) -> str:

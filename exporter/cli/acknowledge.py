@@ -16,7 +16,7 @@ from exporter.faults.model import Acknowledgement, Fault, Kind
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
-_PAGE = config.Page(
+PAGE = config.Page(
     "gpu-exporter acknowledge",
     "End a fault that nothing can prove mended; without --gpu, list the faults that stand. Needs root.",
     """\
@@ -41,7 +41,7 @@ OPTIONS = (
 
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
-    settings = config.load(arguments, os.environ, table(), _PAGE)
+    settings = config.load(arguments, os.environ, table(), PAGE)
     folder = state_dir(settings) or STATE_DIR
     try:
         faults = state_file.read(folder / NAME).faults

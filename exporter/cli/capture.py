@@ -19,7 +19,7 @@ OPTIONS = (
     Option("capture.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
     Option("capture.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
 )
-_PAGE = config.Page(
+PAGE = config.Page(
     "gpu-exporter capture",
     "Record the driver's answers to FILE, which --driver.capture FILE replays.",
     """\
@@ -34,7 +34,7 @@ _TELL_AFTER = 2.0
 
 def run(arguments: Sequence[str]) -> int:
     """Status 0, or 1 when the driver is not available or the file cannot be written."""
-    settings = config.load(arguments, os.environ, table(), _PAGE)
+    settings = config.load(arguments, os.environ, table(), PAGE)
     file = settings[config.ARGUMENT] or settings["capture.file"]
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")

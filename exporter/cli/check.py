@@ -28,7 +28,7 @@ from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import paint, progress_message
 
-_PAGE = config.Page(
+PAGE = config.Page(
     "gpu-exporter check",
     "Verdict on this node's GPUs: ok, degraded or failed, with reasons and what NVIDIA advises.",
     """\
@@ -51,7 +51,7 @@ _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     try:
-        settings = config.load(arguments, os.environ, table(), _PAGE)
+        settings = config.load(arguments, os.environ, table(), PAGE)
         _refuse(settings)
         logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
         report = _report(settings)

@@ -26,7 +26,7 @@ from exporter.report.terminal import Colors, paint, progress_message
 from exporter.summaries import layout
 from exporter.summaries.sacct import AccountedJob, Sacct, SacctError
 
-_PAGE = config.Page(
+PAGE = config.Page(
     "gpu-exporter report",
     "What a job made of its GPUs, where the hours went and what to change; or a digest of a period.",
     """\
@@ -54,7 +54,7 @@ Subject = Callable[[Client, float], JobReport | Digest]
 
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
-    settings = config.load(arguments, os.environ, OPTIONS, _PAGE)
+    settings = config.load(arguments, os.environ, OPTIONS, PAGE)
     job = settings[config.ARGUMENT]
     subject = _subject(settings, job)
     client = Client(access(settings))

@@ -35,7 +35,7 @@ from exporter.summaries.worker import Services, Settings, Worker
 
 log = logging.getLogger(__name__)
 
-_PAGE = config.Page(
+PAGE = config.Page(
     "gpu-exporter summaries",
     "Give each ended Slurm job its summary, once: as AdminComment and in a file. One round; a timer repeats it.",
     """\
@@ -54,7 +54,7 @@ _HEAD = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    settings = config.load(arguments, os.environ, OPTIONS, _PAGE)
+    settings = config.load(arguments, os.environ, OPTIONS, PAGE)
     folder = Path(settings["state-dir"])
     logs.configure("info", "logfmt")
     try:

@@ -108,15 +108,22 @@ def class_rules(value: str) -> tuple[ClassRule, ...]:
     return parse_rules(value)
 
 
-def choice(*known: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Takes one of a few words."""
+
+    known: tuple[str, ...]
+
+    def __call__(self, value: str) -> str:
         # YAML 1.1 reads a bare `on` as true.
-        meant = {"true": "on", "false": "off"}.get(value, value) if "on" in known else value
-        if meant not in known:
-            raise ValueError("one of " + ", ".join(known))
+        meant = {"true": "on", "false": "off"}.get(value, value) if "on" in self.known else value
+        if meant not in self.known:
+            raise ValueError("one of " + ", ".join(self.known))
         return meant
 
-    return parse
+
+def choice(*known: str) -> Choice:
+    return Choice(known)
 
 
 def address(value: str) -> tuple[str, int]:

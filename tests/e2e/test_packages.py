@@ -1,12 +1,14 @@
-"""The packages are built, install into a root of their own, run there, and leave nothing behind."""
+"""All artefacts of a release are built; packages install into their own root, run there and leave nothing behind."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +23,7 @@ CHECK = ("check", "--simulate", "2xH200", "--format", "json")
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     out = tmp_path_factory.mktemp("dist")
-    command = [PYTHON, ROOT / "deploy/package/build.py", out, "--shiv", SHIV]
+    command = [PYTHON, ROOT / "deploy/release/artefacts.py", out, "--shiv", SHIV]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     yield out
@@ -91,3 +93,64 @@ def test_tree_fits_every_python(built: Path) -> None:
 
     assert ".cpython-" not in listed
     assert "_bcrypt.abi3.so" in listed
+
+
+def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path) -> None:
+    (package,) = built.glob("*.deb")
+    listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True).stdout
+
+    for wanted in (
+        "share/gpu-exporter/rules/gpu-alerts.yaml",
+        "share/gpu-exporter/rules/gpu-recording.yaml",
+        "share/gpu-exporter/dashboards/fleet.json",
+        "share/gpu-exporter/alertmanager/gpu.tmpl",
+        "share/gpu-exporter/config.schema.json",
+        "share/man/man1/gpu-exporter.1.gz",
+        "share/man/man1/gpu-exporter-check.1.gz",
+        "share/doc/gpu-exporter/changelog.gz",
+        "share/doc/gpu-exporter/runbooks/gpulost.md",
+        "share/bash-completion/completions/gpu-exporter",
+    ):
+        assert wanted in listed
+
+
+def test_compiled_parts_run_with_the_oldest_c_library_that_is_supported(built: Path, tmp_path: Path) -> None:
+    """Enterprise Linux 8 has glibc 2.28."""
+    (package,) = built.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", package, tmp_path], check=True)
+    compiled = list(tmp_path.rglob("*.so"))
+    assert compiled
+    for library in compiled:
+        found = re.findall(rb"GLIBC_(\d+)\.(\d+)", library.read_bytes())
+        assert max((int(major), int(minor)) for major, minor in found) <= (2, 28), library
+
+
+def test_the_checksums_fit(built: Path) -> None:
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=built, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count(": OK") == len(list(built.iterdir())) - 1
+
+
+def test_the_wheel_runs(built: Path, tmp_path: Path) -> None:
+    """Its dependencies are those of this checkout's environment."""
+    (wheel,) = built.glob("*.whl")
+    install = [PYTHON, "-m", "pip", "install", "-q", "--no-deps", "--target", tmp_path, wheel]
+    subprocess.run(install, check=True)
+    dependencies = next(path for path in sys.path if path.endswith("site-packages"))
+    assert verdict(sys.executable, "-m", "exporter", PYTHONPATH=f"{tmp_path}:{dependencies}") == "ok"
+
+
+def test_the_chart_archive_is_what_helm_reads(built: Path) -> None:
+    (chart,) = built.glob("*.tgz")
+    with tarfile.open(chart) as archive:
+        names = archive.getnames()
+    assert {"gpu-exporter/Chart.yaml", "gpu-exporter/values.yaml", "gpu-exporter/values.schema.json"} <= set(names)
+    assert all(name.startswith("gpu-exporter/") for name in names)
+
+
+def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
+    command = [PYTHON, ROOT / "deploy/release/artefacts.py", tmp_path / "out", "--shiv", SHIV, "--tag", "v99.0.0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the tag is v99.0.0, the version " in done.stderr
+    assert not (tmp_path / "out").exists()

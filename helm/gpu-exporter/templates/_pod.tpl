@@ -33,7 +33,6 @@
 {{- if $v.progress.hostPath }}
 - --progress.dir=/host/progress
 {{- end }}
-- --state.dir=/var/lib/gpu-exporter
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -97,12 +96,6 @@ rows:
 - name: {{ index . 0 }}
   hostPath: {path: {{ index . 1 }}, type: {{ index . 3 }}}
 {{- end }}
-- name: state
-{{- with include "gpu-exporter.stateHostPath" . }}
-  hostPath: {path: {{ . }}, type: DirectoryOrCreate}
-{{- else }}
-  emptyDir: {}
-{{- end }}
 {{- if .Values.gpuOperator.waitForToolkit }}
 - name: validations
   hostPath: {path: {{ .Values.gpuOperator.validationsDir }}, type: DirectoryOrCreate}
@@ -125,7 +118,6 @@ rows:
 {{- end -}}
 
 {{- define "gpu-exporter.volumeMounts" -}}
-- {name: state, mountPath: /var/lib/gpu-exporter}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
 - {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
 {{- end }}

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError
+from tests.e2e.kubernetes.cluster import ROOT, Cluster
 
 CHART = str(ROOT / "helm/gpu-exporter")
 NAMESPACE = "gpu-exporter"
@@ -24,8 +24,7 @@ def deploy(cluster: Cluster, values: Path, *more: str) -> None:
 def host_paths(cluster: Cluster) -> dict[str, Any]:
     """Values that name where this cluster's kubelet keeps its files."""
     home = cluster.home
-    pods = {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}
-    return {"attribution": {"pods": pods}, "state": {"hostPath": f"{home}/state"}}
+    return {"attribution": {"pods": {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}}}
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:
@@ -38,16 +37,14 @@ def refused(cluster: Cluster, values: Path, *more: str) -> str:
 
 
 def exporter(cluster: Cluster) -> dict[str, Any]:
-    found = [
+    (found,) = [
         each
         for each in cluster.get("pods", "-n", NAMESPACE, "-l", f"{SELECTOR},app.kubernetes.io/name=gpu-exporter")[
             "items"
         ]
         if "deletionTimestamp" not in each["metadata"]
     ]
-    if len(found) != 1:  # between two pods of the DaemonSet
-        raise NotYetError([each["metadata"]["name"] for each in found])
-    made: dict[str, Any] = found[0]
+    made: dict[str, Any] = found
     return made
 
 
