@@ -10,10 +10,11 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, of_worst, over_time, rate, worst
+from dashboards.parts.query import CLUSTER, over_time, rate
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 
 SCOPE = 'cluster=~"$cluster", workload=~"$workload"'
+SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 SILENT = "No program of the selection reports its progress"
 NO_VLLM = "No vLLM server is scraped by this Prometheus"
 NO_TRITON = "No Triton server is scraped by this Prometheus"
@@ -25,7 +26,10 @@ def throughput() -> build.Dashboard:
         "Throughput",
         uid.THROUGHPUT,
         "Steps, samples and tokens per second, progress and time to the end, beside the ledger of the GPUs.",
-        (variable.many("workload", "Workload", f"label_values(gpu_workload_steps_total{{{CLUSTER}}}, workload)"),),
+        (
+            variable.many("workload", "Workload", f"label_values(gpu_workload_steps_total{{{CLUSTER}}}, workload)"),
+            variable.shown(SCOPE),
+        ),
         scope=SCOPE,
     )
     made.with_row(build.Row("Training"))
@@ -87,14 +91,14 @@ def _programs() -> table.Panel:
 
 
 def _training(made: build.Dashboard) -> None:
-    steps, samples = rate(f"gpu_workload_steps_total{{{SCOPE}}}"), rate(f"gpu_workload_samples_total{{{SCOPE}}}")
-    gpus = f"sum by (cluster, workload) (gpu_workload_gpus{{{SCOPE}}})"
-    joules = rate(f"gpu_workload_energy_joules_total{{{SCOPE}}}")
+    steps, samples = rate(f"gpu_workload_steps_total{{{SHOWN}}}"), rate(f"gpu_workload_samples_total{{{SHOWN}}}")
+    gpus = f"sum by (cluster, workload) (gpu_workload_gpus{{{SHOWN}}})"
+    joules = rate(f"gpu_workload_energy_joules_total{{{SHOWN}}}")
     made.with_panel(
         panel.lines(
             "Steps per second",
             "As the programs report. Of many, the 12 that waste most; so in the graphs below.",
-            over_time(of_worst(f"max by (cluster, workload) ({steps})", SCOPE), BY_WORKLOAD),
+            over_time(f"max by (cluster, workload) ({steps})", BY_WORKLOAD),
             units.OpsPerSecond,
             size=(8, 8),
             empty=SILENT,
@@ -104,7 +108,7 @@ def _training(made: build.Dashboard) -> None:
         panel.lines(
             "Samples per second and GPU",
             "Samples or tokens, per GPU held: what a scaling test compares.",
-            over_time(of_worst(f"(sum by (cluster, workload) ({samples}) / ({gpus} > 0))", SCOPE), BY_WORKLOAD),
+            over_time(f"(sum by (cluster, workload) ({samples}) / ({gpus} > 0))", BY_WORKLOAD),
             units.OpsPerSecond,
             size=(8, 8),
             empty=SILENT,
@@ -115,9 +119,7 @@ def _training(made: build.Dashboard) -> None:
             "Energy per sample",
             "Joules of its GPUs per sample or token.",
             over_time(
-                of_worst(
-                    f"(sum by (cluster, workload) ({joules}) / (sum by (cluster, workload) ({samples}) > 0))", SCOPE
-                ),
+                f"(sum by (cluster, workload) ({joules}) / (sum by (cluster, workload) ({samples}) > 0))",
                 BY_WORKLOAD,
             ),
             units.Joule,
@@ -129,13 +131,13 @@ def _training(made: build.Dashboard) -> None:
 
 def _ledger(made: build.Dashboard) -> None:
     reports = (
-        f"and on (cluster, workload) (gpu_workload_steps_total{{{SCOPE}}} or gpu_workload_samples_total{{{SCOPE}}})"
+        f"and on (cluster, workload) (gpu_workload_steps_total{{{SHOWN}}} or gpu_workload_samples_total{{{SHOWN}}})"
     )
-    recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}"
+    recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{SHOWN}"
     made.with_panel(
         panel.ledger(
             "Held GPUs by state",
-            "The GPUs of the programs above, by state. When steps per second fall, the colour that grows is the cause.",
+            "The GPUs of the programs in the graphs above, by state. When steps per second fall, the colour that grows is the cause.",
             over_time(f"sum by (state) ({recorded}}} {reports})"),
             size=(12, 10),
             empty=SILENT,
@@ -145,7 +147,7 @@ def _ledger(made: build.Dashboard) -> None:
         block.told(
             "What held each one back",
             "One row per workload; of many, the 12 that wasted most.",
-            lambda more: f"({recorded}{more}}} {reports} and on (cluster, workload) {worst(SCOPE)})",
+            lambda more: f"({recorded}{more}}} {reports})",
             "cluster, workload",
             BY_WORKLOAD,
             size=(12, 10),

@@ -6,13 +6,14 @@ from grafana_foundation_sdk.builders import bargauge, table
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, price, uid
+from dashboards.parts import link, look, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
 from exporter.report import promql
 from exporter.report.definitions import HELD, LOST, WASTED, among, as_it_is
 
+SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = devices("cluster", CLUSTER, "")
 
 
@@ -21,7 +22,7 @@ def waste() -> build.Dashboard:
         "Waste",
         uid.WASTE,
         "Where the GPU hours go: by state, team, user and model; what they cost; with whom to talk first.",
-        price.variables(),
+        (*price.variables(), variable.shown(CLUSTER, 30)),
         scope=CLUSTER,
         span="now-24h",
     )
@@ -167,18 +168,18 @@ def _workloads() -> table.Panel:
         columns=(
             Value(
                 "Wasted",
-                promql.wasted("workload", CLUSTER, RANGE),
+                promql.wasted("workload", SHOWN, RANGE),
                 GPU_HOURS,
                 look.SOME_IS_WORTH_A_LOOK,
                 decimals=1,
                 width=95,
                 reduce="sum",
-                wrap="topk(30, {} > 0)",
+                wrap="{} > 0",
             ),
-            Value("Held", promql.held("workload", CLUSTER, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
-            _price("workload", 85),
-            gauge("Utilization", promql.utilization("workload", CLUSTER, RANGE), look.GOOD_IS_HIGH, width=105),
-            lost_state("Wasted on", promql.wasted_on("workload", CLUSTER, RANGE)),
+            Value("Held", promql.held("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
+            _price("workload", 85, SHOWN),
+            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.GOOD_IS_HIGH, width=105),
+            lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
         sort="Wasted",
         size=(24, 11),
@@ -186,8 +187,8 @@ def _workloads() -> table.Panel:
     ).build()
 
 
-def _price(level: str, width: int) -> Value:
-    priced = price.of_waste(level)
+def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
+    priced = price.of_waste(level, scope)
     return Value("Waste in $", priced, units.Dollars, decimals=0, width=width, reduce="sum")
 
 

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.parts import link, price, uid, variable, workload
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, POD
+from dashboards.parts.query import CLUSTER, POD, POD_SHOWN
 from dashboards.parts.table import Key
 from dashboards.parts.workload_kind import Kind
 
@@ -21,7 +21,8 @@ def workload_kubernetes() -> build.Dashboard:
         (
             variable.many("namespace", "Namespace", f"label_values({_ELSEWHERE}}}, namespace)"),
             variable.many("workload", "Workload", f'label_values({_ELSEWHERE}, namespace=~"$namespace"}}, workload)'),
-            variable.holding(POD),
+            variable.shown(POD),
+            variable.holding(POD_SHOWN),
             *price.variables(),
         ),
         scope=f'{POD}, workload!=""',
@@ -29,6 +30,7 @@ def workload_kubernetes() -> build.Dashboard:
     kind = Kind(
         noun="workload",
         scope=POD,
+        shown=POD_SHOWN,
         owner_keys=(
             Key("kind", "Kind", width=80),
             Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),), width=120),

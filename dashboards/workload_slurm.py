@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.parts import link, price, uid, variable, workload
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, SLURM
+from dashboards.parts.query import CLUSTER, SLURM, SLURM_SHOWN
 from dashboards.parts.table import Key
 from dashboards.parts.workload_kind import Kind
 
@@ -22,7 +22,8 @@ def workload_slurm() -> build.Dashboard:
             variable.many("account", "Account", f"label_values({_JOBS}}}, account)"),
             variable.many("user", "User", f'label_values({_JOBS}, account=~"$account"}}, user)'),
             variable.many("workload", "Job", f'label_values({_JOBS}, account=~"$account", user=~"$user"}}, workload)'),
-            variable.holding(SLURM),
+            variable.shown(SLURM),
+            variable.holding(SLURM_SHOWN),
             *price.variables(),
         ),
         scope=f'{SLURM}, workload!=""',
@@ -30,6 +31,7 @@ def workload_slurm() -> build.Dashboard:
     kind = Kind(
         noun="job",
         scope=SLURM,
+        shown=SLURM_SHOWN,
         owner_keys=(
             Key("user", "User", (link.to_user(link.cell("User")),), width=90),
             Key("account", "Account", (link.to_account(link.cell("Account")),), width=100),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.parts import variable
-from dashboards.parts.query import CLUSTER, RANGE
+from dashboards.parts.query import RANGE
 from exporter.report import promql
 
 
@@ -59,6 +59,6 @@ def lost(owner: str) -> str:
     return promql.waste_price(owner, RANGE, RATES)
 
 
-def of_waste(level: str) -> str:
+def of_waste(level: str, scope: str) -> str:
     """The same per account, namespace, user or workload: what the digest of the report asks."""
-    return promql.price_of_waste(level, CLUSTER, RANGE, RATES)
+    return promql.price_of_waste(level, scope, RANGE, RATES)

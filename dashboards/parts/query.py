@@ -20,6 +20,9 @@ DEVICE = 'cluster=~"$cluster", instance=~"$instance", gpu=~"$gpu"'
 POD = 'cluster=~"$cluster", kind!="slurm", namespace=~"$namespace", workload=~"$workload"'
 SLURM = 'cluster=~"$cluster", kind="slurm", account=~"$account", user=~"$user", workload=~"$workload"'
 
+POD_SHOWN, SLURM_SHOWN = (scope.replace("$workload", "$shown") for scope in (POD, SLURM))
+"""The same, of the workloads that `variable.shown` chooses: a graph of all of a cluster's is a graph of none."""
+
 THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 GPU_LABELS = "cluster, instance, gpu, uuid"
 ALERTS = 'alertname=~"Gpu.*", alertstate="firing"'
@@ -80,8 +83,11 @@ def counted(counter: str) -> str:
 
 
 def increased(counter: str) -> str:
-    """How far a counter of the driver got in the range, from a look every half hour; increase() looks at every scrape."""
-    return f"({counter} - min_over_time({counter}[{RANGE}:30m]))"
+    """How far a counter of the driver got in the range; of one that is younger, since a look at every other hour.
+
+    increase() would look at every scrape, of every link of every GPU.
+    """
+    return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter} - min_over_time({counter}[{RANGE}:2h]))"
 
 
 def in_range(moments: str) -> str:
@@ -110,14 +116,3 @@ def telling(seconds: Callable[[str], str], by: str) -> str:
 def answering(expr: str, scope: str) -> str:
     """Without the GPUs that do not answer: their counters stand still, which is not 0."""
     return f"{expr} and on (cluster, instance, uuid) (gpu_up{{{scope}}} == 1)"
-
-
-def worst(scope: str, count: int = 12) -> str:
-    """The workloads that wasted most in the range, the same ones at every step of a graph."""
-    waste = f"sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range] @ end())"
-    return f"topk({count}, sum by (cluster, workload) ({waste}))"
-
-
-def of_worst(expr: str, scope: str) -> str:
-    """The series of those workloads alone: a graph of all of a cluster's is a graph of none."""
-    return f"{expr} and on (cluster, workload) {worst(scope)}"

@@ -61,6 +61,19 @@ def holding(owner: str) -> build.QueryVariable:
     )
 
 
+def shown(scope: str, count: int = 12) -> build.QueryVariable:
+    """Out of sight: the workloads of the selection that wasted most in the range, which graphs and long tables show."""
+    waste = f"sum by (workload) (sum_over_time(workload:gpu_waste:rate5m{{{scope}}}[$__range]))"
+    return (
+        _query("shown", "Shown", f"query_result(topk({count}, {waste}))")
+        .regex('/workload="([^"]*)"/')
+        .multi(True)
+        .include_all(True)
+        .current(_ALL)
+        .hide(model.VariableHide.HIDE_VARIABLE)
+    )
+
+
 def text(name: str, label: str, default: str, description: str) -> build.TextBoxVariable:
     return (
         build.TextBoxVariable(name)

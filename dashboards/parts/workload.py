@@ -7,10 +7,10 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, panel, price, workload_resources
-from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate, worst
+from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among
+from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
@@ -192,19 +192,17 @@ def _ledger(kind: Kind) -> timeseries.Panel:
     return panel.ledger(
         "Held GPUs by state",
         "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
-        over_time(f"sum by (state) ({rate(f'gpu_workload_gpu_seconds_total{{{kind.scope}}}')})"),
+        over_time(owner_states("workload", kind.scope, "state", as_it_is).of()),
         size=(14, 8),
         empty=f"No {kind.noun} of the selection held a GPU in the time range",
     )
 
 
 def _back(kind: Kind) -> statetimeline.Panel:
-    scope = kind.scope
-    chosen = f"and on (cluster, workload) {worst(scope)}"
     return block.told(
         "What held each one back",
         "One row per workload; of many, the 12 that wasted most.",
-        lambda more: f"({rate(f'gpu_workload_gpu_seconds_total{{{scope}{more}}}')} {chosen})",
+        lambda more: rate(f"gpu_workload_gpu_seconds_total{{{kind.shown}{more}}}"),
         "cluster, workload",
         BY_WORKLOAD,
         size=(24, 7),

@@ -17,5 +17,7 @@ class Kind:
     noun: str
     scope: str
     """Label matchers of the owner series in the selection."""
+    shown: str
+    """The same, of the few that graphs show."""
     owner_keys: tuple[Key, ...]
     onward: link.Link

@@ -14,7 +14,6 @@ from dashboards.parts.query import (
     answering,
     gpu_busy,
     now,
-    of_worst,
     over_time,
     rate,
     told_states,
@@ -37,7 +36,7 @@ def gpus(kind: Kind) -> table.Panel:
         """A number of each GPU, on the rows of whoever holds it."""
         labels = ", ".join((by, *more))
         joined = f"group_left ({', '.join(more)}) max by ({labels}) ({expr})"
-        return f"(gpu_owner_share{{{kind.scope}}} > 0) * 0 + on ({by}) {joined}"
+        return f"(gpu_owner_share{{{kind.shown}}} > 0) * 0 + on ({by}) {joined}"
 
     return Table(
         title="Its GPUs: which one the others wait for, which one is not used",
@@ -96,7 +95,7 @@ def _lead(own: str) -> str:
 
 def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
     by = "cluster, instance, gpu"
-    held = f"and on ({by}) (gpu_owner_share{{{kind.scope}}} > 0)"
+    held = f"and on ({by}) (gpu_owner_share{{{kind.shown}}} > 0)"
     busy = f"({gpu_busy(NODE, by)} {held})"
     names = ("least used GPU", "mean", "most used GPU")
     made.with_panel(
@@ -118,7 +117,7 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
             "GPU memory",
             "That its processes use, over all its GPUs. Of many, the 12 that wasted most; so in all graphs below.",
             over_time(
-                of_worst(f"sum by (cluster, workload) (gpu_workload_memory_bytes{{{kind.scope}}})", kind.scope),
+                f"sum by (cluster, workload) (gpu_workload_memory_bytes{{{kind.shown}}})",
                 BY_WORKLOAD,
             ),
             units.BytesIEC,
@@ -128,20 +127,18 @@ def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
 
 
 def host(made: build.Dashboard, kind: Kind) -> None:
-    scope = kind.scope
+    scope = kind.shown
     made.with_panel(
         panel.lines(
             "CPU",
             "Cores in use, and the limit. At its limit, the GPU waits for CPU.",
             [
                 over_time(
-                    of_worst(
-                        f"sum by (cluster, workload) ({rate(f'gpu_workload_cpu_seconds_total{{{scope}}}')})", scope
-                    ),
+                    f"sum by (cluster, workload) ({rate(f'gpu_workload_cpu_seconds_total{{{scope}}}')})",
                     f"{BY_WORKLOAD} used",
                 ),
                 over_time(
-                    of_worst(f"sum by (cluster, workload) (gpu_workload_cpu_limit_cores{{{scope}}})", scope),
+                    f"sum by (cluster, workload) (gpu_workload_cpu_limit_cores{{{scope}}})",
                     f"{BY_WORKLOAD} limit",
                 ),
             ],
@@ -155,10 +152,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Pressure",
             "Share of time some of its tasks were stalled for CPU, storage (io) or memory. The cause behind waiting GPUs.",
             over_time(
-                of_worst(
-                    f"max by (cluster, workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
-                    scope,
-                ),
+                f"max by (cluster, workload, resource) ({rate(f'gpu_workload_pressure_seconds_total{{{scope}}}')})",
                 f"{BY_WORKLOAD} {{{{resource}}}}",
             ),
             units.PercentUnit,
@@ -171,7 +165,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Read from storage",
             "Bytes per second.",
             over_time(
-                of_worst(f"sum by (cluster, workload) ({rate(f'gpu_workload_read_bytes_total{{{scope}}}')})", scope),
+                f"sum by (cluster, workload) ({rate(f'gpu_workload_read_bytes_total{{{scope}}}')})",
                 BY_WORKLOAD,
             ),
             units.BytesPerSecondSI,
@@ -185,11 +179,11 @@ def host(made: build.Dashboard, kind: Kind) -> None:
             "Resident, and the limit. At the limit its processes are killed.",
             [
                 over_time(
-                    of_worst(f"sum by (cluster, workload) (gpu_workload_resident_memory_bytes{{{scope}}})", scope),
+                    f"sum by (cluster, workload) (gpu_workload_resident_memory_bytes{{{scope}}})",
                     f"{BY_WORKLOAD} used",
                 ),
                 over_time(
-                    of_worst(f"sum by (cluster, workload) (gpu_workload_memory_limit_bytes{{{scope}}})", scope),
+                    f"sum by (cluster, workload) (gpu_workload_memory_limit_bytes{{{scope}}})",
                     f"{BY_WORKLOAD} limit",
                 ),
             ],
@@ -202,7 +196,7 @@ def host(made: build.Dashboard, kind: Kind) -> None:
         panel.lines(
             "GPUs held",
             "By each workload.",
-            over_time(of_worst(f"sum by (cluster, workload) (gpu_workload_gpus{{{scope}}})", scope), BY_WORKLOAD),
+            over_time(f"sum by (cluster, workload) (gpu_workload_gpus{{{scope}}})", BY_WORKLOAD),
             look.COUNT,
             size=(12, 7),
             empty="The selection held no GPU in the time range",
@@ -211,14 +205,14 @@ def host(made: build.Dashboard, kind: Kind) -> None:
 
 
 def progress(made: build.Dashboard, kind: Kind) -> None:
-    scope = kind.scope
+    scope = kind.shown
     silent = "No program of the selection reports its progress"
     made.with_panel(
         panel.lines(
             "Steps per second",
             "As the program reports. The truest utilization there is.",
             over_time(
-                of_worst(f"max by (cluster, workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})", scope),
+                f"max by (cluster, workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})",
                 BY_WORKLOAD,
             ),
             units.OpsPerSecond,
@@ -231,7 +225,7 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
             "Samples per second",
             "Samples or tokens, as the program reports.",
             over_time(
-                of_worst(f"sum by (cluster, workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})", scope),
+                f"sum by (cluster, workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})",
                 BY_WORKLOAD,
             ),
             units.OpsPerSecond,
@@ -242,8 +236,8 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.bars(
             "Progress",
-            "How far it is, as the program reports.",
-            now(f"max by (cluster, workload) (gpu_workload_progress_ratio{{{scope}}})", BY_WORKLOAD),
+            "How far it is, as the program reports; of many, the twelve furthest.",
+            now(f"topk(12, max by (workload) (gpu_workload_progress_ratio{{{kind.scope}}}))", BY_WORKLOAD),
             units.PercentUnit,
             size=(8, 7),
             ceiling=1,

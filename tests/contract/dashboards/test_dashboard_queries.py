@@ -9,11 +9,12 @@ import promql_parser as promql
 import pytest
 
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit, walk
-from tests.contract.dashboards.reading import NAMES, Query, every_query, load, queries, variables
+from tests.contract.dashboards.reading import NAMES, Query, every_query, load, queries, stand_in, variables
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
 
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
+_QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 _JOINED = {
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
@@ -178,6 +179,10 @@ def test_annotations_ask_for_what_there_is(name: str) -> None:
 def test_variables_ask_for_what_there_is(name: str) -> None:
     for variable in variables(name).values():
         if variable["type"] != "query":
+            continue
+        if chosen := _QUERY_RESULT.fullmatch(variable["query"]["query"]):
+            found = labels(promql.parse(stand_in(chosen["expr"])))
+            assert set(re.findall(r"(\w+)=", variable["regex"])) <= found, variable["name"]
             continue
         asked = _LABEL_VALUES.fullmatch(variable["query"]["query"])
         assert asked, variable["name"]

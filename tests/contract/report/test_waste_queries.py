@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.parts.price import PRICES as BOARD_PRICES
 from dashboards.parts.price import RATES
-from dashboards.waste import waste
+from dashboards.waste import SHOWN, waste
 from deploy.prometheus.states import BUSY, LOST
 from exporter.report import definitions, promql
 from exporter.report.price import PRICES, Price
@@ -31,12 +31,12 @@ def is_asked(expr: str) -> bool:
 @pytest.mark.parametrize("level", ["account", "namespace", "user", "workload"])
 @pytest.mark.parametrize("query", [promql.held, promql.wasted, promql.utilization, promql.wasted_on])
 def test_queries_of_a_level_are_the_dashboards(level: str, query: Callable[[str, str, str], str]) -> None:
-    assert is_asked(query(level, SCOPE, RANGE))
+    assert is_asked(query(level, SHOWN if level == "workload" else SCOPE, RANGE))
 
 
 @pytest.mark.parametrize("level", ["account", "namespace", "user", "workload"])
 def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
-    assert is_asked(promql.price_of_waste(level, SCOPE, RANGE, RATES))
+    assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE, RATES))
 
 
 def test_causes_are_the_dashboards() -> None:

@@ -15,6 +15,7 @@ from tests.e2e.dashboards.history import Span
 from tests.e2e.dashboards.tsdb import ask, ask_at
 
 _QUERY = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
+_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class Reader:
             return str(variable["query"])
         if variable["includeAll"] and variable.get("allValue"):
             return str(variable["allValue"])
+        if chosen := _RESULT.fullmatch(self._fill(variable["query"]["query"], values)):
+            (label,) = re.findall(r"(\w+)=", variable["regex"])
+            rows = ask_at(self.url, chosen["expr"], self.span.end)
+            return "|".join(re.escape(row["metric"][label]).replace("\\", "\\\\") for row in rows)
         asked = _QUERY.fullmatch(self._fill(variable["query"]["query"], values))
         assert asked, name
         url = f"{self.url}/api/v1/label/{asked['label']}/values"
