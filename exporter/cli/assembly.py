@@ -31,6 +31,7 @@ from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
+from exporter.progress.reader import ProgressReader
 from exporter.reference.families import families
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.driver_connection import DriverState
@@ -247,5 +248,15 @@ def _this_node(config: Config) -> ThisNode:
         ),
         user_name=users.name,
     )
-    folder = Path(config["progress.dir"]) if config["progress.dir"] else None
-    return ThisNode(paths, owners, users=users, command_lines=config["process.command-line"], progress=folder)
+    return ThisNode(
+        paths,
+        owners,
+        users=users,
+        command_lines=config["process.command-line"],
+        progress=_progress(config, paths),
+    )
+
+
+def _progress(config: Config, paths: Paths) -> ProgressReader | None:
+    socket, folder = (Path(config[name]) if config[name] else None for name in ("progress.socket", "progress.dir"))
+    return ProgressReader(socket, folder, paths.procfs) if socket or folder else None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.collectors.peak import peak_flops
 from exporter.driver.interface import Device
 from exporter.metrics.family import Family, Sample, Type, Unit, gauge
 
@@ -97,6 +98,10 @@ def _persistence(info: Info) -> int | None:
     return info.persistence
 
 
+def _peak(info: Info) -> float | None:
+    return peak_flops(info.model)
+
+
 def _mig(info: Info) -> int | None:
     return info.mig
 
@@ -131,6 +136,12 @@ INFO = Collector(
                 "minor_number",
             ),
             samples=_description,
+        ),
+        gauge(
+            "gpu_peak_bf16_flops",
+            "Dense BF16 operations a second the GPU can do at most, by its data sheet; absent for models not known.",
+            Unit.NONE,
+            _peak,
         ),
         gauge(
             "gpu_persistence_mode_enabled",

@@ -187,6 +187,7 @@ STATIC: tuple[Option, ...] = (
     Option("state.dir", "auto", text, "DIR", "Directory where faults are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, nowhere with --simulate.", _FAULTS),
     Option("expect.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.", _FAULTS),
     Option("maintenance.file", "/run/gpu-exporter/maintenance", text, "FILE", "While it exists, this node is in maintenance.", _FAULTS),
+    Option("progress.socket", "", text, "FILE", "Unix datagram socket where programs send their progress: docs/progress.md.", _OWNER),
     Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress: docs/progress.md.", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),

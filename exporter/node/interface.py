@@ -9,7 +9,7 @@ from typing import Protocol
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.progress.report import Progress
+from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
 
 _NVIDIA = "0x10de"
@@ -40,7 +40,7 @@ class Node(Protocol):
         """What each owner uses of the host, and what its host side did since the last call."""
         ...
 
-    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
+    def progress(self, ownership: Ownership, now: float) -> Reported:
         """What the owners' programs report of themselves."""
         ...
 

@@ -9,7 +9,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.progress.report import Progress
+from exporter.progress.progress import Progress, Reported
 from exporter.threads.runner import Threads
 
 
@@ -74,10 +74,15 @@ class SimulatedNode:
         self._last = now
         return self._simulation.usage(now), self._simulation.signals(now, seconds)
 
-    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
-        del ownership, hosts
+    def progress(self, ownership: Ownership, now: float) -> Reported:
+        del ownership
         reported = self._simulation.progress(now).items()
-        return {owner: Progress(each.samples, each.steps, each.ratio) for owner, each in reported}
+        return Reported(
+            {
+                owner: Progress({"samples": each.samples, "steps": each.steps}, ratio=each.ratio)
+                for owner, each in reported
+            }
+        )
 
     def host_tells(self) -> frozenset[str]:
         return HOST_SIGNALS

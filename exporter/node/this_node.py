@@ -17,8 +17,8 @@ from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.host.users import UserNames
 from exporter.node.interface import pci_gpus
 from exporter.node.usage import HostReader
+from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
-from exporter.progress.report import Progress
 from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
@@ -45,7 +45,7 @@ class ThisNode:
         *,
         users: UserNames | None = None,
         command_lines: bool = False,
-        progress: Path | None = None,
+        progress: ProgressReader | None = None,
     ) -> None:
         self._paths = paths
         self._users = users or UserNames()
@@ -53,7 +53,7 @@ class ThisNode:
         self._host = HostReader(paths.procfs, paths.cgroupfs)
         self._attribution = attribution
         self._command_lines = command_lines
-        self._progress = ProgressReader(progress, paths.procfs) if progress else None
+        self._progress = progress
         self._arguments: Lookup[tuple[int, float], str] = Lookup(
             "command-lines", lambda key: command_line(key[0], paths.procfs)
         )
@@ -80,9 +80,9 @@ class ThisNode:
     ) -> Ownership:
         found = self._attribution.join(targets, pids, hosts, now)
         told = self._users.health()
-        if told is None:
-            return found
-        return replace(found, health=(*found.health, SourceHealth(USER_DATABASE, told[0], told[1])))
+        users = () if told is None else (SourceHealth(USER_DATABASE, told[0], told[1]),)
+        programs = self._progress.health() if self._progress else ()
+        return replace(found, health=(*found.health, *users, *programs))
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
@@ -90,10 +90,9 @@ class ThisNode:
         del now
         return self._host.read(ownership, hosts, monotonic)
 
-    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
-        if self._progress is None:
-            return {}
-        return self._progress.read(ownership.processes, hosts, now)
+    def progress(self, ownership: Ownership, now: float) -> Reported:
+        del now
+        return self._progress.read(ownership) if self._progress else Reported()
 
     def host_tells(self) -> frozenset[str]:
         return self._host.tells()
@@ -111,8 +110,12 @@ class ThisNode:
         if self._command_lines:
             self._arguments.start(threads)
         self._attribution.start(threads)
+        if self._progress:
+            self._progress.start(threads)
 
     def stop(self) -> None:
         self._attribution.stop()
         self._arguments.stop()
         self._users.stop()
+        if self._progress:
+            self._progress.stop()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.progress.report import Progress
+from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
 
 
@@ -34,9 +34,9 @@ class UnknownNode:
         del ownership, hosts, now, monotonic
         return {}, {}
 
-    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
-        del ownership, hosts, now
-        return {}
+    def progress(self, ownership: Ownership, now: float) -> Reported:
+        del ownership, now
+        return Reported()
 
     def host_tells(self) -> frozenset[str]:
         return frozenset()

@@ -1,1 +1,1 @@
-"""What training and serving programs report of themselves, through small files they leave in a directory."""
+"""What training and serving programs report of themselves: through a socket, or through files in a folder."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.exposition.snapshot import Block
 from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import Type
-from exporter.progress.families import PROGRESS_FAMILIES, Reported
+from exporter.progress.families import PROGRESS_FAMILIES
+from exporter.progress.progress import Reported
 
 
 class ProgressCounters:
@@ -18,10 +19,15 @@ class ProgressCounters:
     def blocks(self, reported: Reported, owners: Iterable[Owner]) -> Iterator[Block]:
         """The series of what is reported now, and the counters of what was; only of these `owners`."""
         known = {owner.labels for owner in owners}
+        width = len(OWNER_LABELS)
         for family in PROGRESS_FAMILIES:
             samples = family.collect(reported)
             if family.type is Type.COUNTER:
-                kept = {labels: entry for labels, entry in self._counts.get(family.name, {}).items() if labels in known}
+                kept = {
+                    labels: entry
+                    for labels, entry in self._counts.get(family.name, {}).items()
+                    if labels[:width] in known or len(labels) < width
+                }
                 counts = self._counts[family.name] = count(kept, samples)
                 samples = published(counts)
             yield Block(family, (), samples)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from exporter.attribution.owner import OWNER_LABELS, Owner
+from exporter.attribution.owner import OWNER_LABELS
 from exporter.metrics.family import Family, Sample, Type, Unit
-from exporter.progress.report import Progress
-
-Reported = Mapping[Owner, Progress]
+from exporter.progress.progress import Progress, Reported, StepTimes
 
 
 def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Iterable[Sample]]:
     def samples(reported: Reported) -> Iterable[Sample]:
-        for owner, progress in reported.items():
+        for owner, progress in reported.owners.items():
             number = value(progress)
             if number is not None:
                 yield Sample(number, owner.labels)
@@ -21,32 +19,101 @@ def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Itera
     return samples
 
 
-def _family(
-    name: str, help: str, type: Type, unit: Unit, value: Callable[[Progress], float | None]
-) -> Family[Reported]:
-    return Family(name=name, help=help, type=type, unit=unit, samples=_of(value), labels=OWNER_LABELS, prefix=())
+def _counter(name: str, help: str) -> Family[Reported]:
+    """The counter that the protocol calls `name`."""
+    return Family(
+        name=f"gpu_workload_{name}_total",
+        help=help,
+        type=Type.COUNTER,
+        unit=Unit.NONE,
+        samples=_of(lambda progress: progress.counters.get(name)),
+        labels=OWNER_LABELS,
+        prefix=(),
+    )
+
+
+def _gauge(name: str, help: str, unit: Unit, value: Callable[[Progress], float | None]) -> Family[Reported]:
+    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=_of(value), labels=OWNER_LABELS, prefix=())
+
+
+def _phases(reported: Reported) -> Iterable[Sample]:
+    for owner, progress in reported.owners.items():
+        for phase, seconds in progress.phases.items():
+            yield Sample(seconds, (*owner.labels, phase))
+
+
+def _steps(reported: Reported) -> Iterable[Sample]:
+    for owner, steps in _with_steps(reported):
+        for stat, seconds in (("min", steps.minimum), ("median", steps.median), ("max", steps.maximum)):
+            yield Sample(seconds, (*owner, stat))
+
+
+def _slowest(reported: Reported) -> Iterable[Sample]:
+    return (Sample(steps.maximum, (*owner, steps.slowest)) for owner, steps in _with_steps(reported))
+
+
+def _with_steps(reported: Reported) -> Iterable[tuple[tuple[str, ...], StepTimes]]:
+    return ((owner.labels, each.steps) for owner, each in reported.owners.items() if each.steps is not None)
+
+
+def _results(reported: Reported) -> Iterable[Sample]:
+    return (Sample(count, (result,)) for result, count in reported.results.items())
 
 
 PROGRESS_FAMILIES: tuple[Family[Reported], ...] = (
-    _family(
-        "gpu_workload_samples_total",
-        "Samples or tokens the workload's programs report to have worked off on this node.",
-        Type.COUNTER,
-        Unit.NONE,
-        lambda progress: progress.samples,
+    _counter("samples", "Samples the workload's programs report to have worked off on this node."),
+    _counter("images", "Images the workload's programs report to have worked off on this node."),
+    _counter("tokens", "Tokens the workload's programs report to have worked off or made on this node."),
+    _counter("requests", "Requests the workload's programs report to have answered on this node."),
+    _counter("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
+    _counter("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
+    _counter("model_flops", "Floating point operations of the model itself that the programs report to have done."),
+    Family(
+        name="gpu_workload_phase_seconds_total",
+        help="Seconds the workload's processes report to have spent in a phase, summed over the processes.",
+        type=Type.COUNTER,
+        unit=Unit.SECONDS,
+        samples=_phases,
+        labels=(*OWNER_LABELS, "phase"),
+        prefix=(),
     ),
-    _family(
-        "gpu_workload_steps_total",
-        "Steps the workload's programs report to have taken.",
-        Type.COUNTER,
-        Unit.NONE,
-        lambda progress: progress.steps,
-    ),
-    _family(
+    _gauge(
         "gpu_workload_progress_ratio",
         "Part of its work the workload reports to have done.",
-        Type.GAUGE,
         Unit.RATIO,
         lambda progress: progress.ratio,
+    ),
+    _gauge(
+        "gpu_workload_expected_remaining_seconds",
+        "Seconds the workload expects to need to its end.",
+        Unit.SECONDS,
+        lambda progress: progress.remaining,
+    ),
+    Family(
+        name="gpu_workload_step_duration_seconds",
+        help="Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        samples=_steps,
+        labels=(*OWNER_LABELS, "stat"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_slowest_rank_step_seconds",
+        help="Seconds the slowest rank of this node needs for a step, and which rank it is.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        samples=_slowest,
+        labels=(*OWNER_LABELS, "rank"),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_exporter_progress_reports_total",
+        help="Reports of programs, by what became of them.",
+        type=Type.COUNTER,
+        unit=Unit.NONE,
+        samples=_results,
+        labels=("result",),
+        prefix=(),
     ),
 )

@@ -1,100 +1,158 @@
-"""Reads the report files and finds the process, and so the owner, each is from."""
+"""From reports to workloads: whose each reporter is, and what its reports add to the workload's totals."""
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner
-from exporter.host.model import HostProcess
-from exporter.progress.report import Progress, Report, parse, together
+from exporter.attribution.ownership import Ownership, SourceHealth
+from exporter.progress.folder_source import FolderSource
+from exporter.progress.processes import cgroup_paths, lives
+from exporter.progress.progress import Progress, Reported, step_times
+from exporter.progress.reporters import Process, Reporter, Reporters
+from exporter.progress.socket_source import SocketSource
+from exporter.threads.runner import Threads
 
-_EVERY = 5.0
-"""Seconds between two looks into the directory."""
-_MOST_BYTES = 4096
-_MOST_FILES = 1024
+_LOOKS_EVERY = 2.0
+"""Seconds between two looks at whether reporters still live."""
+_MOST_PHASES = 24
+"""Of one workload, over all its processes."""
+
+_TOGETHER = frozenset({"steps", "epochs"})
+"""Taken by all ranks together: the furthest rank counts. All other counters add up over the groups."""
 
 
 @dataclass(slots=True)
+class _Totals:
+    """Of one workload. `last` are the values already counted, by group or process, and by name."""
+
+    counters: dict[str, float] = field(default_factory=dict[str, float])
+    by_rank: dict[tuple[object, str], float] = field(default_factory=dict[tuple[object, str], float])
+    """What ranks take together, by rank: a rank that was started anew goes on where it was."""
+    phases: dict[str, float] = field(default_factory=dict[str, float])
+    last: dict[tuple[object, str], float] = field(default_factory=dict[tuple[object, str], float])
+
+
 class ProgressReader:
-    """Keeps the last reports for a few seconds, and what each process is called in its own namespace."""
+    """Used by the thread of the passes; the sources read on theirs. No method waits."""
 
-    directory: Path
-    procfs: Path = Path("/proc")
-    _reports: tuple[tuple[int, Report], ...] = ()
-    _looked: float = float("-inf")
-    _names: dict[tuple[int, float], tuple[int, int]] = field(default_factory=dict[tuple[int, float], tuple[int, int]])
+    def __init__(
+        self,
+        socket: Path | None,
+        folder: Path | None,
+        procfs: Path = Path("/proc"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.reporters = Reporters()
+        self._socket = SocketSource(socket, self.reporters, procfs, clock) if socket else None
+        self._folder = FolderSource(folder, self.reporters, procfs, clock) if folder else None
+        self._procfs = procfs
+        self._clock = clock
+        self._looked = float("-inf")
+        self._paths: dict[Process, tuple[str, ...]] = {}
+        self._totals: dict[Owner, _Totals] = {}
 
-    def read(
-        self, processes: Mapping[int, Owner], hosts: Mapping[int, HostProcess], monotonic: float
-    ) -> Mapping[Owner, Progress]:
-        """Progress by owner. A report counts for the one GPU process with its pid and its file's user."""
-        if monotonic - self._looked >= _EVERY:
-            self._reports, self._looked = tuple(_files(self.directory)), monotonic
-        if not self._reports:
-            return {}
-        by_name: dict[tuple[int, int], set[Owner]] = {}
-        for pid, host in hosts.items():
-            by_name.setdefault(self._name(pid, host), set()).add(processes.get(pid, NOBODY))
-        found: dict[Owner, list[Progress]] = {}
-        for user, report in self._reports:
-            owners = by_name.get((user, report.pid), set())
-            if len(owners) == 1:  # two containers of one user can both call a process 71: then nobody's
-                found.setdefault(next(iter(owners)), []).append(report.progress)
-        self._forget(hosts)
-        return {owner: together(reports) for owner, reports in found.items() if owner != NOBODY}
+    def start(self, threads: Threads) -> None:
+        if self._socket:
+            threads.start("progress-socket", self._socket.run)
+        if self._folder:
+            threads.start("progress-folder", self._folder.run)
 
-    def _name(self, pid: int, host: HostProcess) -> tuple[int, int]:
-        """User id, and pid in the process's own namespace."""
-        key = (pid, host.start_time)
-        if key not in self._names:
-            self._names[key] = _identity(pid, self.procfs)
-        return self._names[key]
+    def stop(self) -> None:
+        for source in (self._socket, self._folder):
+            if source:
+                source.stop()
 
-    def _forget(self, hosts: Mapping[int, HostProcess]) -> None:
-        alive = {(pid, host.start_time) for pid, host in hosts.items()}
-        self._names = {key: name for key, name in self._names.items() if key in alive}
+    def health(self) -> tuple[SourceHealth, ...]:
+        found = (("progress_socket", self._socket), ("progress_folder", self._folder))
+        return tuple(SourceHealth(name, not source.error, 0.0) for name, source in found if source)
+
+    def read(self, ownership: Ownership) -> Reported:
+        """Progress of the owners there are; a reporter is a workload's if it runs on its GPU or in its cgroup."""
+        reporters = self.reporters.all()
+        self._forget(reporters)
+        by_owner: dict[Owner, list[Reporter]] = {}
+        for reporter in reporters:
+            owner = self._owner(reporter.process, ownership)
+            if owner != NOBODY:
+                by_owner.setdefault(owner, []).append(reporter)
+        present = {*by_owner, *(owner for held in ownership.holders.values() for owner in held)}
+        self._totals = {owner: totals for owner, totals in self._totals.items() if owner in present}
+        owners = {owner: self._progress(owner, found) for owner, found in by_owner.items()}
+        return Reported(owners, self.reporters.results())
+
+    def _forget(self, reporters: Iterable[Reporter]) -> None:
+        now = self._clock()
+        if now - self._looked < _LOOKS_EVERY:
+            return
+        self._looked = now
+        gone = {each.process for each in reporters if not lives(each.process, self._procfs)}
+        self.reporters.forget(gone)
+        self._paths = {process: paths for process, paths in self._paths.items() if process not in gone}
+
+    def _owner(self, process: Process, ownership: Ownership) -> Owner:
+        owner = ownership.processes.get(process.pid)
+        if owner is not None:
+            return owner
+        if process not in self._paths:
+            self._paths[process] = tuple(cgroup_paths(process.pid, self._procfs))
+        for candidate, path in ownership.cgroups.items():
+            if path and any(each == path or each.startswith(f"{path}/") for each in self._paths[process]):
+                return candidate
+        return NOBODY
+
+    def _progress(self, owner: Owner, reporters: list[Reporter]) -> Progress:
+        totals = self._totals.setdefault(owner, _Totals())
+        for (group, name), value in _by_group(reporters).items():
+            gained = _gained(totals, (group, name), value)
+            totals.counters[name] = totals.counters.get(name, 0.0) + gained
+        for reporter in reporters:
+            self._together(totals, reporter)
+            self._phases(totals, reporter)
+        ratios = [each.report.ratio for each in reporters if each.report.ratio is not None]
+        left = [each.report.remaining for each in reporters if each.report.remaining is not None]
+        return Progress(
+            dict(totals.counters),
+            dict(totals.phases),
+            min(ratios, default=None),
+            max(left, default=None),
+            step_times(reporters),
+        )
+
+    @staticmethod
+    def _together(totals: _Totals, reporter: Reporter) -> None:
+        rank: object = reporter.process if reporter.report.rank is None else reporter.report.rank
+        for name in _TOGETHER & reporter.report.counters.keys():
+            gained = _gained(totals, (reporter.process, name), reporter.report.counters[name])
+            reached = totals.by_rank[rank, name] = totals.by_rank.get((rank, name), 0.0) + gained
+            totals.counters[name] = max(totals.counters.get(name, 0.0), reached)
+
+    @staticmethod
+    def _phases(totals: _Totals, reporter: Reporter) -> None:
+        for name, seconds in reporter.report.phases.items():
+            if name not in totals.phases and len(totals.phases) >= _MOST_PHASES:
+                continue
+            gained = _gained(totals, (reporter.process, f"phase {name}"), seconds)
+            totals.phases[name] = totals.phases.get(name, 0.0) + gained
 
 
-def _identity(pid: int, procfs: Path) -> tuple[int, int]:
-    try:
-        text = (procfs / str(pid) / "status").read_text(errors="replace")
-    except OSError:
-        return (-1, -1)
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    user, own = fields.get("Uid", "").split(), fields.get("NSpid", str(pid)).split()
-    return (int(user[0]) if user else -1, int(own[-1]) if own else pid)
+def _gained(totals: _Totals, key: tuple[object, str], value: float) -> float:
+    """What a value has gained since it was last counted; one that fell back has gained nothing."""
+    before = totals.last.get(key, 0.0)
+    totals.last[key] = max(value, before)
+    return max(0.0, value - before)
 
 
-def _files(directory: Path) -> Iterator[tuple[int, Report]]:
-    """User id of each file's owner, and its report. What is no small regular file, or no report, is passed over."""
-    try:
-        names = sorted(os.listdir(directory))[:_MOST_FILES]  # noqa: PTH208 - names are all that is needed
-    except OSError:
-        return
-    for name in names:
-        if name.endswith(".json") and not name.startswith("."):
-            read = _file(directory / name)
-            report = parse(read[1]) if read else None
-            if read and report:
-                yield read[0], report
-
-
-def _file(path: Path) -> tuple[int, str] | None:
-    """The user and the text of a file; links, pipes and large files are not followed, since users write here."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-            return None
-        return status.st_uid, os.read(descriptor, _MOST_BYTES).decode(errors="replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+def _by_group(reporters: Iterable[Reporter]) -> Mapping[tuple[object, str], float]:
+    """What adds up, once per group: the member that is furthest. Who names no group is one of its own."""
+    found: dict[tuple[object, str], float] = {}
+    for reporter in reporters:
+        group: object = reporter.report.group or reporter.process
+        for name, value in reporter.report.counters.items():
+            if name in _TOGETHER:
+                continue
+            found[group, name] = max(found.get((group, name), 0.0), value)
+    return found

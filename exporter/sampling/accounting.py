@@ -98,7 +98,7 @@ class Accounting:
         shown = limit(rows, self._options.process_limit)
         self._dropped += max(len(rows) - len(shown), 0)
         self._keep(ownership, usage, work, current, everyone)
-        reported = node.progress(ownership, hosts, now)
+        reported = node.progress(ownership, now)
         return AccountingResult(
             ownership=ownership,
             blocks=(*self._blocks(current, shown), *self._progress.blocks(reported, self._ledger.owners)),

@@ -1,0 +1,45 @@
+"""The processes behind reports, as /proc shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from exporter.host.process import parse_stat
+from exporter.host.text import natural, read_text
+from exporter.progress.reporters import Process
+
+
+def process(pid: int, procfs: Path) -> Process | None:
+    """The process that has this pid now; None where there is none."""
+    stat = parse_stat(read_text(f"{procfs}/{pid}/stat")) if pid > 0 else None
+    status = read_text(f"{procfs}/{pid}/status") if stat else ""
+    user = _field(status, "Uid:")
+    return None if stat is None or user is None else Process(pid, stat.start_ticks, user)
+
+
+def lives(known: Process, procfs: Path) -> bool:
+    stat = parse_stat(read_text(f"{procfs}/{known.pid}/stat"))
+    return stat is not None and stat.start_ticks == known.start_ticks
+
+
+def in_host_namespace(pid: int, procfs: Path) -> bool:
+    """Whether the process calls itself by the pid it has here: one in a container of its own does not."""
+    for line in read_text(f"{procfs}/{pid}/status").splitlines():
+        if line.startswith("NSpid:"):
+            return len(line.split()) == 2  # noqa: PLR2004 - the word and one pid
+    return True
+
+
+def cgroup_paths(pid: int, procfs: Path) -> Iterator[str]:
+    """Paths of the process's cgroups, without the names of their hierarchies."""
+    for line in read_text(f"{procfs}/{pid}/cgroup").splitlines():
+        yield line.split(":", 2)[-1]
+
+
+def _field(status: str, name: str) -> int | None:
+    for line in status.splitlines():
+        if line.startswith(name):
+            words = line.split()
+            return natural(words[1]) if len(words) > 1 else None
+    return None

@@ -1,0 +1,99 @@
+"""One report of a program, version 1 of the protocol (docs/progress.md): a JSON object of at most 4 KiB.
+
+Everything in it was written by a user: numbers that are negative, not finite or not numbers are left out, names are
+bounded and counted, and what is no report at all is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from exporter.host.text import bounded
+
+VERSION = 1
+LARGEST = 4096
+"""Bytes of one report."""
+COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
+"""Totals since the program started."""
+PHASES_MOST = 16
+NAME_MOST = 40
+RANK_MOST = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one process says of itself. Totals since it started; None or empty is what it does not report.
+
+    `pid` is as the program sees itself, 0 where it does not say. `group` names those who work on the same data (tensor
+    and pipeline parallel ranks): their counters count once. `remaining` is in seconds, `phases` are seconds by name.
+    """
+
+    pid: int = 0
+    rank: int | None = None
+    group: str = ""
+    counters: Mapping[str, float] = field(default_factory=dict[str, float])
+    phases: Mapping[str, float] = field(default_factory=dict[str, float])
+    ratio: float | None = None
+    remaining: float | None = None
+
+
+def parse(text: bytes) -> Report | None:
+    """The report in `text`; None where it is none, or of a version that is not known."""
+    if len(text) > LARGEST:
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    fields = cast("dict[str, Any]", content)
+    if fields.get("version", VERSION) != VERSION:
+        return None
+    ratio, total, done = _number(fields.get("progress")), _number(fields.get("total")), _number(fields.get("steps"))
+    if ratio is None and total and done is not None:
+        ratio = done / total
+    report = Report(
+        pid=_whole(fields.get("pid"), 1 << 22) or 0,
+        rank=_whole(fields.get("rank"), RANK_MOST),
+        group=_name(fields.get("group")),
+        counters={name: number for name in COUNTERS if (number := _number(fields.get(name))) is not None},
+        phases=_phases(fields.get("phases")),
+        ratio=None if ratio is None else min(ratio, 1.0),
+        remaining=_number(fields.get("remaining_seconds")),
+    )
+    says_something = report.counters or report.phases or report.ratio is not None or report.remaining is not None
+    return report if says_something else None
+
+
+def _phases(content: object) -> Mapping[str, float]:
+    if not isinstance(content, dict):
+        return {}
+    found: dict[str, float] = {}
+    for key, value in cast("dict[str, Any]", content).items():
+        name, seconds = _name(key), _number(value)
+        if name and seconds is not None and len(found) < PHASES_MOST:
+            found[name] = seconds
+    return found
+
+
+def _name(value: object) -> str:
+    return bounded(value, NAME_MOST) if isinstance(value, str) and value.isprintable() else ""
+
+
+def _whole(value: object, most: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,109 @@
+"""Who reports: one entry per process, within quotas, so that no user can use up what is there for all."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from exporter.progress.protocol import Report
+
+REPORTERS_PER_USER, REPORTERS = 256, 4096
+RATE, BURST = 100.0, 300.0
+"""Reports of one user a second, and at once."""
+
+RESULTS = ("accepted", "malformed", "rate_limited", "over_quota", "unknown_sender", "not_this_process")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of this node, told apart from a later one with the same pid. `user` is the real user id."""
+
+    pid: int
+    start_ticks: int
+    user: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """The last report of a process, and the one before it that is far enough back to tell its pace by."""
+
+    process: Process
+    report: Report
+    time: float
+    earlier: Report | None = None
+    earlier_time: float = 0.0
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float = BURST
+    time: float = 0.0
+
+
+@dataclass(slots=True)
+class Reporters:
+    """Filled by the threads that read reports, read by the passes. Times are monotonic seconds."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _entries: dict[Process, Reporter] = field(default_factory=dict[Process, Reporter])
+    _of_user: Counter[int] = field(default_factory=Counter[int])
+    _buckets: dict[int, _Bucket] = field(default_factory=dict[int, _Bucket])
+    _results: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
+
+    def admit(self, user: int, now: float) -> bool:
+        """Whether a user may send one report more now; counted as refused where not."""
+        with self._lock:
+            bucket = self._buckets.setdefault(user, _Bucket(BURST, now))
+            bucket.left = min(BURST, bucket.left + RATE * max(0.0, now - bucket.time))
+            bucket.time = now
+            if bucket.left < 1.0:
+                self._results["rate_limited"] += 1
+                return False
+            bucket.left -= 1.0
+            return True
+
+    def refuse(self, result: str) -> None:
+        with self._lock:
+            self._results[result] += 1
+
+    def add(self, process: Process, report: Report, now: float, pace_seconds: float = 5.0) -> None:
+        """Keep the report as its process's last."""
+        with self._lock:
+            known = self._entries.get(process)
+            if known is None and not self._room(process.user):
+                self._results["over_quota"] += 1
+                return
+            if known is None:
+                self._of_user[process.user] += 1
+                self._entries[process] = Reporter(process, report, now, report, now)
+            elif now - known.earlier_time >= 2 * pace_seconds:
+                self._entries[process] = Reporter(process, report, now, known.report, known.time)
+            else:
+                self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
+            self._results["accepted"] += 1
+
+    def _room(self, user: int) -> bool:
+        return self._of_user[user] < REPORTERS_PER_USER and len(self._entries) < REPORTERS
+
+    def forget(self, gone: set[Process]) -> None:
+        """Leave out processes that have ended."""
+        with self._lock:
+            for process in gone & self._entries.keys():
+                del self._entries[process]
+                self._of_user[process.user] -= 1
+                if self._of_user[process.user] <= 0:
+                    del self._of_user[process.user]
+                    self._buckets.pop(process.user, None)
+            if len(self._buckets) > REPORTERS:
+                self._buckets = {user: self._buckets[user] for user in self._of_user if user in self._buckets}
+
+    def all(self) -> tuple[Reporter, ...]:
+        with self._lock:
+            return tuple(self._entries.values())
+
+    def results(self) -> Mapping[str, int]:
+        """Reports so far by what became of them."""
+        with self._lock:
+            return dict(self._results)

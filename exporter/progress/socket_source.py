@@ -1,0 +1,122 @@
+"""Reports by a unix datagram socket: the kernel says which process sent each, and nobody can say otherwise.
+
+SCM_CREDENTIALS carries the sender's pid as this process's PID namespace has it, and its user id. A sender may only name
+another process if it has CAP_SYS_ADMIN over its own PID namespace, and then only one inside of it. A pid of 0 is a
+process that this namespace does not show: run the exporter in the host's PID namespace to see pods.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from exporter.progress.processes import process
+from exporter.progress.protocol import LARGEST, parse
+from exporter.progress.reporters import Reporters
+
+log = logging.getLogger(__name__)
+
+_CREDENTIALS = struct.Struct("=iII")
+_ROOM = socket.CMSG_SPACE(_CREDENTIALS.size)
+_BATCH = 256
+"""Reports read in one go."""
+_PAUSE = 0.05
+"""Seconds between two batches: a flood costs its share of a core and no more."""
+_WAIT = 1.0
+
+
+class SocketSource:
+    """Reads reports on a thread of its own until stopped."""
+
+    def __init__(
+        self,
+        path: Path,
+        reporters: Reporters,
+        procfs: Path = Path("/proc"),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._reporters = reporters
+        self._procfs = procfs
+        self._clock = clock
+        self._stopped = False
+        self.error = "not opened yet"
+        """Why no report can come in; empty while the socket is open."""
+
+    def run(self) -> None:
+        """Serve until stopped. Raises OSError where the socket cannot be made: the thread is run again later."""
+        try:
+            server = _bound(self._path)
+        except OSError as error:
+            self.error = f"{self._path}: {error.strerror or error}"
+            raise
+        self.error = ""
+        with server:
+            while not self._stopped:
+                if self.read(server) >= _BATCH:
+                    time.sleep(_PAUSE)
+        self._path.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def read(self, server: socket.socket) -> int:
+        """Take in what has come, at most a batch, waiting a second for the first; how many it were."""
+        count = 0
+        while count < _BATCH and not self._stopped:
+            try:
+                text, ancillary, flags, _ = server.recvmsg(LARGEST + 1, _ROOM, 0 if count == 0 else socket.MSG_DONTWAIT)
+            except (BlockingIOError, TimeoutError):
+                break
+            count += 1
+            self._take(text, ancillary, truncated=bool(flags & socket.MSG_TRUNC))
+        return count
+
+    def _take(self, text: bytes, ancillary: list[tuple[int, int, bytes]], *, truncated: bool) -> None:
+        sender = _sender(ancillary)
+        if sender is None:
+            self._reporters.refuse("unknown_sender")
+            return
+        pid, user = sender
+        now = self._clock()
+        if not self._reporters.admit(user, now):
+            return
+        report = None if truncated else parse(text)
+        if report is None:
+            self._reporters.refuse("malformed")
+            return
+        known = process(pid, self._procfs)  # with each report: the pid may be another's by now
+        if known is None:
+            self._reporters.refuse("unknown_sender")
+            return
+        self._reporters.add(known, report, now)
+
+
+def _bound(path: Path) -> socket.socket:
+    """The socket at `path`, which everybody may send to. A socket left behind is replaced, anything else is not."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if path.is_socket():
+        path.unlink()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        server.settimeout(_WAIT)
+        server.bind(str(path))
+        path.chmod(0o666)
+    except OSError:
+        server.close()
+        raise
+    return server
+
+
+def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int] | None:
+    """Pid and user id; None where the kernel does not say, or where this PID namespace does not show the process."""
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(content) >= _CREDENTIALS.size:
+            pid, user, _ = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])
+            return (pid, user) if pid > 0 else None
+    return None

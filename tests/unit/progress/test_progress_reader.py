@@ -1,0 +1,116 @@
+"""Whose a report is, and what it adds to a workload's totals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership
+from exporter.progress.protocol import Report
+from exporter.progress.reader import ProgressReader
+from exporter.progress.reporters import Process
+
+JOB, OTHER = Owner(workload="slurm:7", kind="slurm"), Owner(workload="slurm:8", kind="slurm")
+HELD = {"GPU-0": (JOB,), "GPU-1": (OTHER,)}
+
+
+class Node:
+    """A /proc of a few processes, and a clock."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.procfs = tmp_path / "proc"
+        self.now = 0.0
+        self.reader = ProgressReader(None, None, self.procfs, lambda: self.now)
+
+    def process(self, pid: int, cgroup: str = "/", start: int = 100) -> Process:
+        folder = self.procfs / str(pid)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "stat").write_text(f"{pid} (python3) S 1 {' '.join(['0'] * 17)} {start} 0 0 0")
+        (folder / "status").write_text(f"Name:\tpython3\nUid:\t1000\t1000\t1000\t1000\nNSpid:\t{pid}\n")
+        (folder / "cgroup").write_text(f"0::{cgroup}\n")
+        return Process(pid, start, 1000)
+
+    def report(self, process: Process, **fields: Any) -> None:
+        self.reader.reporters.add(process, Report(**fields), self.now)
+
+    def counters(self, **ownership: Any) -> dict[str, float]:
+        found = self.reader.read(Ownership(**{"processes": {71: JOB, 72: JOB}, "holders": HELD, **ownership}))
+        return dict(found.owners[JOB].counters) if JOB in found.owners else {}
+
+
+def test_samples_add_up_and_steps_are_taken_together(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    first, second = node.process(71), node.process(72)
+    node.report(first, rank=0, counters={"samples": 100.0, "steps": 10.0})
+    node.report(second, rank=1, counters={"samples": 90.0, "steps": 9.0})
+
+    assert node.counters() == {"samples": 190.0, "steps": 10.0}
+
+
+def test_ranks_of_one_group_count_once(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    for pid, group in ((71, "dp0"), (72, "dp0")):
+        node.report(node.process(pid), group=group, counters={"tokens": 4096.0})
+
+    assert node.counters() == {"tokens": 4096.0}
+
+
+def test_a_rank_that_ends_takes_nothing_back(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    first, second = node.process(71), node.process(72)
+    for process in (first, second):
+        node.report(process, counters={"samples": 100.0})
+    assert node.counters() == {"samples": 200.0}
+    (tmp_path / "proc/72/stat").unlink()
+    node.now = 10.0
+    node.counters()
+    node.report(first, counters={"samples": 150.0})
+
+    assert node.counters() == {"samples": 250.0}
+
+
+def test_a_rank_started_anew_goes_on(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.report(node.process(71), rank=0, counters={"samples": 100.0, "steps": 10.0})
+    assert node.counters() == {"samples": 100.0, "steps": 10.0}
+    again = node.process(71, start=900)
+    node.now = 10.0
+    node.counters()
+    node.report(again, rank=0, counters={"samples": 20.0, "steps": 2.0})
+
+    assert node.counters() == {"samples": 120.0, "steps": 12.0}
+
+
+def test_process_that_is_not_on_a_gpu_is_its_jobs_by_the_cgroup(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    cgroups = {JOB: "/system.slice/slurmstepd.scope/job_7", OTHER: "/system.slice/slurmstepd.scope/job_70"}
+    node.report(node.process(500, f"{cgroups[JOB]}/step_0/user/task_0"), counters={"samples": 5.0})
+    node.report(node.process(501, "/user.slice"), counters={"samples": 7.0})
+
+    assert node.counters(cgroups=cgroups) == {"samples": 5.0}
+
+
+def test_slow_rank_is_the_one_that_waits_least_for_the_others(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    ranks = {0: node.process(71), 1: node.process(72)}
+    for second in range(0, 30, 5):
+        node.now = float(second)
+        for rank, process in ranks.items():
+            work = (0.9 if rank == 1 else 0.4) * second
+            phases = {"forward": work, "communication": second - work}
+            node.report(process, rank=rank, counters={"steps": float(second)}, phases=phases)
+    steps = node.reader.read(Ownership(processes={71: JOB, 72: JOB}, holders=HELD)).owners[JOB].steps
+
+    assert steps
+    assert steps.slowest == "1"
+    assert (round(steps.minimum, 6), round(steps.maximum, 6)) == (0.4, 0.9)
+
+
+def test_workload_that_has_gone_is_forgotten(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.report(node.process(71), counters={"samples": 100.0})
+    node.counters()
+    node.reader.read(Ownership())
+
+    assert not node.reader._totals

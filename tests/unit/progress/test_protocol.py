@@ -1,0 +1,90 @@
+"""One report: what is taken of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.progress.protocol import COUNTERS, LARGEST, NAME_MOST, PHASES_MOST, Report, parse
+
+
+def text(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_every_counter_is_taken() -> None:
+    report = parse(text(**dict.fromkeys(COUNTERS, 7)))
+
+    assert report == Report(counters=dict.fromkeys(COUNTERS, 7.0))
+
+
+def test_whole_report() -> None:
+    found = parse(
+        text(
+            version=1, pid=71, rank=3, group="dp0", tokens=4096, steps=10, total=40, remaining_seconds=30,
+            phases={"data": 1.5, "communication": 0.5},
+        )
+    )  # fmt: skip
+
+    assert found == Report(
+        pid=71,
+        rank=3,
+        group="dp0",
+        counters={"tokens": 4096.0, "steps": 10.0},
+        phases={"data": 1.5, "communication": 0.5},
+        ratio=0.25,
+        remaining=30.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"samples": -1}',
+        b'{"samples": 1e999}',
+        b'{"samples": NaN}',
+        b'{"samples": true}',
+        b'{"samples": "7"}',
+        b'{"pid": 7}',
+        b'{"version": 2, "samples": 7}',
+        b'{"samples": 7, "x": "' + b"a" * LARGEST + b'"}',
+        b"[" * 3000,
+    ],
+)
+def test_what_is_no_report_is_refused(content: bytes) -> None:
+    assert parse(content) is None
+
+
+def test_names_are_bounded() -> None:
+    phases = {f"phase{number}": 1 for number in range(100)} | {"x" * 400: 1, "a\nb": 1}
+    found = parse(text(samples=1, group="g" * 400, phases=dict(reversed(phases.items()))))
+
+    assert found
+    assert len(found.phases) == PHASES_MOST
+    assert max(map(len, found.phases)) <= NAME_MOST
+    assert "a\nb" not in found.phases
+    assert len(found.group) == NAME_MOST
+
+
+def test_more_than_all_is_all() -> None:
+    found = parse(text(steps=50, total=40))
+
+    assert found
+    assert found.ratio == 1.0
+
+
+@given(
+    st.binary(max_size=600)
+    | st.recursive(st.none() | st.floats() | st.text(), st.lists).map(json.dumps).map(str.encode)
+)
+def test_nothing_breaks_the_parser(content: bytes) -> None:
+    parse(content)
