@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
-from exporter.progress.report import Progress
+from exporter.progress.progress import Reported
 from exporter.sampling.worker import Worker
 from exporter.threads.runner import Threads
 
@@ -65,9 +65,8 @@ class NodeDeadline:
         nothing: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
         return self._ask("usage", lambda: self._node.usage(ownership, hosts, now, monotonic), nothing)
 
-    def progress(self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float) -> Mapping[Owner, Progress]:
-        nothing: Mapping[Owner, Progress] = {}
-        return self._ask("progress", lambda: self._node.progress(ownership, hosts, now), nothing)
+    def progress(self, ownership: Ownership, now: float) -> Reported:
+        return self._ask("progress", lambda: self._node.progress(ownership, now), Reported())
 
     def host_tells(self) -> frozenset[str]:
         return self._ask("host_tells", self._node.host_tells, frozenset[str]())
