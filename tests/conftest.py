@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fake_nvml.fixture import fake_nvml
+
+# How long an example takes says how loaded the machine is, and nothing about the code.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 __all__ = ["fake_nvml", "pytest_terminal_summary"]
 

@@ -117,7 +117,7 @@ def run(steps: list[LedgerInput]) -> list[Ledger]:
 
 
 @given(st.lists(passes(), min_size=1, max_size=4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_ledger_balances(steps: list[LedgerInput]) -> None:
     """One run of passes for all the laws: drawing them is what takes the time."""
     ledgers = run(steps)
@@ -177,7 +177,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
 
 
 @given(passes())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
     busy_states = [state for state, _ in OF_BUSY_TIME]
     entries = advance(Ledger(), step).targets
@@ -191,7 +191,7 @@ def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> Non
 
 
 @given(st.lists(passes(), min_size=1, max_size=3), st.floats(0, 50))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerInput], retention: float) -> None:
     last = run(steps)[-1]
 
