@@ -232,7 +232,7 @@ def _option(option: Option) -> Schema:
     words = _choices(option)
     if words:
         return {"enum": words, **described}
-    if isinstance(option.default, tuple) and _refuses(option, "no address") is None:
+    if isinstance(option.default, tuple) and not (_refuses(option, "no address") or "").startswith("HOST:PORT"):
         return {"type": ["array", "string"], **described}
     return {**_text(option), **described}
 
@@ -244,7 +244,12 @@ def _text(option: Option) -> Schema:
         zero: Schema = {} if _refuses(option, "0") is None else {"exclusiveMinimum": 0, "not": {"pattern": NO_TIME}}
         return {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
     if complaint == "a whole number":
-        return {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+$"}
+        some = _refuses(option, "0") is not None
+        return {
+            "type": ["integer", "string"],
+            "minimum": int(some),
+            "pattern": "^0*[1-9][0-9]*$" if some else "^[0-9]+$",
+        }
     if complaint == "a number":
         return {"type": ["number", "string"], "pattern": NUMBER}
     return {"type": "string"}

@@ -185,6 +185,8 @@ def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
     accepts = {option.name: option for option in options()}
     shape = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
     for name, schema in options_below(shape):
+        if not schema.keys() & {"pattern", "enum"} and schema["type"] != "boolean":
+            continue  # a text: what it means is the exporter's to say, in the first line of its log
         for text in TEXTS:
             given = yaml.safe_load(text) if schema.get("type") == "boolean" else text
             try:
