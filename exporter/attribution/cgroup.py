@@ -41,6 +41,8 @@ class Cgroup:
     unit: str = ""
     """Innermost systemd service or scope."""
     unit_path: str = ""
+    delegated: str = ""
+    """The unit of the system that a user runs container and unit below: their names are his own."""
 
 
 _ID = "[0-9a-f]{64}"

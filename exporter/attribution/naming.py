@@ -12,6 +12,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
+from exporter.host.text import bounded
 
 EXACT, INFERRED, LOW = "exact", "inferred", "low"
 """Trust: by kernel or scheduler; by elimination; by what the user can write."""
@@ -109,7 +110,8 @@ def host_owner(cgroup: Cgroup, command: str, user: str, container_name: str = ""
     if cgroup.container:
         name = container_name or cgroup.container[:_SHORT_ID]
         runtime = _RUNTIMES.get(cgroup.runtime, "container")
-        return Owner(workload=f"{runtime}:{name}", kind="container", container=name)
+        by = user if cgroup.delegated else ""  # a user's own container must not pass for another's
+        return Owner(workload=f"{runtime}:{name}", kind="container", container=name, user=by)
     if cgroup.unit:
         return Owner(workload=f"unit:{cgroup.unit}", kind="unit", user=user)
     return Owner(workload=f"process:{command}", kind="process", user=user)
@@ -133,7 +135,7 @@ class ContainerNames:
         self._names: dict[str, str] = {}
 
     def name(self, cgroup: Cgroup) -> str:
-        if cgroup.runtime != "docker":
+        if cgroup.runtime != "docker" or cgroup.delegated:
             return ""
         if cgroup.container not in self._names:
             if len(self._names) > 1000:  # noqa: PLR2004 - containers come and go, memory must not
@@ -144,6 +146,6 @@ class ContainerNames:
     def _read(self, container: str) -> str:
         try:
             document = json.loads((self._docker / "containers" / container / "config.v2.json").read_bytes())
-            return str(document["Name"]).lstrip("/")
+            return bounded(str(document["Name"]).lstrip("/"))
         except (OSError, ValueError, KeyError, TypeError):
             return ""

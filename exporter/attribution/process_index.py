@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.attribution.cgroup import Cgroup, parse
+from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.cgroup_place import placed
+from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
 from exporter.host.model import HostProcess
@@ -80,7 +81,7 @@ class ProcessIndexer:
     def _understood(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
-            found = self._parsed[text] = placed(parse(text), self._cgroupfs)
+            found = self._parsed[text] = placed(understood(text, self._cgroupfs), self._cgroupfs)
         return found
 
 

@@ -1,18 +1,17 @@
-"""Every GPU this process has seen, each read on its own thread under one deadline per pass."""
+"""Every GPU this process has seen, read under one deadline per pass."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
+from exporter.sampling.gpu_threads import GpuThreads
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
-from exporter.sampling.worker import Worker
-from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +39,6 @@ class Gpu:
 
 LATE = "HUNG"
 """The failure of a GPU whose read did not end by the deadline. What the driver itself says of a GPU holds at once."""
-_TURN = 0.02
-"""Seconds a GPU has to itself: threads that call the driver side by side spend as much again on the interpreter's
-lock. One that takes longer goes on beside the others."""
 
 
 class Gpus:
@@ -51,9 +47,7 @@ class Gpus:
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
-        self._workers: dict[str, Worker[GpuRead]] = {}
-        self.threads = Threads()
-        """Where the threads of GPUs met from now on are started."""
+        self.threads: GpuThreads[GpuRead] = GpuThreads()
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._rejected: Counter[str] = Counter()
@@ -65,8 +59,7 @@ class Gpus:
 
     def hung_seconds(self, uuid: str) -> float:
         """How long the GPU's current read has been running."""
-        worker = self._workers.get(uuid)
-        return worker.busy_seconds if worker else 0.0
+        return self.threads.busy_seconds(uuid)
 
     def outcomes(self) -> Mapping[str, Sequence[Outcome]]:
         """The last outcome of each collector on each GPU, by collector."""
@@ -90,13 +83,9 @@ class Gpus:
         """
         self._meet(devices)
         monotonic = time.monotonic() if booked is None else booked
-        early: dict[str, GpuRead | None] = {}
-        for uuid, gpu in self._gpus.items():
-            if gpu.present and self._start(gpu, now, monotonic):
-                early[uuid] = self._workers[uuid].wait(min(deadline, time.monotonic() + _TURN))
+        tasks = {uuid: self._task(gpu, now, monotonic) for uuid, gpu in self._gpus.items() if gpu.present}
         errors: list[DriverError] = []
-        for uuid, read in early.items():
-            result = read or self._workers[uuid].wait(deadline)
+        for uuid, result in self.threads.read(tasks, deadline).items():
             if result is not None:
                 self._take(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
@@ -106,8 +95,7 @@ class Gpus:
         return tuple(errors)
 
     def stop(self) -> None:
-        for worker in self._workers.values():
-            worker.stop()
+        self.threads.stop()
 
     def _meet(self, devices: Iterable[Device]) -> None:
         present = {device.uuid: device for device in devices}
@@ -120,14 +108,10 @@ class Gpus:
         for uuid, device in present.items():
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
-                self._workers[uuid] = Worker(f"gpu{device.index}", self.threads)
 
-    def _start(self, gpu: Gpu, now: float, monotonic: float) -> bool:
-        collectors = self._collectors
+    def _task(self, gpu: Gpu, now: float, monotonic: float) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
-        return self._workers[gpu.device.uuid].submit(
-            lambda: read_gpu(gpu.device, gpu.states, collectors, now, monotonic, memories)
-        )
+        return lambda: read_gpu(gpu.device, gpu.states, self._collectors, now, monotonic, memories)
 
     def _take(self, uuid: str, result: GpuRead, monotonic: float) -> None:
         gpu = self._gpus[uuid]

@@ -69,7 +69,7 @@ class Sampler:
     def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
         threads = threads or Threads()
-        self._gpus.threads = threads
+        self._gpus.threads.threads = threads
         self.connection.start(threads)
         self._node.start(threads)
         self._faults.start(threads)

@@ -1,4 +1,4 @@
-"""A thread that one GPU's driver calls run on, so that a call that never returns costs only that GPU."""
+"""A thread for calls that may never return: whoever wants them waits only as long as it likes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Worker(Generic[T]):
     """
 
     def __init__(self, name: str, threads: Threads | None = None) -> None:
+        self.name = name
         self._changed = threading.Condition()
         self._task: Callable[[], T] | None = None
         self._result: T | None = None

@@ -7,7 +7,6 @@ and nothing else. Of each pod only the fields below are kept.
 from __future__ import annotations
 
 import calendar
-import json
 import logging
 import os
 import threading
@@ -15,9 +14,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from exporter.attribution.background_source import SourceError
+from exporter.attribution.kubernetes.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.ownership import SourceHealth
 from exporter.threads.runner import Threads
 
@@ -84,45 +83,41 @@ class ApiServer:
             ) as response:
                 if response.status_code != _OK:
                     raise SourceError(f"{self.url}: HTTP {response.status_code}")
-                yield from response.iter_lines(chunk_size=None if stream else 65536)
+                yield from lines(response.iter_content(chunk_size=None if stream else 65536))
         except (requests.RequestException, OSError) as error:
             raise SourceError(f"{self.url}: {error}") from error
 
 
-def pod_of(document: Mapping[str, Any], labels: Collection[str]) -> tuple[str, Pod]:
+def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
     """One pod of the API's JSON, and the uid its cgroup carries."""
-    metadata, status = document.get("metadata", {}), document.get("status", {})
-    own: dict[str, str] = metadata.get("labels") or {}
-    uid = str(metadata.get("uid", ""))
-    statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    metadata, status = part(document, "metadata"), part(document, "status")
+    own, uid = part(metadata, "labels"), text(metadata, "uid")
+    statuses = [*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")]
     pod = Pod(
-        namespace=str(metadata.get("namespace", "")),
-        name=str(metadata.get("name", "")),
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
         uid=uid,
-        labels=tuple((name, own[name]) for name in labels if name in own),
+        labels=tuple((name, text(own, name)) for name in labels if name in own),
         containers={
-            str(each.get("containerID", "")).rpartition("/")[2]: (str(each.get("name", "")), str(each.get("image", "")))
+            text(each, "containerID").rpartition("/")[2]: (text(each, "name"), text(each, "image"))
             for each in statuses
-            if each.get("containerID")
+            if text(each, "containerID")
         },
-        start_time=_seconds(status.get("startTime")),
-        controller=_controller(metadata.get("ownerReferences") or ()),
-        asked_class=own.get(CLASS_LABEL, ""),
+        start_time=_seconds(text(status, "startTime")),
+        controller=_controller(parts(metadata, "ownerReferences")),
+        asked_class=text(own, CLASS_LABEL),
     )
-    annotations: dict[str, str] = metadata.get("annotations") or {}
-    return annotations.get(_CONFIG_HASH, uid), pod
+    return text(part(metadata, "annotations"), _CONFIG_HASH) or uid, pod
 
 
-def _controller(references: Iterable[Mapping[str, Any]]) -> str:
-    return next((str(each.get("kind", "")) for each in references if each.get("controller")), "")
+def _controller(references: Iterable[Document]) -> str:
+    return next((text(each, "kind") for each in references if each.get("controller")), "")
 
 
-def _seconds(text: str | None) -> float | None:
+def _seconds(moment: str) -> float | None:
     """Unix seconds of the API's RFC 3339 in UTC."""
-    if not text:
-        return None
     try:
-        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+        return float(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
         return None
 
@@ -179,11 +174,14 @@ class PodWatch:
 
     def _list(self) -> str:
         """Read all pods; the version to watch from."""
-        text = b"".join(self._server.lines("/api/v1/pods", {**self._selector, "resourceVersion": "0"}, stream=False))
-        document = _decoded(text)
-        self.pods = dict(pod_of(item, self._labels) for item in document.get("items") or ())
+        parameters = {**self._selector, "resourceVersion": "0"}
+        document = decoded(whole(self._server.lines("/api/v1/pods", parameters, stream=False)))
+        if "items" not in document:
+            raise SourceError("not a list of pods")
+        found = (pod_of(item, self._labels) for item in parts(document, "items"))
+        self.pods = {uid: pod for uid, pod in found if uid}
         self._good()
-        return str(document.get("metadata", {}).get("resourceVersion", ""))
+        return text(part(document, "metadata"), "resourceVersion")
 
     def _follow(self, version: str) -> None:
         """Watch, again and again from the last version, until the server wants a new list or fails."""
@@ -198,23 +196,23 @@ class PodWatch:
             for line in self._server.lines("/api/v1/pods", parameters, stream=True):
                 if self._stopped.is_set():
                     return
-                event = _decoded(line) if line else {}
+                event: Document = decoded(line) if line.strip() else {}
                 if event.get("type") == "ERROR":
-                    if event.get("object", {}).get("code") == _GONE:
+                    if part(event, "object").get("code") == _GONE:
                         return
-                    raise SourceError(f"watch: {event.get('object', {}).get('message', 'error')}")
+                    raise SourceError(f"watch: {text(part(event, 'object'), 'message') or 'error'}")
                 version = self._take(event) or version
+            self._stopped.wait(self._backoff)  # a server that ends every watch at once is not to be pressed
 
-    def _take(self, event: Mapping[str, Any]) -> str:
-        document = event.get("object", {})
-        if event.get("type") in ("ADDED", "MODIFIED"):
-            uid, pod = pod_of(document, self._labels)
+    def _take(self, event: Document) -> str:
+        document = part(event, "object")
+        uid, pod = pod_of(document, self._labels)
+        if event.get("type") in ("ADDED", "MODIFIED") and uid:
             self.pods = {**self.pods, uid: pod}
         elif event.get("type") == "DELETED":
-            uid, _ = pod_of(document, self._labels)
             self.pods = {key: pod for key, pod in self.pods.items() if key != uid}
         self._good()
-        return str(document.get("metadata", {}).get("resourceVersion", ""))
+        return text(part(document, "metadata"), "resourceVersion")
 
     def _good(self) -> None:
         self._success, self._good_at, self.error = True, self._clock(), ""
@@ -223,11 +221,3 @@ class PodWatch:
         if self._success:
             self._good_at = self._clock()
         self._success, self.error = False, error
-
-
-def _decoded(text: bytes) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(text)
-    except ValueError as error:
-        raise SourceError(f"not JSON: {error}") from error
-    return document

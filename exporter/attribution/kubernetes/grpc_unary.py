@@ -46,7 +46,7 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
             _exchange(connection, method, request, reply, lambda: deadline - time.monotonic())
     except TimeoutError:
         raise SourceError(f"{path}: no answer within {timeout:g} s") from None
-    except (OSError, ProtocolError) as error:
+    except (OSError, ProtocolError, ValueError) as error:
         raise SourceError(f"{path}: {error}") from error
     return _message(reply, path)
 
@@ -54,7 +54,7 @@ def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) ->
 def _exchange(
     connection: socket.socket, method: str, request: bytes, reply: _Reply, remaining: Callable[[], float]
 ) -> None:
-    protocol: Any = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+    protocol: Any = H2Connection(H2Configuration(client_side=True, header_encoding=None))
     protocol.initiate_connection()
     stream: int = protocol.get_next_available_stream_id()
     headers = [
@@ -84,7 +84,7 @@ def _exchange(
 
 def _take(event: Any, reply: _Reply, protocol: Any) -> None:
     if isinstance(event, ResponseReceived | TrailersReceived):
-        reply.headers.update({str(name): str(value) for name, value in event.headers or ()})
+        reply.headers.update({_decoded(name): _decoded(value) for name, value in event.headers or ()})
     elif isinstance(event, DataReceived):
         reply.body += event.data or b""
         protocol.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
@@ -94,6 +94,10 @@ def _take(event: Any, reply: _Reply, protocol: Any) -> None:
         raise ConnectionError("the server broke off")
     elif isinstance(event, StreamEnded):
         reply.ended = True
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
 
 
 def _message(reply: _Reply, path: Path) -> bytes:

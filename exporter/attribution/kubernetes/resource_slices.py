@@ -12,6 +12,7 @@ from typing import Any
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes.api_server import ApiServer
+from exporter.attribution.kubernetes.documents import whole
 
 PATHS = ("/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1beta1/resourceslices")
 DRIVER = "gpu.nvidia.com"
@@ -24,7 +25,7 @@ def listed(server: ApiServer, node: str) -> Mapping[str, str]:
         try:
             # Selected by driver and node here as well: an API server that knows no such field would answer all.
             lines = server.lines(path, {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}, stream=False)
-            return parse(b"".join(lines), node)
+            return parse(whole(lines), node)
         except SourceError as error:
             failure = error
     raise failure
@@ -37,7 +38,7 @@ def parse(text: bytes, node: str) -> Mapping[str, str]:
         specs = [item["spec"] for item in items if item["spec"].get("driver") == DRIVER]
         mine = [spec for spec in specs if spec.get("nodeName") == node]
         return dict(pair for spec in mine for device in spec.get("devices") or () for pair in _uuid(device))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SourceError(f"not a list of ResourceSlices: {error}") from error
 
 

@@ -163,7 +163,7 @@ class JobOwners:
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
-    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container
+    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.delegated
     return not told and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 

@@ -33,6 +33,7 @@
 {{- if $v.progress.hostPath }}
 - --progress.dir=/host/progress
 {{- end }}
+- --state.dir=/var/lib/gpu-exporter
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -96,6 +97,12 @@ rows:
 - name: {{ index . 0 }}
   hostPath: {path: {{ index . 1 }}, type: {{ index . 3 }}}
 {{- end }}
+- name: state
+{{- with include "gpu-exporter.stateHostPath" . }}
+  hostPath: {path: {{ . }}, type: DirectoryOrCreate}
+{{- else }}
+  emptyDir: {}
+{{- end }}
 {{- if .Values.gpuOperator.waitForToolkit }}
 - name: validations
   hostPath: {path: {{ .Values.gpuOperator.validationsDir }}, type: DirectoryOrCreate}
@@ -118,6 +125,7 @@ rows:
 {{- end -}}
 
 {{- define "gpu-exporter.volumeMounts" -}}
+- {name: state, mountPath: /var/lib/gpu-exporter}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
 - {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
 {{- end }}

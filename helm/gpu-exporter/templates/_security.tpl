@@ -9,6 +9,11 @@
 {{- if or .Values.security.privileged (has "SYS_ADMIN" .Values.security.addCapabilities) }}yes{{ end -}}
 {{- end -}}
 
+{{/* Where faults are kept on the host; nothing where the pod needs no host path otherwise, or is not root. */}}
+{{- define "gpu-exporter.stateHostPath" -}}
+{{- if .Values.attribution.pods.enabled -}}{{- .Values.state.hostPath -}}{{- end -}}
+{{- end -}}
+
 {{/* 0, a number, or nothing where the cluster assigns it. */}}
 {{- define "gpu-exporter.runAsUser" -}}
 {{- $user := toString .Values.security.runAsUser -}}
@@ -60,6 +65,9 @@ process attribution (hostPID, host cgroups)
 {{- end }}
 {{- if $v.attribution.pods.enabled }}
 pod attribution (host paths {{ $v.attribution.pods.kubeletDir }}/pod-resources{{ with $v.attribution.pods.logsDir }}, {{ . }}{{ end }})
+{{- end }}
+{{- with include "gpu-exporter.stateHostPath" . }}
+known faults (host path {{ . }}, written to)
 {{- end }}
 {{- if $v.hostNetwork }}
 host network

@@ -38,15 +38,35 @@ def test_default_is_root_without_any_privilege(render: Render, one: One) -> None
         "volume cgroups: hostPath",
         "volume pod-logs: hostPath",
         "volume pod-resources: hostPath",
+        "volume state: hostPath",
     ]
 
 
-def test_every_host_path_is_read_only(values: Values, render: Render, one: One) -> None:
+def test_every_host_path_but_its_own_is_read_only(values: Values, render: Render, one: One) -> None:
     spec = pod_spec(render(values), one)
     host = {volume["name"] for volume in spec.get("volumes", ()) if "hostPath" in volume}
     mounts = [mount for mount in spec["containers"][0].get("volumeMounts", ()) if mount["name"] in host]
 
-    assert all(mount["readOnly"] for mount in mounts)
+    assert {mount["name"] for mount in mounts if not mount.get("readOnly")} <= {"state"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, {"hostPath": {"path": "/var/lib/gpu-exporter", "type": "DirectoryOrCreate"}}),
+        ({"state": {"hostPath": "/data/gpu"}}, {"hostPath": {"path": "/data/gpu", "type": "DirectoryOrCreate"}}),
+        ({"state": {"hostPath": ""}}, {"emptyDir": {}}),
+        ({"attribution": {"pods": {"enabled": False}}}, {"emptyDir": {}}),
+    ],
+)
+def test_faults_are_kept_where_the_process_can_write(given: Values, kept: Any, render: Render, one: One) -> None:
+    spec = pod_spec(render(given), one)
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "state"]
+    (container,) = spec["containers"]
+
+    assert volume == {"name": "state", **kept}
+    assert {"name": "state", "mountPath": "/var/lib/gpu-exporter"} in container["volumeMounts"]
+    assert "--state.dir=/var/lib/gpu-exporter" in container["args"]
 
 
 def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from exporter.config import options
+from exporter.config.load import options
 from tests.contract.chart import strict_yaml
 from tests.contract.chart.conftest import CHART, Files, One, Render, Values
 

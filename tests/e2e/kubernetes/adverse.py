@@ -172,19 +172,19 @@ def test_pod_that_came_before_the_driver_gets_it_by_itself(cluster: Cluster, val
     withheld.touch()
     more = {
         "driver": {"exitAfter": "3s"},
-        "extraArgs": ["--path.sysfs=/host/sys"],
+        "extraArgs": ["--path.sysfs=/run/sys"],
         "extraVolumes": [{"name": "sys", "hostPath": {"path": str(pci), "type": "Directory"}}],
-        "extraVolumeMounts": [{"name": "sys", "mountPath": "/host/sys", "readOnly": True}],
+        "extraVolumeMounts": [{"name": "sys", "mountPath": "/run/sys", "readOnly": True}],
     }
     (cluster.home / "healing.yaml").write_text(yaml.safe_dump(more))
     given = ("-n", NAMESPACE, "-f", str(values), "-f", str(cluster.home / "healing.yaml"))
     cluster.helm("upgrade", "--install", RELEASE, CHART, *given)  # not `--wait`: it does not come up, that is the case
 
     def ended() -> str:
-        (status,) = exporter(cluster)["status"]["containerStatuses"]
-        message: str = status["lastState"].get("terminated", {}).get("message", "")
+        statuses = exporter(cluster)["status"].get("containerStatuses", [])
+        message: str = next((each["lastState"].get("terminated", {}).get("message", "") for each in statuses), "")
         if not message:
-            raise NotYetError(status)
+            raise NotYetError(statuses)
         return message
 
     assert "LIBRARY_NOT_FOUND: the driver's library is not in this container" in wait_for(ended, 60)
@@ -243,6 +243,7 @@ def test_upgrade_from_the_first_chart_with_changed_values_and_back(cluster: Clus
     cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
     given = yaml.safe_load(values.read_text())
     given["attribution"]["pods"].pop("logsDir")
+    given.pop("state")
     given["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     (cluster.home / "first.yaml").write_text(yaml.safe_dump(given))
     first = str(Path(__file__).parent / "gpu-exporter-0.1.0-first.tgz")
@@ -250,7 +251,7 @@ def test_upgrade_from_the_first_chart_with_changed_values_and_back(cluster: Clus
     cluster.helm("install", RELEASE, first, "-n", NAMESPACE, "-f", str(cluster.home / "first.yaml"), *wait)
     old = exporter(cluster)["spec"]
 
-    changed = ("--reset-then-reuse-values", "--set", "config.sample.interval=2s")
+    changed = ("--reset-then-reuse-values", "--set", f"config.sample.interval=2s,state.hostPath={cluster.home}/state")
     cluster.helm("upgrade", RELEASE, CHART, "-n", NAMESPACE, *changed, *wait)
     new = exporter(cluster)["spec"]
     assert new["priorityClassName"]

@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError
 
 CHART = str(ROOT / "helm/gpu-exporter")
 NAMESPACE = "gpu-exporter"
@@ -24,7 +24,8 @@ def deploy(cluster: Cluster, values: Path, *more: str) -> None:
 def host_paths(cluster: Cluster) -> dict[str, Any]:
     """Values that name where this cluster's kubelet keeps its files."""
     home = cluster.home
-    return {"attribution": {"pods": {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}}}
+    pods = {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}
+    return {"attribution": {"pods": pods}, "state": {"hostPath": f"{home}/state"}}
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:
@@ -37,14 +38,16 @@ def refused(cluster: Cluster, values: Path, *more: str) -> str:
 
 
 def exporter(cluster: Cluster) -> dict[str, Any]:
-    (found,) = [
+    found = [
         each
         for each in cluster.get("pods", "-n", NAMESPACE, "-l", f"{SELECTOR},app.kubernetes.io/name=gpu-exporter")[
             "items"
         ]
         if "deletionTimestamp" not in each["metadata"]
     ]
-    made: dict[str, Any] = found
+    if len(found) != 1:  # between two pods of the DaemonSet
+        raise NotYetError([each["metadata"]["name"] for each in found])
+    made: dict[str, Any] = found[0]
     return made
 
 

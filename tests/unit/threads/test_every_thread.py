@@ -94,12 +94,15 @@ def thrown_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     monkeypatch.setattr(owner, name, faulty)
 
 
-@pytest.mark.parametrize("thread", ["sampler", "driver", "gpu0", "xid-nvml"])
+@pytest.mark.parametrize("thread", ["sampler", "driver", "gpus", "xid-nvml"])
 def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = process.exporter
     connection = parts._sampler.connection
-    if thread == "gpu0":
-        worker = next(iter(parts._sampler._gpus._workers.values()))
+    if thread == "gpus":
+        readers = parts._sampler._gpus.threads
+        until(lambda: readers._started > 0)
+        worker = readers._shared or next(iter(readers._own.values()))
+        thread = worker.name
         until(lambda: worker.submit(_throw))
     elif thread == "sampler":
         thrown_once(monkeypatch, parts._loop, "_run_pass")

@@ -1,0 +1,146 @@
+"""On which thread each GPU is read: one for all that answer in time, and one of its own for each that does not.
+
+Threads that call the driver side by side spend as much again on the interpreter's lock, so GPUs are read one after the
+other. A read that overstays its turn keeps the thread it is on, and the others go on on another one: a call that never
+returns costs one GPU alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+
+from exporter.sampling.worker import Worker
+from exporter.threads.runner import Threads
+
+T = TypeVar("T")
+
+_TURN = 0.02
+"""Seconds."""
+_STEADY = 60
+"""Reads in a row within a turn after which a GPU goes back to the thread of all."""
+
+
+class GpuThreads(Generic[T]):
+    """Reads GPUs by name, each for `turn` seconds alone. Belongs to the thread that runs the passes."""
+
+    def __init__(self, turn: float = _TURN) -> None:
+        self._turn = turn
+        self.threads = Threads()
+        """Where threads from now on are started."""
+        self._shared: Worker[_Results[T]] | None = None
+        self._own: dict[str, Worker[_Results[T]]] = {}
+        self._prompt: dict[str, int] = {}
+        """Of the GPUs with a thread of their own: reads in a row that kept to a turn."""
+        self._started = 0
+
+    def read(self, tasks: Mapping[str, Callable[[], T]], deadline: float) -> Mapping[str, T | None]:
+        """Results by name; None for one that is not there by `deadline` (monotonic seconds).
+
+        A GPU whose read of an earlier pass still runs is left out.
+        """
+        waiting = [name for name in tasks if name in self._own and self._submit(name, tasks[name])]
+        found: _Results[T] = {}
+        left = {name: task for name, task in tasks.items() if name not in self._own}
+        while left:
+            turns = _Turns(left, self._turn)
+            worker = self._shared = self._shared or self._new()
+            worker.submit(turns.run)
+            late = turns.overstayed(deadline)
+            found |= turns.results
+            left = turns.left
+            if late is None:
+                worker.wait(deadline)
+            else:
+                self._own[late], self._shared, self._prompt[late] = worker, None, 0
+                waiting.append(late)
+        for name in waiting:
+            found |= self._own[name].wait(deadline) or {}
+        self._release(found)
+        return {name: found[name][0] if name in found else None for name in tasks if name in found or name in waiting}
+
+    def busy_seconds(self, name: str) -> float:
+        """How long a read that overstayed its turn has been running."""
+        worker = self._own.get(name)
+        return worker.busy_seconds if worker else 0.0
+
+    def stop(self) -> None:
+        for worker in (*self._own.values(), *([self._shared] if self._shared else [])):
+            worker.stop()
+
+    def _submit(self, name: str, task: Callable[[], T]) -> bool:
+        return self._own[name].submit(_Turns({name: task}, self._turn).run)
+
+    def _new(self) -> Worker[_Results[T]]:
+        self._started += 1
+        return Worker("gpus" if self._started == 1 else f"gpus-{self._started}", self.threads)
+
+    def _release(self, found: _Results[T]) -> None:
+        """Count the reads that kept to their turn, and end the threads that are needed no more."""
+        for name in self._own.keys() & found.keys():
+            self._prompt[name] = self._prompt[name] + 1 if found[name][1] <= self._turn else 0
+            if self._prompt[name] >= _STEADY:
+                self._own.pop(name).stop()
+
+
+_Results = dict[str, tuple[T, float]]
+"""By GPU: what its read gave, and the seconds it took."""
+
+
+class _Turns(Generic[T]):
+    """Reads that follow one another on a worker, watched by the thread that wants them."""
+
+    def __init__(self, tasks: Mapping[str, Callable[[], T]], turn: float) -> None:
+        self._turn = turn
+        self._changed = threading.Condition()
+        self.left = dict(tasks)
+        """Those that have not begun."""
+        self.results: _Results[T] = {}
+        self._current = ""
+        self._began = 0.0
+        self._ended = False
+        self._closed = False
+
+    def run(self) -> _Results[T]:
+        try:
+            while task := self._next():
+                result = task()
+                with self._changed:
+                    self.results = {**self.results, self._current: (result, time.monotonic() - self._began)}
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+        return self.results
+
+    def overstayed(self, deadline: float) -> str | None:
+        """Wait until all have been read, or a turn or the deadline has passed: then the one whose turn it was.
+
+        Once it has returned, no further read begins.
+        """
+        with self._changed:
+            while not self._ended:
+                now = time.monotonic()
+                turn_ends = self._began + self._turn if self._current else now + _TURN
+                if now >= min(turn_ends, deadline):
+                    self._closed = True
+                    return self._current or self._dropped()
+                self._changed.wait(min(turn_ends, deadline) - now)
+            self._closed = True
+            return None
+
+    def _next(self) -> Callable[[], T] | None:
+        with self._changed:
+            if self._closed or not self.left:
+                return None
+            self._current = next(iter(self.left))
+            self._began = time.monotonic()
+            return self.left.pop(self._current)
+
+    def _dropped(self) -> str:
+        """The first of them, where the worker has not even begun by the deadline."""
+        name = next(iter(self.left))
+        del self.left[name]
+        return name

@@ -1,0 +1,111 @@
+"""GPUs share a thread while they answer in time; one that does not keeps it, and the others go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from exporter.sampling.gpu_threads import _STEADY, GpuThreads
+
+PATIENCE = 10.0
+Threads = GpuThreads[str]
+
+
+def soon() -> float:
+    return time.monotonic() + PATIENCE
+
+
+def here() -> str:
+    return threading.current_thread().name
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def held(gate: threading.Event) -> Callable[[], str]:
+    def read() -> str:
+        gate.wait(PATIENCE)
+        return here()
+
+    return read
+
+
+def test_gpus_that_answer_are_read_in_order_on_one_thread() -> None:
+    readers: Threads = GpuThreads(turn=PATIENCE)
+    order: list[str] = []
+
+    def read(name: str) -> Callable[[], str]:
+        return lambda: (order.append(name), here())[1]
+
+    for _ in range(3):
+        found = readers.read({name: read(name) for name in "abc"}, soon())
+        assert set(found.values()) == {"gpus"}
+
+    assert order == list("abc") * 3
+    readers.stop()
+
+
+def test_gpu_that_hangs_keeps_the_thread_and_the_others_go_on(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(turn=0.02)
+    tasks = {"a": here, "b": held(gate), "c": here}
+
+    first = readers.read(tasks, time.monotonic() + 0.3)
+    second = readers.read(tasks, time.monotonic() + 0.3)
+
+    assert (first["b"], first["a"] is None, first["c"] is None) == (None, False, False)
+    assert "b" not in second
+    assert second["c"] is not None
+    assert readers.busy_seconds("b") > 0
+    gate.set()
+    while readers.busy_seconds("b"):
+        time.sleep(0.005)
+    third = readers.read({**tasks, "b": here}, soon())
+    assert third["b"] == first["a"]  # the thread it kept
+    readers.stop()
+
+
+def test_slow_gpu_is_waited_for_until_the_deadline(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(turn=0.01)
+    found = readers.read({"a": lambda: (gate.set(), here())[1], "b": held(gate)}, soon())
+
+    assert None not in found.values()
+    readers.stop()
+
+
+def test_gpu_that_keeps_to_its_turn_again_goes_back_to_the_thread_of_all(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(turn=0.02)
+    readers.read({"a": held(gate)}, time.monotonic() + 0.1)
+    gate.set()
+    while readers.busy_seconds("a"):
+        time.sleep(0.005)
+    readers._turn = PATIENCE
+
+    for _ in range(_STEADY):
+        assert "a" in readers._own
+        readers.read({"a": here, "b": here}, soon())
+
+    assert readers._own == {}
+    assert set(readers.read({"a": here, "b": here}, soon()).values()) == {
+        readers._shared.name if readers._shared else ""
+    }
+    readers.stop()
+
+
+def test_read_that_raises_costs_its_pass_alone() -> None:
+    readers: Threads = GpuThreads(turn=PATIENCE)
+
+    def fails() -> str:
+        raise KeyError("bug")
+
+    found = readers.read({"a": fails, "b": here}, soon())
+
+    assert found.get("a") is None
+    assert readers.read({"a": here, "b": here}, time.monotonic() + PATIENCE)["a"] is not None
+    readers.stop()
