@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,7 +117,7 @@ class Snapshot:
 
     status: NodeStatus = field(default_factory=NodeStatus)
     series: Callable[[], Iterable[AnyBlock]] = tuple
-    processes: tuple[ProcessRow, ...] = ()
+    processes: Sequence[ProcessRow] = ()
     monotonic: float = 0.0
 
     @property

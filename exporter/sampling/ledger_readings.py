@@ -1,0 +1,44 @@
+"""What the ledger is told of each GPU and MIG instance in one pass: signals, holders, and energy used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from exporter.ledger.account import Reading
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.join import Join
+from exporter.sampling.readings import Throttled, instance_signals, joules, signals, throttled
+from exporter.sampling.targets import holdings, target_of
+
+
+class LedgerReadings:
+    """Keeps of the pass before what the differences to this one need."""
+
+    def __init__(self) -> None:
+        self._throttled: dict[str, Throttled] = {}
+        self._joules: dict[str, float] = {}
+
+    def of(self, gpus: Sequence[Gpu], join: Join, monotonic: float) -> tuple[Reading, ...]:
+        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+
+    def _of(self, gpu: Gpu, join: Join, monotonic: float) -> Iterator[Reading]:
+        uuid = gpu.device.uuid
+        running, ownership = join.running[uuid], join.ownership
+        whole = signals(gpu, self._throttled.get(uuid), monotonic)
+        yield Reading(target_of(gpu.device), whole, holdings(uuid, running, ownership), self._energy(gpu))
+        for instance in gpu.device.instances:
+            found = instance_signals(gpu, instance.uuid, whole, monotonic)
+            profile = instance.mig.profile if instance.mig else ""
+            yield Reading(target_of(instance), found, holdings(instance.uuid, running, ownership), profile=profile)
+        latest = throttled(gpu, monotonic)
+        if latest:
+            self._throttled[uuid] = latest
+
+    def _energy(self, gpu: Gpu) -> float:
+        """Joules since the last pass; a counter that went back was reset and counts from 0."""
+        total = joules(gpu)
+        if total is None:
+            return 0.0
+        before = self._joules.get(gpu.device.uuid, total)
+        self._joules[gpu.device.uuid] = total
+        return total - before if total >= before else total

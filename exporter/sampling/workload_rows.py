@@ -1,0 +1,63 @@
+"""The rows of workloads: of those there are, and of ended ones for as long as the ledger has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from exporter.attribution.families import WorkloadRow
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.work_class import UNKNOWN, WorkClass
+from exporter.host.model import HostUsage
+from exporter.ledger.account import Reading
+from exporter.sampling.join import Join
+
+
+class WorkloadRows:
+    """Keeps the last row of each workload."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Owner, WorkloadRow] = {}
+
+    def of(
+        self,
+        owners: Collection[Owner],
+        join: Join,
+        readings: Sequence[Reading],
+        usage: Mapping[Owner, HostUsage],
+        work: Mapping[Owner, WorkClass],
+    ) -> tuple[WorkloadRow, ...]:
+        """Rows of these `owners`, which are those of the ledger."""
+        processes: dict[Owner, set[int]] = {}
+        memory: dict[Owner, int] = {}
+        for process in join.everyone:
+            owner = join.owner(process)
+            processes.setdefault(owner, set()).add(process.pid)
+            memory[owner] = memory.get(owner, 0) + (process.memory_bytes or 0)
+        gpus = held(readings)
+        for owner in owners:
+            before = self._rows.get(owner)
+            if owner in gpus or before is None:
+                self._rows[owner] = WorkloadRow(
+                    owner=owner,
+                    info=join.ownership.info.get(owner, WorkloadInfo()),
+                    usage=usage.get(owner, HostUsage()),
+                    memory_bytes=memory.get(owner, 0),
+                    gpus=gpus.get(owner, 0.0),
+                    processes=len(processes.get(owner, ())),
+                    work=work.get(owner, UNKNOWN),
+                )
+            else:
+                self._rows[owner] = before.ended()
+        self._rows = {owner: row for owner, row in self._rows.items() if owner in owners}
+        return tuple(self._rows.values())
+
+
+def held(readings: Sequence[Reading]) -> Mapping[Owner, float]:
+    """GPUs that each owner holds: the sum of its shares."""
+    gpus: dict[Owner, float] = {}
+    parents = {each.target.parent_uuid for each in readings}
+    for each in readings:
+        for holding in each.holdings if each.target.uuid not in parents else ():
+            gpus[holding.owner] = gpus.get(holding.owner, 0.0) + holding.share * each.target.share
+    return gpus
