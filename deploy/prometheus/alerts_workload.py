@@ -8,11 +8,11 @@ from deploy.prometheus.wording import OWNER, TOP_STATE
 from exporter.attribution.owner import OWNER_LABELS
 
 _OWNER = f"(cluster, {', '.join(OWNER_LABELS)})"
-_WORKLOAD = "(cluster, workload)"
+WORKLOAD_LABELS = "(cluster, workload)"
 _OTHERS = ", ".join(label for label in OWNER_LABELS if label != "workload")
 
 
-def _named(expr: str, held: str = f"sum by {_OWNER} (gpu_workload_gpus)") -> str:
+def named(expr: str, held: str = f"sum by {_OWNER} (gpu_workload_gpus)") -> str:
     """One series per workload of `expr`, with the labels of one of its owners.
 
     Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still.
@@ -21,7 +21,7 @@ def _named(expr: str, held: str = f"sum by {_OWNER} (gpu_workload_gpus)") -> str
 (
 {expr}
 )
-+ on {_WORKLOAD} group_left ({_OTHERS}) 0 * topk by {_WORKLOAD} (1, {held})"""
++ on {WORKLOAD_LABELS} group_left ({_OTHERS}) 0 * topk by {WORKLOAD_LABELS} (1, {held})"""
 
 
 _SECONDS = "gpu_workload_gpu_seconds_total"
@@ -32,15 +32,16 @@ UNDERUTILIZED = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # A new workload is left alone for `window` (it held GPUs that long ago) and `for`, an ended one holds none now.
-    expr=_named(
+    expr=named(
         f"""\
   (
-      sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
+      sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
     /
-      (sum by {_WORKLOAD} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
+      (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
   ) < <utilization>
-  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus) > <gpus>
-  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus offset <window>) > 0"""
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus) > <gpus>
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus offset <window>) > 0
+  unless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"""
     ),
     # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
     keep="1h",
@@ -49,6 +50,12 @@ UNDERUTILIZED = Alert(
         Param("utilization", 0.3, Unit.RATIO, "Share of the held GPU time in which a kernel must run."),
         Param("window", "30m", Unit.DURATION, "Time it is measured over; a younger workload is left alone."),
         Param("gpus", 0, Unit.COUNT, "Workloads that hold no more GPUs than this are left alone."),
+        Param(
+            "except",
+            'class=~"service|interactive"',
+            Unit.SELECTOR,
+            "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts.",
+        ),
     ),
     summary=f"{OWNER} uses little of the GPUs it holds",
     description=f"{OWNER} kept its GPUs busy {{{{ $value | humanizePercentage }}}} of the last <window>, under "
@@ -62,7 +69,7 @@ def _idle(seconds: str, share: str) -> str:
     """Devices an owner holds and leaves idle, each once however often it is scraped."""
     return f"""\
     max by (cluster, uuid, workload) (
-      (max by {_DEVICE} (rate({seconds}{{state="held_idle"}}[<window>])) > <idle>)
+      (max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"held_idle|held_unused"}}[<window>]))) > <idle>)
       * on {_DEVICE} group_right () ({share} > 0)
       and on (cluster, instance, uuid, workload) {share} offset <window> > 0
     )"""
@@ -73,9 +80,9 @@ HELD_IDLE = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload.
-    expr=_named(
+    expr=named(
         f"""\
-  count by {_WORKLOAD} (
+  count by {WORKLOAD_LABELS} (
 {_idle("gpu_time_seconds_total", "gpu_owner_share")}
     or
 {_idle("gpu_mig_time_seconds_total", "gpu_mig_owner_share")}
@@ -83,12 +90,17 @@ HELD_IDLE = Alert(
     ),
     wait="5m",
     params=(
-        Param("window", "1h", Unit.DURATION, "Time without a process on the GPU; a younger owner is left alone."),
+        Param(
+            "window",
+            "1h",
+            Unit.DURATION,
+            "Time without a process on the GPU, or without a kernel; a younger owner is left alone.",
+        ),
         Param("idle", 0.95, Unit.RATIO, "Share of that time."),
     ),
     summary=f"{OWNER} holds GPUs without using them",
     description=f"{OWNER} held {{{{ $value }}}} GPU(s) or MIG instance(s) for the last <window> with no process on "
-    f"them. {ADVICE['held_idle']}",
+    f"them, or none that ran a kernel. {ADVICE['held_idle']}",
 )
 
 STALLED = Alert(
@@ -96,12 +108,12 @@ STALLED = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # Only what has made steps before: compiling and loading come before the first one.
-    expr=_named(
+    expr=named(
         f"""\
-  sum by {_WORKLOAD} (increase(gpu_workload_steps_total[<window>])) == 0
-  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_steps_total offset <window>) > 0
-  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus) > 0
-  unless on {_WORKLOAD} max by {_WORKLOAD} (gpu_workload_progress_ratio) >= 1"""
+  sum by {WORKLOAD_LABELS} (increase(gpu_workload_steps_total[<window>])) == 0
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_steps_total offset <window>) > 0
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus) > 0
+  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (gpu_workload_progress_ratio) >= 1"""
     ),
     wait="5m",
     params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),

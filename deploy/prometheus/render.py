@@ -8,9 +8,11 @@ from typing import Any
 
 import yaml
 
+from deploy.prometheus.alerts_demand import DEMAND
 from deploy.prometheus.alerts_exporter import EXPORTER
 from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
 from deploy.prometheus.alerts_hardware import HARDWARE
+from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_workload import WORKLOAD
 from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
@@ -19,7 +21,7 @@ from exporter.project import RUNBOOKS
 JOBS = ".*gpu-exporter.*"
 
 ALERT_GROUPS = {
-    "gpu-workload.alerts": WORKLOAD,
+    "gpu-workload.alerts": (*WORKLOAD, *RANKS, *DEMAND),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,

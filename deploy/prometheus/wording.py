@@ -37,9 +37,35 @@ _TOP_STATE = (
 )
 
 
-def _advice() -> str:
+def _advice(otherwise: str = "") -> str:
     branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{text}" for state, text in ADVICE.items())
-    return f"{{{{ if {branches}{{{{ end }}}}"
+    last = f"{{{{ else }}}}{otherwise}" if otherwise else ""
+    return f"{{{{ if {branches}{last}{{{{ end }}}}"
+
+
+_OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
+
+
+def _own_state(selector: str, *labels: str) -> str:
+    """What a GPU, or the GPUs of a node, that others wait for do meanwhile."""
+    query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
+    return (
+        f"{{{{ with printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query }}}}"
+        "{{ with first . }} Meanwhile it is mostly {{ .Labels.state }}. "
+        f"{_advice('It computes: compare its clocks, its links and its part of the work.')}{{{{ end }}}}{{{{ end }}}}"
+    )
+
+
+STATE_OF_GPU = _own_state(
+    f"gpu_time_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", "cluster", "instance", "uuid"
+)
+STATE_OF_NODE = _own_state(
+    f"gpu_workload_gpu_seconds_total{{cluster=%[1]q,instance=%[2]q,workload=%[3]q,{_OF_OTHERS}}}",
+    "cluster",
+    "instance",
+    "workload",
+)
+"""Why the others wait. Need the parameter `window`."""
 
 
 TOP_STATE = (

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tests.contract.rules import cases_exporter, cases_fleet, cases_hardware, cases_heat, cases_links, cases_workload
+from tests.contract.rules import (
+    cases_exporter,
+    cases_fleet,
+    cases_hardware,
+    cases_heat,
+    cases_links,
+    cases_ranks,
+    cases_workload,
+)
 
 CASES = (
     *cases_workload.CASES,
+    *cases_ranks.CASES,
     *cases_heat.CASES,
     *cases_hardware.CASES,
     *cases_links.CASES,

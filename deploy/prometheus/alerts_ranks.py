@@ -1,0 +1,97 @@
+"""Alerts to owners about their ranks: one that the others wait for, and all that wait for ever."""
+
+from __future__ import annotations
+
+from deploy.prometheus.alerts_workload import WORKLOAD_LABELS as _WORKLOAD
+from deploy.prometheus.alerts_workload import named
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.states import BUSY, regex
+from deploy.prometheus.wording import NODE, OWNER, STATE_OF_GPU, STATE_OF_NODE
+
+_WAITS = 'state=~"wait_collective|wait_peer"'
+_SECONDS = "gpu_workload_gpu_seconds_total"
+_ON_NODE = "(cluster, node, instance, workload)"
+_STRAGGLES = "rate(gpu_workload_straggler_seconds_total[<window>])"
+
+STRAGGLER = Alert(
+    name="GpuStraggler",
+    audience=Audience.OWNER,
+    severity=Severity.WARNING,
+    expr=named(f"  max by (cluster, node, instance, gpu, uuid, workload) ({_STRAGGLES}) > <share>"),
+    keep="15m",
+    wait="5m",
+    params=(
+        Param("window", "10m", Unit.DURATION, "Time it is measured over."),
+        Param("share", 0.5, Unit.RATIO, "Share of that time in which the others must have waited for it."),
+    ),
+    summary=f"{OWNER} waits for GPU {{{{ $labels.gpu }}}} of {NODE}",
+    description=f"The other GPUs of {OWNER} on the node waited for GPU {{{{ $labels.gpu }}}} of {NODE} for "
+    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{STATE_OF_GPU}",
+)
+
+_SHARE_ON_NODE = f"""\
+(
+    sum by {_ON_NODE} (rate({_SECONDS}{{{_WAITS}}}[<window>]))
+  /
+    sum by {_ON_NODE} (gpu_workload_gpus > 0)
+  )"""
+
+STRAGGLER_NODE = Alert(
+    name="GpuStragglerNode",
+    audience=Audience.OWNER,
+    severity=Severity.WARNING,
+    # A GPU that is named by GpuStraggler already says more than its node.
+    expr=named(
+        f"""\
+  {_SHARE_ON_NODE} < <waits>
+  and on {_WORKLOAD} (
+    avg by {_WORKLOAD} {_SHARE_ON_NODE} > <others>
+    and
+    count by {_WORKLOAD} (sum by {_ON_NODE} (gpu_workload_gpus > 0)) > 1
+  )
+  unless on {_ON_NODE} {_STRAGGLES} > <others>"""
+    ),
+    keep="15m",
+    wait="5m",
+    params=(
+        Param("window", "10m", Unit.DURATION, "Time it is measured over."),
+        Param(
+            "waits", 0.2, Unit.RATIO, "Share of its GPU time the node may wait for other ranks, and be the slow one."
+        ),
+        Param("others", 0.4, Unit.RATIO, "Share that all nodes of the workload wait, on the average."),
+    ),
+    summary=f"{OWNER} waits for its ranks on {NODE}",
+    description=f"The GPUs of {OWNER} on other nodes wait for those on {NODE}, which waited for "
+    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{STATE_OF_NODE}",
+)
+
+HUNG = Alert(
+    name="GpuCollectiveHung",
+    audience=Audience.OWNER,
+    severity=Severity.WARNING,
+    expr=named(
+        f"""\
+  (
+      sum by {_WORKLOAD} (rate({_SECONDS}{{state="wait_collective"}}[<window>]))
+    /
+      sum by {_WORKLOAD} (gpu_workload_gpus > 0)
+  ) > <spins>
+  and on {_WORKLOAD} (
+      sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
+    /
+      sum by {_WORKLOAD} (gpu_workload_gpus > 0)
+  ) < <busy>"""
+    ),
+    wait="5m",
+    params=(
+        Param("window", "15m", Unit.DURATION, "Time without anything computed."),
+        Param("spins", 0.4, Unit.RATIO, "Share of the GPU time spent in collectives that wait."),
+        Param("busy", 0.01, Unit.RATIO, "Share of the GPU time in which anything may be computed."),
+    ),
+    summary=f"{OWNER} hangs: its GPUs spin and compute nothing",
+    description=f"The GPUs of {OWNER} spun in place for {{{{ $value | humanizePercentage }}}} of the last <window>, as "
+    "in a collective operation that never ends, and none of them computed anything. Utilization shows 100 %. "
+    "Dump the stacks of its ranks, then end it.",
+)
+
+RANKS = (STRAGGLER, STRAGGLER_NODE, HUNG)

@@ -1,0 +1,174 @@
+"""Cases of the alerts about ranks, and about GPUs that wait for somebody or are nearly full."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
+from tests.contract.rules.cases_workload import SECOND_NODE, device, held, ledger
+from tests.contract.rules.series import gauge, share
+
+
+def straggler(values: str, dev: str = DEV) -> dict[str, str]:
+    return {f"gpu_workload_straggler_seconds_total{{{dev},{JOB}}}": values}
+
+
+_SPINS = "0+240x60"
+"""Four GPUs' seconds a minute."""
+
+STRAGGLER = (
+    fires(
+        "GpuStraggler",
+        "one rank waits for storage, the others spin",
+        "30m",
+        held(JOB, "2x60")
+        | straggler("0+50x60")
+        | straggler("0x60", OTHER)
+        | device("wait_storage", "0+50x60")
+        | device("busy", "0+10x60")
+        | device("wait_collective", "0+55x60", OTHER),
+    ),
+    fires(
+        "GpuStraggler",
+        "one rank computes all the time",
+        "30m",
+        held(JOB, "2x60") | straggler("0+57x60") | device("busy", "0+60x60"),
+    ),
+    silent(
+        "GpuStraggler",
+        "a healthy job that evaluates and writes checkpoints on rank 0, three minutes each",
+        "15m 30m 45m 60m",
+        held(JOB, "2x70") | straggler("0x20 0+55x3 165x20 165+55x3 330x30") | device("busy", "0+55x70"),
+    ),
+    silent("GpuStraggler", "it has ended", "45m", held(JOB, "2x20 0x40") | straggler("0+50x20 1000x40")),
+    fires(
+        "GpuStragglerNode",
+        "three nodes wait for the fourth",
+        "30m",
+        {
+            name: values
+            for number in (1, 2, 3, 4)
+            for name, values in (
+                held(JOB, "4x60", NODE.replace("n1", f"n{number}"))
+                | ledger(
+                    JOB,
+                    NODE.replace("n1", f"n{number}"),
+                    wait_collective="0x60" if number == 3 else "0+200x60",
+                    wait_cpu="0+180x60" if number == 3 else "0x60",
+                    busy="0+40x60",
+                )
+            ).items()
+        },
+    ),
+    silent(
+        "GpuStragglerNode",
+        "two nodes that compute alike",
+        "30m",
+        held(JOB, "4x60")
+        | held(JOB, "4x60", SECOND_NODE)
+        | ledger(JOB, busy="0+220x60", wait_collective="0+20x60")
+        | ledger(JOB, SECOND_NODE, busy="0+220x60", wait_collective="0+20x60"),
+    ),
+    silent(
+        "GpuStragglerNode",
+        "one node whose ranks wait for each other",
+        "30m",
+        held(JOB, "4x60") | ledger(JOB, busy="0+40x60", wait_peer="0+200x60"),
+    ),
+)
+
+HUNG = (
+    fires(
+        "GpuCollectiveHung",
+        "all GPUs of two nodes spin",
+        "40m",
+        held(JOB, "4x60")
+        | held(JOB, "4x60", SECOND_NODE)
+        | ledger(JOB, wait_collective=_SPINS, busy="0x60")
+        | ledger(JOB, SECOND_NODE, wait_collective=_SPINS, busy="0x60"),
+    ),
+    fires(
+        "GpuCollectiveHung",
+        "one rank waits for the network for ever, the other spins",
+        "40m",
+        held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", busy="0x60"),
+    ),
+    silent(
+        "GpuCollectiveHung",
+        "it waits long, and computes",
+        "40m",
+        held(JOB, "4x60") | ledger(JOB, wait_collective="0+200x60", busy="0+40x60"),
+    ),
+    silent(
+        "GpuCollectiveHung",
+        "ten minutes in a barrier while rank 0 writes a checkpoint",
+        "25m 32m 40m",
+        held(JOB, "4x60") | ledger(JOB, wait_collective="0x20 0+180x10 1800x30", busy="0+230x20 4600x10 4600+230x30"),
+    ),
+)
+
+DEMAND = (
+    fires(
+        "GpuServiceIdle",
+        "a service that nobody asks",
+        "760m",
+        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x800", busy="0+1x800"),
+    ),
+    silent(
+        "GpuServiceIdle",
+        "a service with its nights",
+        "760m",
+        held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", busy="0+1x400 400+30x400"),
+    ),
+    fires("GpuSessionIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
+    silent("GpuSessionIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
+    fires(
+        "GpuMemoryNearlyFull",
+        "a training that fills its GPU",
+        "40m",
+        held(JOB, "1x60")
+        | share(JOB, "1x60")
+        | gauge("gpu_memory_used_bytes", "78.9x60")
+        | gauge("gpu_memory_total_bytes", "80x60")
+        | gauge("gpu_memory_reserved_bytes", "0.5x60"),
+    ),
+    silent(
+        "GpuMemoryNearlyFull",
+        "a server, which takes all there is",
+        "40m",
+        held(OWNER, "1x60")
+        | share(OWNER, "1x60")
+        | gauge("gpu_memory_used_bytes", "79x60")
+        | gauge("gpu_memory_total_bytes", "80x60")
+        | {f'gpu_workload_info{{{NODE},{OWNER},class="service"}}': "1x60"},
+    ),
+    silent(
+        "GpuMemoryNearlyFull",
+        "full for a moment in each step",
+        "40m",
+        held(JOB, "1x60")
+        | share(JOB, "1x60")
+        | gauge("gpu_memory_used_bytes", " ".join(["79 60"] * 30))
+        | gauge("gpu_memory_total_bytes", "80x60"),
+    ),
+    fires(
+        "GpuWorkloadMemoryNearLimit",
+        "the loader's caches grow",
+        "40m",
+        held(JOB, "1x60")
+        | {
+            f"gpu_workload_resident_memory_bytes{{{NODE},{JOB}}}": "75+1x60",
+            f"gpu_workload_memory_limit_bytes{{{NODE},{JOB}}}": "100x60",
+        },
+    ),
+    silent(
+        "GpuWorkloadMemoryNearLimit",
+        "far from it",
+        "40m",
+        held(JOB, "1x60")
+        | {
+            f"gpu_workload_resident_memory_bytes{{{NODE},{JOB}}}": "60x60",
+            f"gpu_workload_memory_limit_bytes{{{NODE},{JOB}}}": "100x60",
+        },
+    ),
+)
+
+CASES = (*STRAGGLER, *HUNG, *DEMAND)
