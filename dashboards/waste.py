@@ -11,7 +11,7 @@ from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
 from exporter.report import promql
-from exporter.report.definitions import HELD, LOST, WASTED, among, as_it_is
+from exporter.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = devices("cluster", CLUSTER, "")
@@ -67,11 +67,21 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Wasted",
-            "Held, and idle, waiting or throttled.",
+            "Held, and certainly or likely for nothing: not used, waiting for a cause that is known, or throttled.",
             now(lost),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(4, 4),
+            size=(3, 4),
+            decimals=1,
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Possibly wasted",
+            "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
+            now(FLEET.of(among(POSSIBLY_LOST))),
+            GPU_HOURS,
+            size=(3, 4),
             decimals=1,
         )
     )
@@ -92,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
             now(f"sum({price.held(CLUSTER)})"),
             units.Dollars,
-            size=(4, 4),
+            size=(3, 4),
             decimals=0,
             empty="nobody held a GPU",
         )
@@ -100,11 +110,11 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Price of the waste",
-            "The part of it that was held and idle, waiting or throttled.",
+            "The part of it that was wasted.",
             now(f"sum({price.lost(CLUSTER)})"),
             units.Dollars,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(4, 4),
+            size=(3, 4),
             decimals=0,
             empty="nobody held a GPU",
         )

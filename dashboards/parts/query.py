@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
 from exporter.report import definitions
-from exporter.report.definitions import LOST, Amount, Ledger, Totals, among
+from exporter.report.definitions import LOST, POSSIBLY_LOST, Amount, Ledger, Totals, among
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -98,12 +98,12 @@ def in_range(moments: str) -> str:
 def told_states(seconds: Callable[[str], str], by: str) -> str:
     """Per `by` and state, how much it is worth telling.
 
-    The largest loss that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
+    The largest loss, a possible one too, that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
     matchers to add to its selector.
     """
     whole = f"on ({by}) group_left () (sum by ({by}) ({seconds('')}) > 0)"
     share = f"sum by ({by}, state) ({seconds('')}) / {whole}"
-    lost = f"sum by ({by}, state) ({seconds(', ' + among(LOST))}) / {whole} >= {NOTABLE}"
+    lost = f"sum by ({by}, state) ({seconds(', ' + among((*LOST, *POSSIBLY_LOST)))}) / {whole} >= {NOTABLE}"
     return f"(1 + ({lost})) or ({share})"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from exporter.ledger.palette import look
 from exporter.reference.check_page import renewed
-from exporter.report.definitions import BUSY, DEFINITIONS, LOST, Definition, Totals, as_it_is
+from exporter.report.definitions import BUSY, DEFINITIONS, LOST, POSSIBLY_LOST, Definition, Totals, as_it_is
 
 BEGIN = "<!-- Made from exporter/report/definitions.py by `make definitions`. Do not edit up to the end mark. -->"
 _EXAMPLE = Totals("workload", 'workload="slurm:4711"', "workload", as_it_is)
@@ -25,6 +25,8 @@ def table() -> str:
             f"Busy states: {_names(BUSY)}.",
             "",
             f"Lost states: {_names(LOST)}.",
+            "",
+            f"Possibly lost, which may be as it should: {_names(POSSIBLY_LOST)}.",
             "",
             "In PromQL, of one job in the last minutes:",
             "",

@@ -17,7 +17,7 @@ Hours = Mapping[str, float]
 
 BUSY = states.BUSY
 """A kernel ran, and did something."""
-LOST = states.LOST
+LOST, POSSIBLY_LOST = states.LOST, states.POSSIBLY_LOST
 """Held, and nothing (or less than could be) came of it, likely or for certain: what the recording rules call waste."""
 FREE, UNOBSERVED = ("free",), ("unobserved",)
 
@@ -215,7 +215,7 @@ USED = Definition(
 )
 WASTED = Definition(
     "Wasted",
-    "GPU hours in a lost state: held, and idle, waiting, or slowed down by heat or the power brake",
+    "GPU hours in a lost state: held, and certainly or likely for nothing; what is only possibly lost is not in it",
     "",
     "counts as not wasted; with nothing else there is no number",
     _lost,
