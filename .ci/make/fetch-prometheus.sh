@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# fetch-prometheus.sh [DIR]: put prometheus, promtool, alertmanager and amtool into DIR/bin (default .cache/prometheus/bin).
+# fetch-prometheus.sh [DIR]: put prometheus, promtool, alertmanager and amtool into DIR/bin (default .cache/prometheus/bin),
+# and from Debian's package victoria-metrics the second evaluator of the rules: victoria-metrics and vmalert.
 #
 # What is on the PATH and new enough is linked; the rest is unpacked, not installed, from Debian's packages: no service
 # starts, nothing is written outside DIR and .cache/apt, and no rights are needed. Debian's builds look for their pages
@@ -10,6 +11,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/prometheus}
 programs=(prometheus promtool alertmanager amtool)
+second=(victoria-metrics vmalert)
 oldest=2.42 # keep_firing_for
 layout=2    # of what is unpacked: one of an older script is made anew
 
@@ -18,7 +20,7 @@ layout=2    # of what is unpacked: one of an older script is made anew
 
 complete() {
   local program
-  for program in "${programs[@]}"; do [ -x "$dir/bin/$program" ] || return 1; done
+  for program in "${programs[@]}" "${second[@]}"; do [ -x "$dir/bin/$program" ] || return 1; done
   [ ! -e "$dir/unpacked" ] || [ "$(cat "$dir/layout" 2>/dev/null)" = "$layout" ]
 }
 
@@ -61,6 +63,16 @@ unpack() {
   echo "$layout" >"$dir/layout"
 }
 
+unpack_second() {
+  local work package program
+  work=$(mktemp -d "$dir/unpack.XXXXXX")
+  trap 'rm -rf "$work"' RETURN
+  chmod 755 "$work"
+  apt_download "$work" victoria-metrics
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
+  for program in "${second[@]}"; do ln -sfn "../unpacked/usr/bin/$program" "$dir/bin/$program"; done
+}
+
 relocate() { # a program whose data path is relative to the folder it is started in
   local file=$dir/unpacked/usr/bin/$2
   ln -sfn usr "$dir/unpacked/.usr"
@@ -78,6 +90,7 @@ exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
 complete && exit 0
 if on_path; then link_from_path; else unpack; fi
+unpack_second
 complete || { echo "fetch-prometheus: still incomplete in $dir/bin" >&2; exit 1; }
 "$dir/bin/promtool" --version | head -1
 "$dir/bin/amtool" --version | head -1

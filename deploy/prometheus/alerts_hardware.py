@@ -312,12 +312,11 @@ LIMITED = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="""\
-label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
-or on (cluster, instance, uuid)
-label_replace(
-  gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"} < <clock>
-  and on (cluster, instance, uuid) gpu_utilization_ratio > <load>,
-  "limit", "clock", "", ""
+(label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts, "limit", "power limit", "", "") < <power>)
+or
+(
+  label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"}, "limit", "clock", "", "") < <clock>
+  and on (cluster, instance, uuid) gpu_utilization_ratio > <load>
 )""",
     wait="15m",
     keep="30m",

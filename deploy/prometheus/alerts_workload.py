@@ -129,7 +129,7 @@ XID_APPLICATION = Alert(
     # Only who held the GPU alone before the error is named: the next job on it did nothing.
     expr=f"""\
 (max by (cluster, instance, gpu, uuid, xid) (
-  changes({_XID}[<recent>]) > 0
+  (changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
   or
   ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
 ) * 0 + 1)

@@ -10,6 +10,7 @@ from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
     JOBS,
+    Settings,
     chart_values,
     render,
     render_marked,
@@ -21,6 +22,7 @@ from exporter.ledger.states import RULES as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
+OLD_RULERS = Path("deploy/prometheus/rules/old-rulers")
 CHART = Path("helm/gpu-exporter/files/rules")
 README = Path("deploy/prometheus/README.md")
 RUNBOOKS = Path("docs/runbooks")
@@ -41,6 +43,7 @@ def _rules() -> dict[Path, str]:
     return {
         RULES / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         RULES / "gpu-alerts.yaml": NOTICE + to_yaml(render()),
+        OLD_RULERS / "gpu-alerts.yaml": NOTICE + to_yaml(render(Settings(keep_firing=False))),
         CHART / "gpu-recording.yaml": NOTICE + to_yaml(render_recordings()),
         CHART / "gpu-alerts.yaml": MARKED + to_yaml(render_marked()),
         CHART / "alert-values.yaml": NOTICE + to_yaml(chart_values()),

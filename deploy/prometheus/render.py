@@ -40,6 +40,8 @@ class Settings:
     runbooks: str = RUNBOOKS
     """URL of a runbook; `{name}` is the alert's name in lower case."""
     interval: str = "1m"
+    keep_firing: bool = True
+    """Off for rulers that refuse a file with `keep_firing_for` (Prometheus before 2.42, vmalert before 1.90)."""
 
 
 def defaults(alert: Alert) -> dict[str, float | str]:
@@ -69,6 +71,10 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
                 "interval": settings.interval,
                 "rules": [
                     _rule(alert, _values(alert, settings), settings.runbooks.format(name=alert.runbook))
+                    if settings.keep_firing
+                    else _without_keep(
+                        _rule(alert, _values(alert, settings), settings.runbooks.format(name=alert.runbook))
+                    )
                     for alert in alerts
                     if alert.name not in settings.disabled
                 ],
@@ -157,3 +163,7 @@ def _rule(alert: Alert, values: dict[str, str], runbook: str) -> dict[str, Any]:
             "runbook_url": runbook,
         },
     }
+
+
+def _without_keep(rule: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in rule.items() if key != "keep_firing_for"}

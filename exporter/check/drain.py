@@ -1,6 +1,7 @@
 """Keeping a Slurm node in step with the verdict: drained with the reason, resumed when that has gone.
 
-Only what this program drained is ever resumed: its reasons begin with a mark.
+Only what this program drained is ever resumed: its reasons end with a mark, which also counts the good checks since.
+What needs hands is never resumed by itself.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MARK = "gpu-exporter: "
+_MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
+_BEFORE = "gpu-exporter: "
+"""How reasons began before they ended with the mark."""
 _LONGEST = 200
-"""Characters of a reason; sinfo -R cuts it far earlier."""
+"""Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
 _PATIENCE = 10.0
 """Seconds scontrol may take: with a dead controller it tries for 18."""
 _STATE = re.compile(r"\bState=(\S+)")
@@ -26,6 +29,8 @@ class SlurmError(Exception):
 
 class Act(enum.Enum):
     NOTHING = "nothing"
+    COUNT = "count"
+    """One good check more: said in the reason."""
     DRAIN = "drain"
     RESUME = "resume"
 
@@ -42,8 +47,28 @@ class NodeState:
         return any(part in {"DRAIN", "DRAINED", "DRAINING"} for part in re.split(r"[+*]", self.state))
 
     @property
-    def ours(self) -> bool:
-        return self.reason.startswith(MARK)
+    def mark(self) -> Mark | None:
+        """What this program wrote there; None where somebody else drained the node."""
+        match = _MARK.match(self.reason)
+        if match:
+            return Mark(match["text"], hands=bool(match["hands"]), good=int(match["good"] or 0))
+        return Mark(self.reason.removeprefix(_BEFORE)) if self.reason.startswith(_BEFORE) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A reason of ours. `good` counts the good checks since."""
+
+    text: str
+    hands: bool = False
+    good: int = 0
+
+    @property
+    def reason(self) -> str:
+        """As Slurm keeps it: one line, what is wrong first."""
+        state = ": mend by hand" if self.hands else f": {self.good} good" if self.good else ""
+        mark = f" [gpu-exporter{state}]"
+        return " ".join(self.text.split())[: _LONGEST - len(mark)] + mark
 
 
 def parse(text: str) -> NodeState:
@@ -54,17 +79,23 @@ def parse(text: str) -> NodeState:
     return NodeState(state[1], reason[1] if reason else "")
 
 
-def decide(node: NodeState, *, failed: bool, reason: str) -> Act:
-    """What to do. A node that someone else drained is left alone, whatever the verdict."""
-    if failed:
-        mine_and_new = node.ours and node.reason != reason
-        return Act.DRAIN if not node.drained or mine_and_new else Act.NOTHING
-    return Act.RESUME if node.drained and node.ours else Act.NOTHING
+def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | None]:
+    """What to do, and the reason to leave. `fault` is None when the check found none; `good` are needed to resume.
 
-
-def reason_of(summary: str) -> str:
-    """The reason as Slurm keeps it: one line, with the mark."""
-    return (MARK + " ".join(summary.split()))[:_LONGEST]
+    A node that someone else drained is left alone, whatever the verdict.
+    """
+    mark = node.mark
+    if node.drained and mark is None:
+        return Act.NOTHING, None
+    if fault:
+        kept = mark if mark and node.drained and mark.hands else None
+        wanted = kept or fault
+        return (Act.NOTHING, None) if node.drained and mark == wanted else (Act.DRAIN, wanted)
+    if not node.drained or mark is None or mark.hands:
+        return Act.NOTHING, None
+    if mark.good + 1 >= good:
+        return Act.RESUME, None
+    return Act.COUNT, Mark(mark.text, good=mark.good + 1)
 
 
 Run = Callable[[Sequence[str]], str]
@@ -90,12 +121,12 @@ def scontrol(command: str) -> Run:
     return run
 
 
-def follow(node: str, *, failed: bool, summary: str, run: Run) -> Act:
+def follow(node: str, fault: Mark | None, run: Run, good: int) -> Act:
     """Bring the node in step with the verdict; what was done. Raises SlurmError."""
-    reason = reason_of(summary)
-    act = decide(parse(run(["show", "node", node])), failed=failed, reason=reason)
-    if act is Act.DRAIN:
-        run(["update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}"])
-    elif act is Act.RESUME:
+    act, mark = decide(parse(run(["show", "node", node])), fault, good)
+    if act is Act.RESUME:
         run(["update", f"NodeName={node}", "State=RESUME"])
+    elif mark:
+        state = ["State=DRAIN"] if act is Act.DRAIN else []
+        run(["update", f"NodeName={node}", *state, f"Reason={mark.reason}"])
     return act

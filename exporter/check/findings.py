@@ -42,17 +42,81 @@ def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         yield "", {}
 
 
+_SOURCES = {
+    "pci": "on the PCI bus",
+    "enumerated": "that it counts itself",
+    "option": "expected",
+    "slurm": "in gres.conf",
+    "history": "that were here before",
+}
+
+
 def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """Fewer GPUs by the driver than on the PCI bus, or than expected; said once, by the larger gap."""
-    driver, pci = facts.value("gpu_devices", source="driver"), facts.value("gpu_devices", source="pci")
-    wanted, by = (limits.gpus, "expected") if limits.gpus > (pci or 0) else (pci or 0, "on the PCI bus")
-    if driver is not None and driver < wanted:
+    """Fewer GPUs with a handle than anybody says there should be; said once, by the largest gap.
+
+    What the faults of single GPUs explain is told there.
+    """
+    driver = facts.value("gpu_devices", source="driver")
+    said = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
+    said += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
+    said += [(float(limits.gpus), "option")] if limits.gpus else []
+    most = max((count for count, _ in said), default=0.0)
+    told = len({s.gpu for s in facts.of("gpu_fault_timestamp_seconds", fault="lost")})
+    if driver is not None and driver + told < most:
+        wanted = most
+        by = next(text for source, text in _SOURCES.items() if (most, source) in said)
         yield "", {"driver": f"{driver:g}", "wanted": f"{wanted:g}", "by": by}
+
+
+_MENDS = {
+    "reset": "End what runs on the GPU and reset it.",
+    "reset_when_idle": "Reset the GPU when what runs has ended.",
+    "restart": "Drain the node and restart it.",
+    "replace": "Replace the board (RMA).",
+    "procedure": "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).",
+    "vendor": "Keep the report of nvidia-bug-report.sh and ask the vendor.",
+    "inspect": "Look at the kernel log; run field diagnostics.",
+}
+_SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold": "SRAM errors",
+          "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down"}  # fmt: skip
+
+
+def faults(*actions: str) -> Find:
+    """Faults the exporter keeps until they are mended, whose cure is one of these."""
+
+    def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+        for series in facts.of("gpu_fault_timestamp_seconds"):
+            kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
+            if action in actions:
+                yield (
+                    series.gpu,
+                    {
+                        "fault": f"lost ({evidence})" if kind == "lost" else evidence,
+                        "hours": f"{max(0.0, facts.time - series.value) / 3600:.1f}",
+                        "mends": _MENDS.get(action, _MENDS["inspect"]),
+                        "short": _SHORT.get(kind, evidence),
+                    },
+                )
+
+    return find
+
+
+def _kept(facts: Facts, gpu: str, **labels: str) -> bool:
+    """Whether the exporter keeps this as a fault: then it is told there, and once."""
+    return bool(facts.of("gpu_fault_timestamp_seconds", gpu=gpu, **labels))
+
+
+def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """By the published total only where the exporter keeps no faults: the total never goes back."""
+    if not facts.of("gpu_expected_devices"):
+        for series in facts.of("gpu_ecc_errors_total", type="uncorrected"):
+            if series.value > 0:
+                yield series.gpu, {"value": f"{series.value:g}"}
 
 
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_up"):
-        if series.value == 0:
+        if series.value == 0 and not _kept(facts, series.gpu, fault="lost"):
             yield series.gpu, {}
 
 
@@ -71,7 +135,7 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         links[series.gpu].append((int(series.labels["link"]), bool(series.value)))
     for gpu, states in links.items():
         dead = sorted(link for link, up in states if not up)
-        if dead and len(dead) < len(states):
+        if dead and len(dead) < len(states) and not _kept(facts, gpu, fault="nvlink_down"):
             yield gpu, {"links": ", ".join(map(str, dead)), "count": len(states)}
 
 
@@ -103,6 +167,8 @@ def xids(*classes: str) -> Find:
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - series.value
+            if _kept(facts, series.gpu, evidence=f"XID {xid}"):
+                continue
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
                 yield series.gpu, {"xid": xid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 

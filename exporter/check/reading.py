@@ -15,6 +15,7 @@ from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver
 from exporter.exposition.text import Renderer
+from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node, pci_gpus
 from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import progress_message
@@ -39,11 +40,17 @@ class PciNode(UnknownNode):
 
 
 def read_node(
-    driver: Driver, node: Node, collectors: Sequence[AnyCollector], kmsg: Path | None, deadline: float
+    driver: Driver,
+    node: Node,
+    collectors: Sequence[AnyCollector],
+    kmsg: Path | None,
+    deadline: float,
+    faults: FaultWatch | None = None,
 ) -> str:
     """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0."""
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
-    sampler = Sampler(driver, node, collectors, pacing, Accounting(AccountingOptions(), workload_families(())))
+    accounting = Accounting(AccountingOptions(), workload_families(()))
+    sampler = Sampler(driver, node, collectors, pacing, accounting, faults=faults)
     sampler.start()
     snapshot = sampler.run_pass()
     if kmsg:

@@ -26,6 +26,24 @@ def summary(report: Report) -> str:
     return report.remark or _gpus(report)
 
 
+def short(report: Report, worst: Verdict) -> str:
+    """`GPU3 lost (XID 79), GPU5 ECC error`: what is at least so bad, by GPU, for a place with little room."""
+    words: dict[str, list[str]] = {}
+    for finding in report.findings:
+        if finding.verdict >= worst and finding.short not in words.setdefault(finding.gpu, []):
+            words[finding.gpu].append(finding.short)
+    named = [
+        _of_gpu(gpu, said) for gpu, said in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)) if said
+    ]
+    return ", ".join(named)
+
+
+def _of_gpu(gpu: str, said: list[str]) -> str:
+    first, *more = sorted(said, key=lambda word: word != "lost")
+    text = first + (f" ({', '.join(more)})" if more else "")
+    return f"GPU{gpu} {text}" if gpu else text
+
+
 def _gpus(report: Report) -> str:
     models = Counter(model.removeprefix("NVIDIA ") for model in report.models)
     named = ", ".join(f"{count} x {model}" for model, count in models.items())

@@ -56,6 +56,10 @@ class Rule:
     source: str
     """Where the threshold and the action come from."""
     find: Find
+    short: str
+    """A few words for a place of twenty characters; filled as `says` is."""
+    hands: bool = False
+    """Whether somebody has to mend it: a node drained for it is not resumed by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Finding:
     uuid: str
     reason: str
     action: str
+    short: str = ""
+    hands: bool = False
 
 
 def over(family: str, limit: float = 0.0, **labels: str) -> Find:

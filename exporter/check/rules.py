@@ -28,6 +28,47 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 """By the driver's advice, gpu_recovery_action."""
 
 
+BY_HAND = frozenset(
+    {
+        *("gpu_missing", "gpu_down", "driver_hangs", "fault", "xid_reset", "xid_restart"),
+        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed"),
+    }
+)
+"""Rules whose faults somebody has to mend. The others may pass: a driver upgrade, a fabric that comes up, heat."""
+
+SHORT: Mapping[str, str] = {
+    "driver": "no driver",
+    "driver_hangs": "driver hangs",
+    "gpu_missing": "{driver} of {wanted} GPUs",
+    "gpu_down": "lost",
+    "fault": "{short}",
+    "fault_degraded": "{short}",
+    "xid_reset": "XID {xid}",
+    "xid_restart": "XID {xid}",
+    "xid_workflow": "XID {xid}",
+    "xid_support": "XID {xid}",
+    "ecc_uncorrectable": "ECC error",
+    "ecc_sram": "SRAM errors",
+    "row_remap_failed": "no spare rows",
+    "row_remap_pending": "remap pending",
+    "page_pending": "page pending",
+    "fabric_state": "fabric {state}",
+    "fabric_route": "fabric route",
+    "fabric_configuration": "fabric config",
+    "fabric_bandwidth": "fabric slow",
+    "fabric_recovery": "fabric recovery",
+    "fabric_timeout": "fabric time-out",
+    "nvlink_down": "NVLink down",
+    "pcie_width": "PCIe x{width}",
+    "power_brake": "power brake",
+    "hw_thermal": "heat",
+    "temperature": "hot",
+    "fan": "fan {fan} stands",
+    "reading": "no {collector}",
+}
+"""What Slurm's `sinfo -R` has room for, behind `GPU3`: 20 characters by default."""
+
+
 def _recovery(action: str) -> Rule:
     verdict, what = RECOVERY[action]
     return Rule(
@@ -37,11 +78,22 @@ def _recovery(action: str) -> Rule:
         action=what,
         source="nvml",
         find=stated("gpu_recovery_action", "action", [action]),
+        short=action.replace("_", " "),
+        hands=verdict is FAILED,
     )
 
 
 def _row(name: str, verdict: Verdict, find: object, says: str, action: str, source: str) -> Rule:
-    return Rule(name=name, verdict=verdict, says=says, action=action, source=source, find=find)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return Rule(
+        name=name,
+        verdict=verdict,
+        says=says,
+        action=action,
+        source=source,
+        find=find,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        short=SHORT[name],
+        hands=name in BY_HAND,
+    )
 
 
 # fmt: off
@@ -54,6 +106,10 @@ RULES: tuple[Rule, ...] = (
          "the driver shows {driver} of {wanted} GPUs {by}",               "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid"),
     _row("gpu_down",            FAILED,   findings.down,
          "does not answer its driver",                                    "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
+    _row("fault",               FAILED,   findings.faults("reset", "restart", "replace"),
+         "{fault}, {hours} h ago, not mended since",                      "{mends}", "xid"),
+    _row("fault_degraded",      DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"),
+         "{fault}, {hours} h ago, not mended since",                      "{mends}", "xid"),
     *(_recovery(action) for action in RECOVERY),
     _row("xid_reset",           FAILED,   findings.xids("reset_gpu"),
          "XID {xid}, {minutes} min ago",                                  "End what runs on the GPU and reset it.", "xid"),
@@ -63,7 +119,7 @@ RULES: tuple[Rule, ...] = (
          "XID {xid}, {minutes} min ago",                                  "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).", "xid"),
     _row("xid_support",         DEGRADED, findings.xids("contact_support"),
          "XID {xid}, {minutes} min ago",                                  "Keep the report of nvidia-bug-report.sh and ask the vendor.", "xid"),
-    _row("ecc_uncorrectable",   FAILED,   over("gpu_ecc_errors_total", type="uncorrected"),
+    _row("ecc_uncorrectable",   FAILED,   findings.uncorrectable,
          "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours"),
     _row("ecc_sram",            FAILED,   over("gpu_ecc_sram_threshold_exceeded"),
          "on-chip memory has failed past NVIDIA's threshold",             "Replace the board (RMA).", "nvml"),

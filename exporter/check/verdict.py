@@ -62,4 +62,5 @@ def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[F
     for rule in rules:
         for gpu, values in rule.find(facts, limits):
             reason = rule.says.format(**values)
-            yield Finding(rule.name, rule.verdict, gpu, uuids.get(gpu, ""), reason, rule.action.format(**values))
+            action, short = rule.action.format(**values), rule.short.format(**values)
+            yield Finding(rule.name, rule.verdict, gpu, uuids.get(gpu, ""), reason, action, short, rule.hands)

@@ -16,13 +16,14 @@ from exporter.check import drain
 from exporter.check.facts import parse
 from exporter.check.options import OPTIONS
 from exporter.check.reading import PciNode, apart, read_node
-from exporter.check.render import FORMATS, summary
+from exporter.check.render import FORMATS, short
 from exporter.check.rule import Finding, Limits, Verdict
 from exporter.check.rules import NAMES, RULES
 from exporter.check.verdict import Report, judge, unknown
 from exporter.cli import assembly, logs
 from exporter.config import load as config
 from exporter.config.option import ConfigError, Option
+from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
@@ -94,7 +95,8 @@ def _report(settings: config.Config) -> Report:
     collectors = assembly.enabled(settings)
     kmsg = None if driver.simulated else Path(settings["path.kmsg"])
     deadline = settings["check.deadline"]
-    found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline), deadline)
+    faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
+    found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     if found is None:
         return _hangs(deadline)
     return judge(parse(found, time.time()), limits, settings["check.ignore"])
@@ -130,7 +132,7 @@ def _short(error: requests.RequestException) -> str:
 def _hangs(deadline: float) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
     reason = f"{rule.says}: no answer within {deadline:g} s"
-    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action)
+    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
     return Report(Verdict.FAILED, (finding,), 0, ())
 
 
@@ -141,12 +143,18 @@ def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
         return
     try:
         run = drain.scontrol(settings["attribution.slurm.scontrol"])
-        act = drain.follow(node, failed=failed, summary=summary(report), run=run)
+        act = drain.follow(node, _fault(settings, report) if failed else None, run, settings["drain.good-checks"])
     except drain.SlurmError as error:
         sys.stderr.write(f"gpu-exporter: --drain: {error}\n")
         return
-    if act is not drain.Act.NOTHING:
+    if act in {drain.Act.DRAIN, drain.Act.RESUME}:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
+
+
+def _fault(settings: config.Config, report: Report) -> drain.Mark:
+    worst = Verdict[settings["check.fail-on"].upper()]
+    hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
+    return drain.Mark(short(report, worst), hands=hands)
 
 
 def _npd_status(report: Report, *, failed: bool) -> int:

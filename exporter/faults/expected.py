@@ -54,7 +54,8 @@ def in_maintenance(text: str) -> bool:
         raise SourceError(f"scontrol show node: no State in {text[:80]!r}")
     words = set(re.split(r"[+*~#!%$@^-]", state[1]))
     why = reason[1].strip().lower() if reason else ""
-    drained = bool(words & _DRAINED) and bool(why) and not why.startswith(_BY_MACHINES)
+    machines = why.startswith(_BY_MACHINES) or "[gpu-exporter" in why
+    drained = bool(words & _DRAINED) and bool(why) and not machines
     return drained or bool(words & _OFF)
 
 

@@ -108,13 +108,19 @@ def sbatch(kit: Kit, *arguments: str) -> str:
     return kit.run("sbatch", "--parsable", "-o", "/dev/null", *arguments).strip()
 
 
-def test_node_is_drained_when_a_gpu_is_lost_and_resumed_when_it_returns(kit: Kit) -> None:
+def test_node_is_drained_when_a_gpu_is_lost_and_resumed_by_hand_alone(kit: Kit) -> None:
     kit.scenario.set({"gpu3.lost": 1})
     drained = poll("the drain", lambda: state if "DRAIN" in (state := kit.state()) else None, 60)
-    assert "Reason=gpu-exporter: the driver shows 7 of 8 GPUs expected [root@" in drained
+    assert "Reason=GPU3 lost [gpu-exporter: mend by hand] [root@" in drained
 
     kit.scenario.remove("gpu3.lost")
-    poll("the resume", lambda: ("DRAIN" not in kit.state()) or None, 60)
+    environment = {**os.environ, "SLURMD_NODENAME": kit.node, "GPU_EXPORTER_CHECK_SETTINGS": f"{kit.work}/etc/check"}
+    done = subprocess.run(
+        [KIT / "healthcheck"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.startswith("GPU OK"), done.stdout
+    assert "GPU3 lost" in kit.state()
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
 
 
 def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:

@@ -15,6 +15,7 @@ import requests
 import yaml
 
 from deploy.prometheus.render import render
+from tests.replay.cures import Cure
 from tests.replay.plan import HOUR, Plan
 from tests.replay.record import record
 from tests.stack import program, prometheus
@@ -22,8 +23,12 @@ from tests.stack import program, prometheus
 BLOCK = 2 * HOUR
 """promtool reads its whole input once for every two hours of it, so it gets two hours at a time."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-IGNORED = {"GpuExporterAbsent", "GpuExporterSimulated", "GpuNodeMaintenance", "GpuDriverSkew", "GpuWorkloadStalled"}
-"""They need what this cluster lacks: an empty Prometheus, a real exporter, Kubernetes, an upgrade, progress."""
+IGNORED = {
+    *("GpuExporterAbsent", "GpuExporterSimulated", "GpuNodeMaintenance", "GpuDriverSkew", "GpuWorkloadStalled"),
+    *("GpuWatchdog", "GpuTargetsGone", "GpuIncident", "GpuIncidentNode", "GpuNodeWithoutExporter"),
+}
+"""They need what this cluster lacks: an empty Prometheus, a real exporter, Kubernetes, an upgrade, progress, recordings
+and alerts that were evaluated at the time; or they always fire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,10 @@ def _write_node(plan: Plan, node: str, start: float, interval: float, folder: Pa
         for each in plan.planted
         if each.node == node and each.kind.name == "exporter-down"
     ]
-    lines = record(folder / "scenario.yaml", node, times, families(), down)
+    cures = [
+        Cure(each.cure, each.gpu or 0, start + each.mended) for each in plan.planted if each.node == node and each.cure
+    ]
+    lines = record(folder / "scenario.yaml", node, times, families(), down, cures)
     for number, chunk in groupby(lines, key=lambda line: int(float(line.rpartition(" ")[2]) // BLOCK)):
         path = folder / f"{node}-{number}.txt"
         with path.open("w") as text:

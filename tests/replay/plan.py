@@ -10,7 +10,12 @@ from typing import Any
 HOUR = 3600.0
 GPUS = 8
 TAIL = 1.4 * HOUR
-"""An alert may stand so long after its fault: the hour of an XID, a `keep_firing_for`, a window that empties."""
+"""An alert may stand so long after its fault: a `keep_firing_for`, a window that empties."""
+UNMENDED = 0.5 * HOUR
+"""Time between the end of a fault and its cure: nobody was there yet."""
+SLACK = 600.0
+"""What the begin and the end of an alert that is kept may be off: a few samples, and the proof of the cure."""
+CURES = ("reset", "reboot", "acknowledge", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +30,39 @@ class Kind:
     """The simulator's name of it; empty where it is planted otherwise."""
     times: int = 1
     """It comes so often, ten minutes apart."""
+    kept: frozenset[str] = frozenset()
+    """Alerts that must stand from the fault to its cure, without a break."""
 
 
-def _kind(name: str, hours: float, must: str, may: str = "", times: int = 1) -> Kind:
-    return Kind(name, hours, frozenset(must.split()), frozenset(may.split()), name, times)
+def _kind(name: str, hours: float, must: str, may: str = "", times: int = 1, kept: str = "") -> Kind:
+    return Kind(name, hours, frozenset(must.split()), frozenset(may.split()), name, times, frozenset(kept.split()))
 
 
 DEVICE = (
     _kind("thermal", 1.0, "GpuThermalThrottling", "GpuTemperatureMarginLow"),
     _kind("power-brake", 1.0, "GpuPowerBrake"),
-    _kind("ecc-storm", 1.0, "GpuEccUncorrectable GpuRecoveryActionNeeded"),
-    _kind("row-remap-pending", 2.0, "GpuRowRemapPending GpuRecoveryActionNeeded"),
-    _kind("row-remap-failed", 1.0, "GpuXidHardware GpuRowRemapFailed GpuRecoveryActionNeeded", "GpuRowRemapPending"),
-    _kind("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDown GpuNvlinkErrors GpuRecoveryActionNeeded"),
+    _kind(
+        *("ecc-storm", 1.0, "GpuRowRemapPending GpuRecoveryActionNeeded GpuMemoryWearing", "GpuXidApplication"),
+        kept="GpuRowRemapPending",
+    ),
+    _kind("row-remap-pending", 2.0, "GpuRowRemapPending"),
+    _kind(
+        *("row-remap-failed", 1.0, "GpuXidHardware GpuRowRemapFailed GpuRowRemapPending", "GpuMemoryWearing"),
+        kept="GpuXidHardware",
+    ),
+    _kind(
+        *("nvlink-down", 2.0, "GpuXidWorkflow GpuNvlinkDown GpuNvlinkErrors GpuRecoveryActionNeeded"),
+        kept="GpuXidWorkflow",
+    ),
     _kind("pcie-degraded", 2.0, "GpuPcieDegraded GpuPcieReplays"),
     _kind("fan-failure", 1.0, "GpuThermalThrottling", "GpuFanFailed GpuTemperatureMarginLow"),
     _kind("leaked-memory", 1.5, "GpuMemoryLeaked"),
     _kind("xid", 0.1, "GpuXidApplication", times=4),
-    _kind("lost", 1.0, "GpuXidHardware GpuLost"),
+    _kind("lost", 1.0, "GpuXidHardware GpuLost", kept="GpuXidHardware"),
+    # Off the bus and back, again and again.
+    Kind(
+        "flaps", 0.08, frozenset({"GpuXidHardware"}), frozenset({"GpuLost"}), "lost", 4, frozenset({"GpuXidHardware"})
+    ),
     _kind("hang", 1.0, "GpuLost", "GpuSampleStale"),
 )
 NODE = (
@@ -65,6 +85,12 @@ class Planted:
     gpu: int | None
     at: float
     workload: str = ""
+    cure: str = ""
+    """What mends it, where it does not end by itself."""
+
+    @property
+    def mended(self) -> float:
+        return self.end + UNMENDED if self.cure else self.end
 
     @property
     def end(self) -> float:
@@ -77,7 +103,7 @@ class Planted:
             if self.workload
             else labels.get("node") == self.node and (self.gpu is None or labels.get("gpu") == str(self.gpu))
         )
-        return where and alert in self.kind.must | self.kind.may and begin < self.end + TAIL and end >= self.at
+        return where and alert in self.kind.must | self.kind.may and begin < self.mended + TAIL and end >= self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,13 @@ class Plan:
     hours: float
     planted: tuple[Planted, ...]
     workloads: tuple[dict[str, Any], ...] = field(default=())
+
+    def mended(self, fault: Planted) -> float:
+        """When a fault is mended: by its own cure, or because its node is restarted for another's."""
+        reboots = (
+            e.mended for e in self.planted if e.cure == "reboot" and e.node == fault.node and e.mended > fault.at
+        )
+        return min([fault.mended, *reboots])
 
     def scenario(self, start: float) -> dict[str, Any]:
         """For the simulator; `start` is Unix seconds."""
@@ -110,7 +143,10 @@ def make(nodes: int, hours: float, rounds: int, seed: int = 1) -> Plan:
     def when(kind: Kind, first: float, last: float) -> float:
         return round(chance.uniform(first, last - kind.hours) * 30) * 120.0
 
-    planted = [Planted(kind, *places.pop(), when(kind, 0.3, hours - 1.8)) for _ in range(rounds) for kind in DEVICE]
+    planted: list[Planted] = []
+    for kind in (kind for _ in range(rounds) for kind in DEVICE):
+        cure = CURES[sum(bool(each.cure) for each in planted) % len(CURES)] if kind.kept else ""
+        planted.append(Planted(kind, *places.pop(), when(kind, 0.3, hours - 2.8), cure=cure))
     # The last node has the faults of whole nodes, one after the other, and no others.
     slot = (hours - 1.0) / (rounds * len(NODE))
     for index, kind in enumerate(kind for _ in range(rounds) for kind in NODE):

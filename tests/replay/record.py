@@ -14,7 +14,8 @@ from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
-from exporter.exposition.snapshot import AnyBlock, Block, GpuStatus, NodeStatus
+from exporter.exposition.snapshot import AnyBlock, Block, GpuStatus, LazyBlock, NodeStatus
+from exporter.faults.families import FAULT_FAMILIES
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
@@ -24,6 +25,7 @@ from exporter.simulator.behaviour import Channel
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.gpu import Gpu as SimulatedGpu
 from exporter.simulator.spec import parse
+from tests.replay.cures import Cure, KeptFaults
 
 _PATIENCE = 10.0
 """Seconds after its last answer that a late GPU counts as there: the default of --sample.stale."""
@@ -69,7 +71,9 @@ class Averaged(Device):
 class CompressedNode:
     """One node of a scenario file; `step` samples it once at a given time."""
 
-    def __init__(self, scenario: Path, name: str, interval: float, wanted: Iterable[str]) -> None:
+    def __init__(
+        self, scenario: Path, name: str, interval: float, wanted: Iterable[str], cures: Iterable[Cure] = ()
+    ) -> None:
         self.now = 0.0
         self.name = name
         self._interval = interval
@@ -86,6 +90,7 @@ class CompressedNode:
         self._outcomes: dict[str, list[Outcome]] = {}
         self._memories: Memories = {}
         self._passes = 0
+        self._faults = KeptFaults(cures)
 
     def step(self, now: float) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], float]]:
         """Sample at `now`; gives the wanted samples as name, label names, label values and value."""
@@ -140,6 +145,9 @@ class CompressedNode:
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
         yield from settlement.blocks
+        xids = {uuid: counts.last for uuid, counts in self._xids.items()}
+        kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
+        yield from (LazyBlock(family, kept) for family in FAULT_FAMILIES)
         yield from node_blocks(self._status(settlement, error, now))
 
     def _status(self, settlement: AccountingResult, error: str, now: float) -> NodeStatus:
@@ -188,11 +196,16 @@ class Series:
 
 
 def record(
-    scenario: Path, node: str, times: Iterable[float], wanted: Iterable[str], down: Iterable[range]
+    scenario: Path,
+    node: str,
+    times: Iterable[float],
+    wanted: Iterable[str],
+    down: Iterable[range],
+    cures: Iterable[Cure] = (),
 ) -> Iterator[str]:
     """Lines of OpenMetrics of one node, in order of time. While `down` (Unix seconds) only `up` is there, and 0."""
     times, down = tuple(times), tuple(down)
-    compressed = CompressedNode(scenario, node, times[1] - times[0], wanted)
+    compressed = CompressedNode(scenario, node, times[1] - times[0], wanted, cures)
     series = Series(node, {})
     for now in times:
         alive = not any(int(now) in each for each in down)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.replay.evaluate import Fired, evaluate, write
-from tests.replay.plan import Plan, Planted, make
+from tests.replay.plan import SLACK, Plan, Planted, make
 
 START = 1_790_000_000 // 7200 * 7200
 
@@ -24,6 +26,8 @@ class Verdict:
     fired: tuple[Fired, ...]
     missed: tuple[tuple[Planted, frozenset[str]], ...]
     false: tuple[Fired, ...]
+    broken: tuple[tuple[Planted, str], ...] = ()
+    """Faults with an alert that did not stand from their begin to their cure."""
 
     @property
     def text(self) -> str:
@@ -35,6 +39,7 @@ class Verdict:
             f"{len(self.fired)} alerts, {len(self.false)} without a fault\n{rows}"
             + "".join(f"  MISSED {sorted(names)} of {each}\n" for each, names in self.missed)
             + "".join(f"  FALSE {each}\n" for each in self.false)
+            + "".join(f"  NOT KEPT {name} of {each}\n" for each, name in self.broken)
         )
 
 
@@ -48,7 +53,25 @@ def judge(plan: Plan, fired: tuple[Fired, ...]) -> Verdict:
         for each in fired
         if not any(fault.explains(each.alert, each.labels, each.begin, each.end) for fault in plan.planted)
     )
-    return Verdict(plan, fired, tuple((fault, names) for fault, names in missed if names), tuple(false))
+    broken = (
+        (fault, name)
+        for fault in plan.planted
+        for name in fault.kind.kept
+        if not _kept(
+            plan, fault, [e for e in fired if e.alert == name and fault.explains(name, e.labels, e.begin, e.end)]
+        )
+    )
+    return Verdict(plan, fired, tuple((fault, names) for fault, names in missed if names), tuple(false), tuple(broken))
+
+
+def _kept(plan: Plan, fault: Planted, fired: Sequence[Fired]) -> bool:
+    """Whether an alert stood from begin to cure and no longer; an uncorrectable error comes some time after its XID."""
+    if not fired:
+        return False
+    begin, end, wait = min(e.begin for e in fired), max(e.end for e in fired), 2 * SLACK
+    gaps = (later.begin - earlier.end for earlier, later in itertools.pairwise(sorted(fired, key=lambda e: e.begin)))
+    whole = all(gap <= SLACK for gap in gaps)
+    return whole and fault.at <= begin <= fault.at + wait and abs(end - plan.mended(fault)) <= SLACK
 
 
 def replay(plan: Plan, folder: Path, interval: float, workers: int = 2) -> Verdict:
@@ -70,7 +93,7 @@ def main() -> int:
             make(options.nodes, options.hours, options.rounds), Path(folder), options.interval, options.workers
         )
     sys.stdout.write(f"{verdict.text}in {time.monotonic() - started:.0f} s\n")
-    return 1 if verdict.missed or verdict.false else 0
+    return 1 if verdict.missed or verdict.false or verdict.broken else 0
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ UNDERUTILIZED = (
         "one job on nodes with two versions of the exporter is one job",
         "50m",
         held(JOB, "8x60")
-        | held(JOB_BEFORE, "8x60", SECOND_NODE)
+        | held(JOB_BEFORE, "4x60", SECOND_NODE)
         | ledger(JOB, busy="0+48x60", wait_peer="0+432x60")
         | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+480x60"),
     ),

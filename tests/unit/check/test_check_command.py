@@ -175,7 +175,7 @@ def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[
 
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2
-    assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["gpu_missing", "hw_thermal"]
+    assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["fault", "hw_thermal"]
 
 
 def test_call_that_hangs_in_the_driver_library_is_a_verdict(fake_nvml: Callable[..., Any]) -> None:

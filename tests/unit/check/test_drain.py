@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.check import drain
-from exporter.check.drain import MARK, Act, NodeState, SlurmError, decide, follow, parse, reason_of
+from exporter.check.drain import Act, Mark, NodeState, SlurmError, decide, follow, parse
 
 SHOWN = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=1
@@ -18,7 +18,9 @@ NodeName=n1 Arch=x86_64 CoresPerSocket=1
    Partitions=gpu
    CapWatts=n/a
 {reason}"""
-OURS, THEIRS = f"{MARK}GPU 1: gone", "broken fan, ticket 42"
+DRIVER, LOST = Mark("no driver"), Mark("GPU3 lost (XID 79)", hands=True)
+OURS, THEIRS = DRIVER.reason, "broken fan, ticket 42"
+GOOD = 3
 
 
 def shown(state: str, reason: str = "") -> str:
@@ -42,45 +44,87 @@ def test_parser_takes_any_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "failed", "act"),
+    ("state", "reason", "fault", "act"),
     [
-        ("IDLE",               "",     True,  Act.DRAIN),
-        ("ALLOCATED",          "",     True,  Act.DRAIN),
-        ("DOWN*",              "",     True,  Act.DRAIN),
-        ("IDLE+DRAIN",         OURS,   True,  Act.NOTHING),
-        ("IDLE+DRAIN",         f"{MARK}GPU 2: other", True, Act.DRAIN),
-        ("IDLE+DRAIN",         THEIRS, True,  Act.NOTHING),
-        ("IDLE",               "",     False, Act.NOTHING),
-        ("IDLE+DRAIN",         OURS,   False, Act.RESUME),
-        ("ALLOCATED+DRAIN",    OURS,   False, Act.RESUME),
-        ("IDLE+DRAIN",         THEIRS, False, Act.NOTHING),
-        ("IDLE",               OURS,   False, Act.NOTHING),
+        ("IDLE",            "",               DRIVER, Act.DRAIN),
+        ("ALLOCATED",       "",               LOST,   Act.DRAIN),
+        ("DOWN*",           "",               DRIVER, Act.DRAIN),
+        ("IDLE+DRAIN",      OURS,             DRIVER, Act.NOTHING),
+        ("IDLE+DRAIN",      OURS,             LOST,   Act.DRAIN),
+        ("IDLE+DRAIN",      LOST.reason,      DRIVER, Act.NOTHING),
+        ("IDLE+DRAIN",      THEIRS,           LOST,   Act.NOTHING),
+        ("IDLE",            "",               None,   Act.NOTHING),
+        ("IDLE+DRAIN",      OURS,             None,   Act.COUNT),
+        ("ALLOCATED+DRAIN", Mark("x", good=2).reason, None, Act.RESUME),
+        ("IDLE+DRAIN",      Mark("x", good=2).reason, DRIVER, Act.DRAIN),
+        ("IDLE+DRAIN",      LOST.reason,      None,   Act.NOTHING),
+        ("IDLE+DRAIN",      "gpu-exporter: the driver is gone", None, Act.COUNT),
+        ("IDLE+DRAIN",      THEIRS,           None,   Act.NOTHING),
+        ("IDLE",            OURS,             None,   Act.NOTHING),
     ],
 )  # fmt: skip
-def test_only_our_own_drains_are_touched(state: str, reason: str, failed: bool, act: Act) -> None:  # noqa: FBT001
-    assert decide(NodeState(state, reason), failed=failed, reason=OURS) is act
+def test_only_our_own_drains_are_touched_and_what_needs_hands_is_not_resumed(
+    state: str, reason: str, fault: Mark | None, act: Act
+) -> None:
+    assert decide(NodeState(state, reason), fault, GOOD)[0] is act
 
 
-def test_commands_that_drain_and_resume() -> None:
-    asked: list[Sequence[str]] = []
+class Slurm:
+    """One node as slurmctld keeps it."""
 
-    def run(arguments: Sequence[str]) -> str:
-        asked.append(arguments)
-        return shown("IDLE") if len(asked) == 1 else shown("IDLE+DRAIN", OURS)
+    def __init__(self) -> None:
+        self.state, self.reason = "IDLE", ""
+        self.changes: list[str] = []
 
-    assert follow("n1", failed=True, summary="GPU 1: gone", run=run) is Act.DRAIN
-    assert asked == [["show", "node", "n1"], ["update", "NodeName=n1", "State=DRAIN", f"Reason={OURS}"]]
-    asked[:] = [[]]
-    assert follow("n1", failed=False, summary="2 GPUs answer", run=run) is Act.RESUME
-    assert asked[-1] == ["update", "NodeName=n1", "State=RESUME"]
+    def run(self, arguments: Sequence[str]) -> str:
+        given = dict(part.partition("=")[::2] for part in arguments[1:])
+        if arguments[0] == "update":
+            self.reason = given.get("Reason", "" if given.get("State") == "RESUME" else self.reason)
+            self.state = {"DRAIN": "IDLE+DRAIN", "RESUME": "IDLE"}.get(given.get("State", ""), self.state)
+            self.changes += [given["State"]] if "State" in given else []
+        return shown(self.state, self.reason)
 
 
-def test_reason_is_one_short_line() -> None:
-    reason = reason_of("GPU 1: a\n" + "b " * 400)
+def test_gpu_that_is_lost_and_back_every_21_seconds_is_one_drain_and_no_resume() -> None:
+    slurm = Slurm()
 
-    assert reason.startswith(MARK)
-    assert "\n" not in reason
-    assert len(reason) == 200
+    for turn in range(10):
+        follow("n1", LOST if turn % 2 == 0 else None, slurm.run, GOOD)
+
+    assert slurm.changes == ["DRAIN"]
+    assert slurm.reason[:20] == "GPU3 lost (XID 79) ["
+
+
+def test_driver_that_comes_and_goes_is_resumed_after_three_good_checks_in_a_row() -> None:
+    slurm = Slurm()
+    checks = [DRIVER, None, None, DRIVER, None, None, None, None]
+
+    reasons = []
+    for fault in checks:
+        follow("n1", fault, slurm.run, GOOD)
+        reasons.append(slurm.reason)
+
+    assert slurm.changes == ["DRAIN", "DRAIN", "RESUME"]
+    assert reasons == [
+        "no driver [gpu-exporter]",
+        "no driver [gpu-exporter: 1 good]",
+        "no driver [gpu-exporter: 2 good]",
+        "no driver [gpu-exporter]",
+        "no driver [gpu-exporter: 1 good]",
+        "no driver [gpu-exporter: 2 good]",
+        "",
+        "",
+    ]
+
+
+def test_reason_is_one_short_line_that_is_read_back() -> None:
+    mark = Mark("GPU 1: a\n" + "b " * 400, hands=True)
+
+    assert "\n" not in mark.reason
+    assert len(mark.reason) <= 200
+    read = NodeState("IDLE+DRAIN", mark.reason).mark
+    assert read
+    assert read.hands
 
 
 def test_scontrol_that_is_not_there_or_fails_is_one_line() -> None:

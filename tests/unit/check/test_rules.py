@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.check.facts import Facts, parse
+from exporter.check.render import short
 from exporter.check.rule import Limits, Verdict
 from exporter.check.rules import NAMES, RECOVERY, RULES
 from exporter.check.verdict import judge
@@ -63,11 +64,17 @@ def xid(number: int, ago: float = 60) -> str:
     return series("gpu_xid_last_timestamp_seconds", NOW - ago, xid=str(number))
 
 
+def fault(kind: str, evidence: str, action: str) -> str:
+    return series("gpu_fault_timestamp_seconds", NOW - 7200, fault=kind, evidence=evidence, action=action)
+
+
 FIRES = {
     "driver": 'gpu_exporter_driver_error{error="LIB_RM_VERSION_MISMATCH"} 1',
     "driver_hangs": 'gpu_exporter_driver_error{error="NOT_OPENED"} 1',
     "gpu_missing": 'gpu_devices{source="driver"} 0',
     "gpu_down": series("gpu_up", 0),
+    "fault": fault("xid", "XID 119", "reset"),
+    "fault_degraded": fault("nvlink_down", "2 of 18 links down", "inspect"),
     **{f"recovery_{action}": series("gpu_recovery_action", 1, action=action) for action in RECOVERY},
     "xid_reset": xid(119),
     "xid_restart": xid(79),
@@ -188,3 +195,49 @@ def test_what_cannot_be_judged_is_unknown(text: str, remark: str) -> None:
     report = judge(parse(text, NOW), Limits())
 
     assert (report.verdict, report.remark) == (Verdict.UNKNOWN, remark)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (('gpu_devices{source="enumerated"} 2',), "the driver shows 1 of 2 GPUs that it counts itself"),
+        (('gpu_expected_devices{source="history"} 8',), "the driver shows 1 of 8 GPUs that were here before"),
+        (
+            ('gpu_expected_devices{source="slurm"} 8', 'gpu_expected_devices{source="history"} 4'),
+            "the driver shows 1 of 8 GPUs in gres.conf",
+        ),
+    ],
+)
+def test_missing_gpu_is_found_without_a_view_of_the_bus(found: tuple[str, ...], reason: str) -> None:
+    report = judge(facts(*found), Limits())
+
+    assert [finding.reason for finding in report.findings] == [reason]
+    assert report.verdict is Verdict.FAILED
+
+
+def test_fault_that_is_kept_is_told_once() -> None:
+    kept = (fault("xid", "XID 79", "restart"), fault("lost", "GPU_IS_LOST", "restart"))
+
+    report = judge(facts(*kept, xid(79), series("gpu_up", 0)), Limits())
+
+    assert {finding.rule for finding in report.findings} == {"fault"}
+    assert short(report, Verdict.FAILED) == "GPU0 lost (XID 79)"
+    assert all(finding.hands for finding in report.findings)
+
+
+def test_total_that_never_goes_back_is_no_finding_where_faults_are_kept() -> None:
+    report = judge(
+        facts(series("gpu_ecc_errors_total", 1, type="uncorrected"), 'gpu_expected_devices{source="history"} 1'),
+        Limits(),
+    )
+
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_short_reason_fits_where_slurm_shows_twenty_characters(rule: object) -> None:
+    name = rule.name  # type: ignore[attr-defined]
+    report = judge(facts(FIRES[name]), Limits())
+
+    assert 0 < len(short(report, report.verdict)) <= 24
+    assert "{" not in short(report, report.verdict)
