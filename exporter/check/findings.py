@@ -135,8 +135,10 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         links[series.gpu].append((int(series.labels["link"]), bool(series.value)))
     for gpu, states in links.items():
         dead = sorted(link for link, up in states if not up)
-        if dead and len(dead) < len(states) and not _kept(facts, gpu, fault="nvlink_down"):
-            yield gpu, {"links": ", ".join(map(str, dead)), "count": len(states)}
+        counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
+        alive = len(states) - len(dead) if counted is None else int(counted)
+        if dead and alive and not _kept(facts, gpu, fault="nvlink_down"):
+            yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
 
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:

@@ -27,8 +27,7 @@ gpu_pcie_link_width{{{DEVICE}}} 16
 gpu_pcie_link_max_width{{{DEVICE}}} 16
 gpu_pcie_link_generation{{{DEVICE}}} 1
 gpu_pcie_link_max_generation{{{DEVICE}}} 5
-gpu_nvlink_link_up{{{DEVICE},link="0"}} 1
-gpu_nvlink_link_up{{{DEVICE},link="1"}} 1
+gpu_nvlink_links_up{{{DEVICE}}} 11
 gpu_ecc_errors_total{{{DEVICE},type="corrected"}} 400
 gpu_ecc_errors_total{{{DEVICE},type="uncorrected"}} 0
 gpu_ecc_sram_threshold_exceeded{{{DEVICE}}} 0
@@ -140,7 +139,7 @@ def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
 
 
 def test_unbridged_card_has_all_links_down_and_is_well() -> None:
-    changes = [series("gpu_nvlink_link_up", 0, link=link) for link in ("0", "1")]
+    changes = [series("gpu_nvlink_link_up", 0, link=link) for link in ("0", "1")] + [series("gpu_nvlink_links_up", 0)]
 
     assert judge(facts(*changes), Limits()).verdict is Verdict.OK
 
