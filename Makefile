@@ -47,6 +47,16 @@ demo: ## Simulated nodes, real Prometheus and Alertmanager, and one page to open
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
 	$(BIN)/python -m exporter.reference.pages docs
 
+.PHONY: soak
+soak: venv ## 100,000 passes with jobs and users that come and go: memory, threads, descriptors and totals (half an hour)
+	$(BIN)/python -m tests.soak.soak
+
+.PHONY: audit
+audit: ## Known vulnerabilities of what the image installs (asks pypi.org)
+	@echo "== pip-audit in .cache/audit"
+	@test -x .cache/audit/bin/pip-audit || { $(PYTHON) -m venv .cache/audit && .cache/audit/bin/pip install -q --disable-pip-version-check pip-audit==2.10.1; }
+	.cache/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement deploy/container/requirements.txt
+
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine
-	@for bench in exporter passes attribution slurm_hooks; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done
+	@for bench in exporter passes http attribution slurm_hooks; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done

@@ -29,6 +29,7 @@ from exporter.node.interface import pci_gpus
 from exporter.threads.runner import Threads
 from exporter.web.app import App, Pages
 from exporter.web.history import History
+from exporter.web.once import OncePerSnapshot
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 from exporter.web.status import Site, page
@@ -79,9 +80,10 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
 
 def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
     site = Site(node, settings["web.telemetry-path"], settings["web.runbook-url"])
+    status = OncePerSnapshot(lambda: keeping.snapshot, lambda snapshot: _status(site, snapshot, history))
     return Pages(
         metrics=metrics.page,
-        status=lambda: _status(site, keeping.snapshot, history),
+        status=status.page,
         ready=keeping.not_ready,
         unhealthy=keeping.unhealthy,
     )

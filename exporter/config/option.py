@@ -160,7 +160,7 @@ STATIC: tuple[Option, ...] = (
     Option("web.telemetry-path", "/metrics", url_path, "PATH", "Path of the metrics.", _WEB),
     Option("web.config.file", "", text, "FILE", "TLS and basic auth, in the format of Prometheus exporters.", _WEB),
     Option("web.runbook-url", RUNBOOKS, text, "URL", "Where the status page links to; {name} is the runbook's.", _WEB),
-    Option("web.max-threads", 8, positive, "N", "Threads that answer requests.", _WEB),
+    Option("web.max-threads", 4, positive, "N", "Threads that answer requests.", _WEB),
     Option("path.procfs", "/proc", text, "DIR", "Mount of the host's procfs.", _PATH),
     Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),
     Option("path.cgroupfs", "/sys/fs/cgroup", text, "DIR", "Mount of the host's cgroups.", _PATH),

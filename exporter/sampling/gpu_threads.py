@@ -34,7 +34,6 @@ class GpuThreads(Generic[T]):
         self._own: dict[str, Worker[_Results[T]]] = {}
         self._prompt: dict[str, int] = {}
         """Of the GPUs with a thread of their own: reads in a row that kept to a turn."""
-        self._started = 0
 
     def read(self, tasks: Mapping[str, Callable[[], T]], deadline: float) -> Mapping[str, T | None]:
         """Results by name; None for one that is not there by `deadline` (monotonic seconds).
@@ -74,8 +73,9 @@ class GpuThreads(Generic[T]):
         return self._own[name].submit(_Turns({name: task}, self._turn).run)
 
     def _new(self) -> Worker[_Results[T]]:
-        self._started += 1
-        return Worker("gpus" if self._started == 1 else f"gpus-{self._started}", self.threads)
+        running = self.threads.states()
+        names = ("gpus", *(f"gpus-{number}" for number in range(2, len(running) + 3)))
+        return Worker(next(name for name in names if name not in running), self.threads)  # few names: few series
 
     def _release(self, found: _Results[T]) -> None:
         """Count the reads that kept to their turn, and end the threads that are needed no more."""

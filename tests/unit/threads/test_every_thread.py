@@ -100,7 +100,7 @@ def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pyte
     connection = parts._sampler.connection
     if thread == "gpus":
         readers = parts._sampler._gpus.threads
-        until(lambda: readers._started > 0)
+        until(lambda: readers._shared or readers._own)
         worker = readers._shared or next(iter(readers._own.values()))
         thread = worker.name
         until(lambda: worker.submit(_throw))

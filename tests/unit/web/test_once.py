@@ -1,0 +1,15 @@
+"""A status page is drawn once for each snapshot."""
+
+from __future__ import annotations
+
+from exporter.exposition.snapshot import Snapshot
+from exporter.web.once import OncePerSnapshot
+
+
+def test_page_is_drawn_again_only_for_another_snapshot() -> None:
+    now, drawn = [Snapshot()], list[Snapshot]()
+    kept = OncePerSnapshot(lambda: now[0], lambda snapshot: drawn.append(snapshot) or str(len(drawn)))
+
+    told = [kept.page(), kept.page()]
+    now[0] = Snapshot()
+    assert [*told, kept.page()] == ["1", "1", "2"]
