@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from exporter.ledger.rule import Rule
 from exporter.ledger.states import BY_STATE, POSSIBLY_LOST
 from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.report.model import Advice, DeviceUse
@@ -13,25 +14,37 @@ _WORTH_SAYING = 0.02
 _LITTLE_MEMORY = 0.25
 """Of a GPU's memory, at its peak: below it, with the GPU mostly idle, a part of a GPU would do."""
 _LITTLE_USE = 0.3
+_FULL = 0.92
+"""Of a GPU's memory, at its peak: above it a batch cannot grow by much."""
 
 BETTER = tuple(state for state in BUSY if state not in LOST and state != "busy")
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 
-def of_states(hours: Hours) -> tuple[Advice, ...]:
+def of_states(hours: Hours, devices: Sequence[DeviceUse] = ()) -> tuple[Advice, ...]:
     """The ledger's own advice for each wasted state, then for states that could be better; the largest first."""
     least = _WORTH_SAYING * held(hours)
     return tuple(
-        Advice(state, hours[state], BY_STATE[state].advice)
+        Advice(state, hours[state], _advice(BY_STATE[state], devices))
         for group in (LOST, POSSIBLY_LOST, BETTER)
         for state in sorted(group, key=lambda name: -hours.get(name, 0.0))
         if hours.get(state, 0.0) > max(least, 0.0)
     )
 
 
+def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
+    """An advice about batches says how much GPU memory there is for larger ones."""
+    peaks = [each.memory_peak_bytes / each.memory_total_bytes for each in devices if each.memory_peak_bytes
+             and each.memory_total_bytes]  # fmt: skip
+    if not rule.advice_when_full or not peaks:
+        return rule.advice
+    said = rule.advice_when_full if max(peaks) > _FULL else rule.advice
+    return f"{said} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
+
+
 def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:
     """The above, and what only the sight of all its GPUs tells."""
-    return (*_unused(devices), *of_states(hours), *_too_large(devices))
+    return (*_unused(devices), *of_states(hours, devices), *_too_large(devices))
 
 
 def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:

@@ -40,7 +40,7 @@ def cell(rig: Rig, fault: Fault) -> Verdict:
         time.sleep(0.1)  # the driver is enumerated again by a thread with a clock of its own
         after.append(rig.step(6.0))
         spacing.append(6.0)
-    return judge(before, during, after, spacing)
+    return judge(before, during, after, spacing, hangs=fault.hangs)
 
 
 def _steady(rig: Rig) -> Seen:

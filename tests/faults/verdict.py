@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.faults.rig import HURT, WELL, Key, Seen
 
 ANSWERS_WITHIN = 1.0
-"""Seconds one pass may take, whatever the driver does. At a load of 100 a pass waits for its turn, so the program that
+"""Seconds one pass may take while a call hangs. On a loaded machine a pass waits for its turn, so the program that
 prints the matrix judges it and no test does."""
 
 _LARGEST: Mapping[str, float] = {
@@ -63,7 +63,9 @@ class Verdict:
         }
 
 
-def judge(before: Seen, during: Sequence[Seen], after: Sequence[Seen], spacing: Sequence[float]) -> Verdict:
+def judge(
+    before: Seen, during: Sequence[Seen], after: Sequence[Seen], spacing: Sequence[float], *, hangs: bool
+) -> Verdict:
     """`spacing`: seconds between the passes of `during` and `after` together, the first since `before`."""
     verdict = Verdict()
     passes = (before, *during, *after)
@@ -73,7 +75,7 @@ def judge(before: Seen, during: Sequence[Seen], after: Sequence[Seen], spacing: 
         verdict.back += _back(earlier, later)
         verdict.absurd += _absurd(before, later, elapsed)
     for each in during:
-        if each.seconds > ANSWERS_WITHIN:
+        if hangs and each.seconds > ANSWERS_WITHIN:
             verdict.slow.append(f"{each.seconds:.2f} s")
         verdict.others += sorted(f"{key[0]}" for key in before.of(WELL).keys() - each.of(WELL).keys())
         verdict.silent += _silent(before, each)

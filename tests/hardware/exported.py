@@ -28,12 +28,12 @@ EXPECTED: Mapping[str, str] = {
     "copy": "memory_bound",
     "tiny": "small_kernels",
     "input": "wait_cpu",
-    "held": "wait_other",
+    "held": "held_unused",
     "pcie": "communication",
 }
 _ENOUGH = 0.8
 """Of the time, that the expected state must have; for a mixed load of the kind of time it is about."""
-_WAITING = frozenset(state for state in STATES if state.startswith("wait_"))
+_WAITING = frozenset(state for state in STATES if state.startswith("wait_") or state == "held_unused")
 
 
 def diagnosis(bench: Bench) -> None:

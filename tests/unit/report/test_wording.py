@@ -41,6 +41,22 @@ def test_gpus_that_never_ran_anything_are_told_first() -> None:
     assert found[0].text.startswith("1 of 2 GPUs never ran a kernel: ask for 1")
 
 
+def test_advice_about_batches_says_whether_memory_is_left_for_them() -> None:
+    hours = {"small_kernels": 2.0}
+    roomy, full = (advice.of_job(hours, [device(0, hours, peak=peak)])[0].text for peak in (70.0, 137.0))
+
+    assert roomy.startswith("Enlarge the batch where GPU memory has room")
+    assert roomy.endswith("(At its peak 50% of a GPU's memory was in use.)")
+    assert full.startswith("GPU memory is full, so the batch cannot grow")
+    assert "97%" in full
+
+
+def test_what_may_be_lost_comes_after_what_is() -> None:
+    found = advice.of_states({"wait_requests": 9.0, "held_unused": 1.0, "wait_collective": 2.0, "small_kernels": 9.0})
+
+    assert [each.state for each in found] == ["wait_collective", "held_unused", "wait_requests", "small_kernels"]
+
+
 def test_small_use_of_large_gpus_is_told() -> None:
     hours = {"busy": 0.1, "wait_other": 0.9}
 

@@ -1,0 +1,59 @@
+"""What class of work a workload is, by what is known of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import WorkloadInfo
+from exporter.attribution.work_class import ClassRule, WorkClass, WorkClasses, classify, parse_rules
+from exporter.host.model import HostSignals
+
+POD = Owner("ml/web", "pod", namespace="ml", pod="web")
+JOB = Owner("slurm:7", "slurm", slurm_job="7", account="physics", partition="debug-gpu")
+BARE = Owner("process:python3", "process", user="ada")
+NOTEBOOK = HostSignals(programs=("python -m ipykernel_launcher -f x.json", "jupyter-lab"))
+SERVER = HostSignals(programs=("python -m vllm.entrypoints.openai.api_server",))
+LISTENS = HostSignals(serves=True, programs=("python app.py",))
+
+
+@pytest.mark.parametrize(
+    ("owner", "info", "host", "told"),
+    [
+        (POD, WorkloadInfo(asked_class="batch", controller="ReplicaSet"), LISTENS, WorkClass("batch", "label")),
+        (POD, WorkloadInfo(asked_class="anything"), HostSignals(), WorkClass()),
+        (POD, WorkloadInfo(controller="ReplicaSet"), HostSignals(), WorkClass("service", "scheduler")),
+        (POD, WorkloadInfo(controller="Job"), LISTENS, WorkClass("batch", "scheduler")),
+        (POD, WorkloadInfo(controller="StatefulSet"), NOTEBOOK, WorkClass("interactive", "program")),
+        (POD, WorkloadInfo(controller="StatefulSet"), LISTENS, WorkClass("service", "socket")),
+        (JOB, WorkloadInfo(slurm_step="interactive"), HostSignals(), WorkClass("interactive", "scheduler")),
+        (JOB, WorkloadInfo(slurm_step="0"), NOTEBOOK, WorkClass("interactive", "program")),
+        (JOB, WorkloadInfo(slurm_step="0"), HostSignals(), WorkClass("batch", "scheduler")),
+        (BARE, WorkloadInfo(), SERVER, WorkClass("service", "program")),
+        (BARE, WorkloadInfo(), HostSignals(), WorkClass()),
+    ],
+)
+def test_facts_by_their_weight(owner: Owner, info: WorkloadInfo, host: HostSignals, told: WorkClass) -> None:
+    assert classify(owner, info, host) == told
+
+
+def test_the_option_goes_before_what_is_seen() -> None:
+    rules = parse_rules("namespace=ml:batch, partition=debug*:interactive")
+
+    assert rules == (ClassRule("namespace", "ml", "batch"), ClassRule("partition", "debug*", "interactive"))
+    assert classify(POD, WorkloadInfo(controller="ReplicaSet"), LISTENS, rules) == ("batch", "option")
+    assert classify(JOB, WorkloadInfo(), HostSignals(), rules) == ("interactive", "option")
+
+
+@pytest.mark.parametrize("text", ["namespace=ml", "color=red:batch", "namespace=ml:idle", "=x:batch", "ml:batch"])
+def test_an_entry_that_says_nothing_is_refused_with_what_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match="FIELD=PATTERN:CLASS"):
+        parse_rules(text)
+
+
+def test_a_workload_is_judged_again_once_more_is_known_of_it() -> None:
+    classes = WorkClasses()
+
+    assert classes.of({BARE: WorkloadInfo()}, {}) == {BARE: WorkClass()}
+    assert classes.of({BARE: WorkloadInfo()}, {BARE: LISTENS}) == {BARE: ("service", "socket")}
+    assert classes.of({}, {}) == {}

@@ -1,0 +1,79 @@
+"""What is read of network namespaces, on a /proc made of files and on this machine's own."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from exporter.host.network import namespace, parse_listeners, serves, traffic
+from exporter.host.task_wait import receives
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:{port:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 777 1 0 100 0 0 10 0
+   1: 0100007F:1F91 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 778 1 0 100 0 0 10 0
+"""
+
+
+def process(root: Path, pid: int, *, port: int = 8000, sockets: tuple[int, ...] = ()) -> None:
+    (root / str(pid) / "net").mkdir(parents=True)
+    (root / str(pid) / "net/tcp").write_text(TCP.format(port=port))
+    (root / str(pid) / "fd").mkdir()
+    for number, inode in enumerate(sockets):
+        (root / str(pid) / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
+
+
+def test_listening_sockets_by_inode() -> None:
+    assert parse_listeners(TCP.format(port=8000)) == {777: 8000}
+    assert parse_listeners("head\nnonsense\n") == {}
+
+
+def test_in_a_namespace_of_its_own_every_listener_is_the_workloads(tmp_path: Path) -> None:
+    process(tmp_path, 10)
+
+    assert serves(tmp_path, [10], own_namespace=True) is True
+
+
+def test_in_the_hosts_namespace_only_sockets_it_has_open_count(tmp_path: Path) -> None:
+    process(tmp_path, 10, sockets=(5, 777))
+    process(tmp_path, 11, sockets=(5,))
+
+    assert serves(tmp_path, [10], own_namespace=False) is True
+    assert serves(tmp_path, [11], own_namespace=False) is False
+    assert serves(tmp_path, [11, 10], own_namespace=False) is True
+
+
+@pytest.mark.parametrize("port", [29500, 28028, 6006, 40000])
+def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
+    process(tmp_path, 10, port=port, sockets=(777,))
+
+    assert serves(tmp_path, [10], own_namespace=True) is False
+
+
+def test_traffic_leaves_out_loopback(tmp_path: Path) -> None:
+    (tmp_path / "10/net").mkdir(parents=True)
+    row = "{}: {} 0 0 0 0 0 0 0 {} 0 0 0 0 0 0 0\n"
+    text = "Inter-\n face\n" + row.format("lo", 9, 9) + row.format("eth0", 100, 20) + row.format("eth1", 1, 2)
+    (tmp_path / "10/net/dev").write_text(text)
+
+    assert traffic(tmp_path, 10) == {"receive": 101, "transmit": 22}
+    assert traffic(tmp_path, 11) == {}
+
+
+def test_this_process_is_in_its_own_namespace_and_listens_where_it_says() -> None:
+    proc = Path("/proc")
+    assert namespace(proc, os.getpid()) == namespace(proc, os.getppid())
+    assert namespace(proc, 1 << 22) is None
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        inode = os.fstat(server.fileno()).st_ino
+        assert parse_listeners(Path("/proc/self/net/tcp").read_text())[inode] == server.getsockname()[1]
+
+
+def test_what_a_receive_looks_like() -> None:
+    assert receives("wait_woken")
+    assert receives("tcp_recvmsg_locked.constprop.0")
+    assert not receives("inet_csk_accept")
+    assert not receives("futex_do_wait")
