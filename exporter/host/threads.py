@@ -7,12 +7,13 @@ its hottest and its main threads, whatever else runs on the node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.process_io import IoRates, ProcessIo
 from exporter.host.task_wait import receives
@@ -56,16 +57,16 @@ def parse_run_delay(text: str) -> float | None:
     return None if delay is None else delay / 1e9
 
 
-def read_task(procfs: Path, place: str) -> Task | None:
+def read_task(procfs: Path, place: str, read: Callable[[str], str] = read_text) -> Task | None:
     """The task at `place` below procfs (`12`, or `12/task/13`), None where it has gone."""
-    stat = parse_stat(read_text(f"{procfs}/{place}/stat"))
+    stat = parse_stat(read(f"{procfs}/{place}/stat"))
     if stat is None:
         return None
     return Task(
         start_ticks=stat.start_ticks,
         cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
         blocked=stat.state == "D",
-        run_delay=parse_run_delay(read_text(f"{procfs}/{place}/schedstat")),
+        run_delay=parse_run_delay(read(f"{procfs}/{place}/schedstat")),
         minor_faults=stat.minor_faults,
         receiving=False if stat.state == "R" else None,
     )
@@ -104,15 +105,18 @@ class ThreadReader:
     """Tasks worth reading that had no place in the budgets, summed over passes."""
     _watched: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
     _io: ProcessIo = field(default_factory=ProcessIo)
+    _files: KeptFiles = field(init=False)
     _turn: int = 0
     """Which workload is the first to be read, where not all can be."""
     _turned: float = float("-inf")
 
     def __post_init__(self) -> None:
         self._io = ProcessIo(str(self.procfs))
+        self._files = KeptFiles(self.procfs)
 
     def read(self, workloads: Workloads, now: float) -> Mapping[int, Mapping[str, Task]]:
         """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out."""
+        self._files.close_unread()
         pids = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: kept for pid, kept in self._watched.items() if pid in pids}
         found: dict[int, Mapping[str, Task]] = {}
@@ -176,12 +180,12 @@ class ThreadReader:
         return {place: task for place, task in read if task is not None}
 
     def _task(self, pid: int, place: str, now: float) -> Task | None:
-        task = read_task(self.procfs, place)
+        task = read_task(self.procfs, place, self._files.read)
         main = place == f"{pid}/task/{pid}"
         if task is None or ("/" in place and not main):
             return task
         waiting = task.receiving
         if waiting is None:
-            waiting = receives(read_text(f"{self.procfs}/{place}/wchan"))
+            waiting = receives(self._files.read(f"{self.procfs}/{place}/wchan"))
         own = pid if main else int(place)
         return task._replace(receiving=waiting, io=self._io.rates(own, task.start_ticks, now))
