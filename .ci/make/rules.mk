@@ -17,3 +17,7 @@ NODES ?= 1000
 .PHONY: scale
 scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with the rules and dashboards (20 minutes, 10 GiB)
 	$(BIN)/python -m tests.scale.scale --nodes $(NODES)
+
+.PHONY: rules
+rules: venv ## Write deploy/prometheus/rules from the declarations
+	$(BIN)/python -m deploy.prometheus.generate

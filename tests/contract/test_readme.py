@@ -1,0 +1,90 @@
+"""What the README tells a stranger to type exists and is understood; the release's files are built by make release."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from exporter import __version__
+from exporter.cli.shell_completion import commands
+from exporter.config import load as config
+from tests.stack import program
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")
+README = (ROOT / "README.md").read_text()
+
+
+def lines(*starts: str) -> Iterator[str]:
+    """Lines of the README's shell blocks that begin so, without their comments."""
+    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith(starts):
+                yield line.partition(" #")[0].strip()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    targets = re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text())
+    assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("line", list(lines("gpu-exporter", "python3 dist/gpu-exporter")))
+def test_every_command_is_understood(line: str) -> None:
+    words = shlex.split(line)[1 if line.startswith("gpu-exporter") else 2 :]
+    command = words.pop(0) if words and not words[0].startswith("-") else "serve"
+    config.load(words, {}, commands()[command], config.Page("x", "", argument="ARGUMENT"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_exists(page: str) -> None:
+    files = [ROOT / "Makefile", *(ROOT / ".ci/make").glob("*.mk")]
+    known = {name for file in files for name in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)}
+    asked = re.findall(r"(?:^|`|&& )make ([a-z0-9-]+(?: [a-z]+)*)", (ROOT / page).read_text(), re.MULTILINE)
+    assert {name for names in asked for name in names.split()} <= known
+
+
+def test_the_helm_line_sets_values_the_chart_has() -> None:
+    values = yaml.safe_load((ROOT / "helm/gpu-exporter/values.yaml").read_text())
+    (line,) = lines("helm install")
+    for path in re.findall(r"--set ([\w.]+)=", line):
+        found = values
+        for key in path.split("."):
+            found = found[key]
+
+
+def test_the_scrape_configuration_is_one(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(scrape_configs:.*?)```", README, re.DOTALL)
+    assert block
+    rules = str(ROOT / "deploy/prometheus/rules/*.yaml")
+    file = tmp_path / "prometheus.yml"
+    file.write_text(block[1].replace("/usr/share/gpu-exporter/rules/*.yaml", rules))
+    done = subprocess.run([program("promtool"), "check", "config", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "SUCCESS" in done.stdout
+
+
+def test_the_files_the_readme_installs_are_those_a_release_builds() -> None:
+    named = set(re.findall(r"dist/(\S+)", README)) - {"`,"}
+    expected = {
+        f"gpu-exporter_{__version__}_amd64.deb",
+        f"gpu-exporter-{__version__}-1.x86_64.rpm",
+        f"gpu-exporter-{__version__}.pyz",
+    }
+    assert expected <= named
+
+
+def test_forms_and_settings_of_the_forge_are_well_formed() -> None:
+    for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        assert yaml.safe_load(form.read_text())
+    assert "gpu-exporter capture" in (ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text()
+    json.loads((ROOT / ".github/renovate.json").read_text())
+    for path in re.findall(r"^(/\S+)", (ROOT / ".github/CODEOWNERS").read_text(), re.MULTILINE):
+        assert (ROOT / path.strip("/")).exists()
