@@ -71,7 +71,8 @@ class Renderer:
                 lines.append(text.text)
         self._kept = kept
         own: bytes = encode(Finished(self._process.collect()))
-        return content_type, "".join([text for lines in families.values() for text in lines]).encode() + own
+        page = "".join([text for lines in families.values() for text in lines])
+        return content_type, page.encode(errors="replace") + own  # one odd label must not cost the page
 
     def _text(self, key: _Key, block: AnyBlock, samples: tuple[Sample, ...]) -> _BlockText:
         before = self._kept.get(key, _NOTHING_KEPT)

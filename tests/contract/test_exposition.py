@@ -111,3 +111,11 @@ def test_family_of_several_devices_has_one_header() -> None:
 
     assert body.count("# TYPE gpu_x_joules gauge") == 1
     assert body.count("\ngpu_x_joules{") == 2
+
+
+def test_label_that_utf8_cannot_say_does_not_cost_the_page() -> None:
+    block = Block(family(Type.GAUGE), (), (Sample(1.0, ("\ud800", "x")), Sample(2.0, ("y", "z"))))
+
+    body = Renderer().render([block], "")[1].decode()
+    assert 'gpu_x_joules{a="x",b="?"} 1.0' in body
+    assert 'gpu_x_joules{a="z",b="y"} 2.0' in body
