@@ -6,17 +6,24 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "deploy/systemd/gpu-exporter.service"
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [UNIT.name, "gpu-exporter-summaries.service", "gpu-exporter-summaries.timer"])
+def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
     program = tmp_path / "gpu-exporter"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    unit = tmp_path / "gpu-exporter.service"
-    unit.write_text(UNIT.read_text().replace("/usr/bin/gpu-exporter", str(program)))
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    for unit in UNIT.parent.glob("gpu-exporter*.*"):
+        # SlurmUser is not a user here; that it is one on a controller is for Slurm's package.
+        text = unit.read_text().replace("/usr/bin/gpu-exporter", str(program)).replace("User=slurm", "User=root")
+        (tmp_path / unit.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(tmp_path / name)], capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stderr) == (0, "")
 
