@@ -154,7 +154,7 @@ def _exporters() -> table.Panel:
                 units.Seconds,
                 look.STALENESS,
                 decimals=0,
-                width=105,
+                width=120,
             ),
             Value("Pass", f"gpu_exporter_pass_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85),
             Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=0, width=80),

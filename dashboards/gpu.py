@@ -5,6 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
+from grafana_foundation_sdk.models.common import BigValueColorMode
 
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
@@ -77,7 +78,7 @@ def _numbers(made: build.Dashboard) -> None:
             "none",
             mappings=states.by_code(),
             size=(4, 4),
-        )
+        ).color_mode(BigValueColorMode.BACKGROUND_SOLID)
     )
     made.with_panel(
         panel.number(

@@ -44,7 +44,7 @@ def health() -> build.Dashboard:
             "Alerts over time",
             "When each GPU alert fired, and on how many things.",
             over_time(
-                f'count by (alertname) (ALERTS{{alertname=~"Gpu.*", alertstate="firing", {NODE}}}) > bool 0',
+                f'count by (alertname) (ALERTS{{alertname=~"Gpu.*", alertstate="firing", severity!="info", {NODE}}}) > bool 0',
                 "{{alertname}}",
             ),
             look.words({"1": ("fires", look.RED)}),

@@ -98,7 +98,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Price of what was held",
+            "Price of all held",
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
             now(f"sum({price.held(CLUSTER)})"),
             units.Dollars,

@@ -35,13 +35,13 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
         "for how long, and the one it fires for longest. What to do leads to the alert's runbook.",
         keys=(
-            Key("severity", "Severity", width=90, mappings=tuple(look.SEVERITIES)),
+            Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
             Key("alertname", "Alert", (link.to_health(),)),
         ),
         columns=(
             Value("Times", fires, look.COUNT, width=65, reduce="count"),
-            Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=95),
-            Text("First on", _since(fires, scope), "instance", width=110, links=(link.to_node(link.cell("First on")),)),
+            Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=85),
+            Text("First on", _since(fires, scope), "instance", width=100, links=(link.to_node(link.cell("First on")),)),
             runbook(fires),
         ),
         sort="Severity",
@@ -64,7 +64,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
         title="Alerts, one by one",
         description="Everything a GPU alert fires for now, the worst first, and since when. Click the node, the GPU or the workload to go there.",
         keys=(
-            Key("severity", "Severity", width=90, mappings=tuple(look.SEVERITIES)),
+            Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
             Key("alertname", "Alert", width=230),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", links, width=150),
@@ -97,7 +97,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
-            Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=85, reduce="min"),
+            Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
             lost_state("State", state),
@@ -186,7 +186,7 @@ def workloads(
                 look.COUNT,
                 look.SOME_IS_WORTH_A_LOOK,
                 decimals=1,
-                width=75,
+                width=85,
                 reduce="sum",
                 wrap=f"topk({at_most}, {{}})",
             ),

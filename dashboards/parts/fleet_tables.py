@@ -34,7 +34,7 @@ def nodes() -> table.Panel:
                 f"count by (cluster, instance) ({fires}) or 0 * sum by (cluster, instance) ({of('gpu_up:count')})",
                 look.COUNT,
                 look.SOME_IS_BAD,
-                width=75,
+                width=90,
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
@@ -68,7 +68,7 @@ def models_and_owners(made: build.Dashboard) -> None:
             description="One row per GPU model: how many there are, how many are held, how busy all of them are.",
             keys=(Key("model", "Model"),),
             columns=(
-                Value("GPUs", of("gpu_up:count"), look.COUNT, width=60, reduce="sum"),
+                Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
                 Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=65, reduce="sum"),
                 gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=105),
                 Value(
@@ -77,7 +77,7 @@ def models_and_owners(made: build.Dashboard) -> None:
                     look.COUNT,
                     look.SOME_IS_WORTH_A_LOOK,
                     decimals=1,
-                    width=75,
+                    width=90,
                     reduce="sum",
                 ),
             ),
@@ -120,7 +120,7 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
             look.COUNT,
             look.SOME_IS_WORTH_A_LOOK,
             decimals=1,
-            width=75,
+            width=90,
             reduce="sum",
         ),
     )

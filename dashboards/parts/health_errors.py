@@ -65,7 +65,7 @@ def memory() -> table.Panel:
             look.COUNT,
             look.SOME_IS_BAD,
             decimals=0,
-            width=105,
+            width=125,
         ),
         Value(
             "Corrected", where(f'gpu_ecc_errors_total{{{NODE}, type="corrected"}}'), look.COUNT, decimals=0, width=95

@@ -104,7 +104,7 @@ def test_gpu_hours_by_state_add_up_to_the_gpus_times_the_range(reader: Reader) -
 
 
 def test_waste_costs_less_than_what_was_held_and_not_nothing(reader: Reader) -> None:
-    (held,) = reader.rows("waste", "Price of what was held")
+    (held,) = reader.rows("waste", "Price of all held")
     (wasted,) = reader.rows("waste", "Price of the waste")
 
     assert 0 < float(wasted["value"][1]) < float(held["value"][1])

@@ -97,7 +97,7 @@ def test_what_nobody_observed_has_no_utilization_and_no_waste(url: str, board: s
 
 
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
-    (held,) = Reader(url, SPAN, {}).column("waste", "Price of what was held", "")
+    (held,) = Reader(url, SPAN, {}).column("waste", "Price of all held", "")
     whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
     price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
 
