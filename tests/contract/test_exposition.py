@@ -114,8 +114,8 @@ def test_family_of_several_devices_has_one_header() -> None:
 
 
 def test_label_that_utf8_cannot_say_does_not_cost_the_page() -> None:
-    block = Block(family(Type.GAUGE), (), (Sample(1.0, ("\ud800", "x")), Sample(2.0, ("y", "z"))))
+    block = Block(family(Type.GAUGE), ("0", "u"), (Sample(1.0, ("\ud800", "x")), Sample(2.0, ("y", "z"))))
 
     body = Renderer().render([block], "")[1].decode()
-    assert 'gpu_x_joules{a="x",b="?"} 1.0' in body
-    assert 'gpu_x_joules{a="z",b="y"} 2.0' in body
+    assert 'gpu_x_joules{a="x",b="?",gpu="0",uuid="u"} 1.0' in body
+    assert 'gpu_x_joules{a="z",b="y",gpu="0",uuid="u"} 2.0' in body
