@@ -43,6 +43,10 @@ run: venv ## Serve this machine's GPUs
 demo: ## Simulated nodes, real Prometheus and Alertmanager, and one page to open (as any user)
 	@PYTHON='$(PYTHON)' .ci/make/demo.sh
 
+.PHONY: structure
+structure: venv ## Print the folders of exporter/ and who imports whom
+	@$(BIN)/python -m tests.structure
+
 .PHONY: reference
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
 	$(BIN)/python -m exporter.reference.pages docs

@@ -32,9 +32,9 @@ from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
 from exporter.progress.reader import ProgressReader
-from exporter.reference.families import families
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.driver_connection import DriverState
+from exporter.sampling.families import families
 from exporter.sampling.loop import Loop
 from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.sampler import Pacing, Sampler

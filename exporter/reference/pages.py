@@ -10,7 +10,7 @@ from pathlib import Path
 from exporter.config.load import default_of, options
 from exporter.config.option import Option
 from exporter.metrics.family import AnyFamily
-from exporter.reference.families import groups
+from exporter.sampling.families import groups
 
 _NOTE = "<!-- Made by `make reference` from the declarations in exporter/. Do not edit. -->\n"
 

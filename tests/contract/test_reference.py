@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.reference.families import families
 from exporter.reference.pages import PAGES
+from exporter.sampling.families import families
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -16,9 +16,9 @@ from exporter.exposition.series_profile import ALL, DEFAULT, LEAN, NONE, NONZERO
 from exporter.exposition.snapshot import Block
 from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
 from exporter.reference.check_page import renewed
-from exporter.reference.families import families
 from exporter.reference.performance_page import BEGIN, tables
 from exporter.sampling.blocks import device_blocks
+from exporter.sampling.families import families
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.simulator import simulate

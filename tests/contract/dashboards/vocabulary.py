@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deploy.prometheus.recordings import GROUPS
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.reference.families import families
+from exporter.sampling.families import families
 
 TARGET = frozenset({"cluster", "job", "instance", "node"})
 """Labels that Prometheus adds when it scrapes."""

@@ -23,7 +23,7 @@ from promql_parser import (
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
 from exporter.metrics.family import Type
-from exporter.reference.families import families
+from exporter.sampling.families import families
 from tests.stack import ROOT
 
 TARGET = {"job", "instance", "node", "cluster", "rack"}

@@ -1,0 +1,33 @@
+"""The folders of `exporter/` in their order: each imports from those before it, none from those after."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.structure import ORDER, ROOT, arrows, loose, rooms, upward
+
+
+def test_every_folder_has_its_place_in_the_order() -> None:
+    assert sorted(rooms()) == sorted(ORDER)
+
+
+def test_no_import_points_to_a_later_folder() -> None:
+    assert upward(arrows()) == []
+
+
+def test_modules_are_in_folders() -> None:
+    assert loose() == ["__init__.py", "__main__.py", "project.py"]
+
+
+def test_only_the_driver_knows_the_binding() -> None:
+    users = {path.relative_to(ROOT).parts[:2] for path in ROOT.rglob("*.py") if "import pynvml" in path.read_text()}
+
+    assert users == {("driver", "nvml")}
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_page_on_the_architecture_names_every_folder(room: str) -> None:
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    table = [line for line in page.splitlines() if line.startswith("| `")]
+
+    assert sum(f"`{room}/`" in line.split("|")[1] for line in table) == 1, room
