@@ -3,11 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from exporter.check.findings import REFERENCES
 from exporter.check.render import FORMATS
 from exporter.check.rules import NAMES
 from exporter.config.option import Option, boolean, choice, names, natural, number, positive_duration, text
 
 _GROUP = "Check"
+
+
+def reference(value: str) -> Mapping[str, str]:
+    """Values by name, from `driver=580.95.05,ecc=on`."""
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    found = {name.strip(): text.strip() for name, _, text in pairs}
+    if not all(found.values()) or not found.keys() <= REFERENCES.keys() or len(found) != len(pairs):
+        raise ValueError(f"NAME=VALUE,… with names of {', '.join(REFERENCES)}")
+    return found
+
+
 # fmt: off
 OPTIONS = (
     Option("format", "text", choice(*FORMATS), "FORMAT", "text, json, nagios (one line), npd (one line, node-problem-detector's exit codes).", _GROUP),
@@ -17,6 +31,7 @@ OPTIONS = (
     Option("check.margin", 3.0, number, "DEGREES", "Degraded with fewer degrees left before the GPU slows itself down.", _GROUP),
     Option("check.hot", 70.0, number, "DEGREES", "Degraded when a fan stands still above this temperature.", _GROUP),
     Option("check.xid-window", 3600.0, positive_duration, "DURATION", "Time an XID counts for.", _GROUP),
+    Option("check.reference", {}, reference, "LIST", "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence.", _GROUP),
     Option("check.ignore", (), names, "RULES", "Rules to leave out: " + ", ".join(NAMES) + ".", _GROUP),
     Option("check.fail-on", "failed", choice("failed", "degraded"), "VERDICT", "From which verdict on --drain drains, and npd reports the condition.", _GROUP),
     Option("drain", False, boolean, "", "Drain this Slurm node, with the reason, when it fails; resume it when it is well again, was drained so, and nobody had to mend it.", "Slurm"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from exporter.check.facts import Facts, Series
 
@@ -38,6 +38,8 @@ class Limits:
     """Seconds an XID counts for."""
     stale: float = 60.0
     """Age in seconds at which what an exporter says is no longer news."""
+    reference: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What every GPU of the site must have, by the names of `findings.REFERENCES`."""
 
 
 Cause = tuple[str, Mapping[str, object]]

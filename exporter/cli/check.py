@@ -87,6 +87,7 @@ def _report(settings: config.Config) -> Report:
         margin=settings["check.margin"],
         hot=settings["check.hot"],
         xid_window=settings["check.xid-window"],
+        reference=settings["check.reference"],
     )
     if settings["check.url"]:
         return _from_exporter(settings["check.url"], settings["check.deadline"], limits, settings["check.ignore"])

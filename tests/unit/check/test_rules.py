@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.check.facts import Facts, parse
+from exporter.check.options import reference
 from exporter.check.render import short
 from exporter.check.rule import Limits, Verdict
 from exporter.check.rules import NAMES, RECOVERY, RULES
@@ -67,6 +68,8 @@ def fault(kind: str, evidence: str, action: str) -> str:
     return series("gpu_fault_timestamp_seconds", NOW - 7200, fault=kind, evidence=evidence, action=action)
 
 
+LIMITS = Limits(reference={"ecc": "on"})
+
 FIRES = {
     "driver": 'gpu_exporter_driver_error{error="LIB_RM_VERSION_MISMATCH"} 1',
     "driver_hangs": 'gpu_exporter_driver_error{error="NOT_OPENED"} 1',
@@ -96,6 +99,7 @@ FIRES = {
     "hw_thermal": series("gpu_throttle_active", 1, reason="hw_thermal"),
     "temperature": series("gpu_temperature_margin_celsius", 2),
     "fan": series("gpu_fan_speed_rpm", 0, fan="0"),
+    "reference": series("gpu_ecc_mode_enabled", 0),
     "reading": 'gpu_scrape_collector_success{collector="power"} 0',
 }
 
@@ -108,12 +112,12 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
     name = rule.name  # type: ignore[attr-defined]
-    report = judge(facts(FIRES[name]), Limits())
+    report = judge(facts(FIRES[name]), LIMITS)
 
     assert [finding.rule for finding in report.findings] == [name]
     assert report.verdict is rule.verdict  # type: ignore[attr-defined]
     assert "{" not in report.findings[0].reason + report.findings[0].action
-    assert judge(facts(FIRES[name]), Limits(), [name]).verdict is Verdict.OK
+    assert judge(facts(FIRES[name]), LIMITS, [name]).verdict is Verdict.OK
 
 
 def test_well_node_is_ok_whatever_is_normal() -> None:
@@ -236,7 +240,35 @@ def test_total_that_never_goes_back_is_no_finding_where_faults_are_kept() -> Non
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_short_reason_fits_where_slurm_shows_twenty_characters(rule: object) -> None:
     name = rule.name  # type: ignore[attr-defined]
-    report = judge(facts(FIRES[name]), Limits())
+    report = judge(facts(FIRES[name]), LIMITS)
 
     assert 0 < len(short(report, report.verdict)) <= 24
     assert "{" not in short(report, report.verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "found"),
+    [
+        ("ecc", "on", series("gpu_ecc_mode_enabled", 1)),
+        ("persistence", "on", series("gpu_persistence_mode_enabled", 1)),
+        ("power-limit", "700", series("gpu_power_limit_watts", 700)),
+        ("driver", "580.1", 'gpu_driver_info{driver="580.1"} 1'),
+        ("vbios", "96.00", series("gpu_info", 1, model="NVIDIA H200", vbios="96.00")),
+    ],
+)
+def test_gpu_like_the_site_s_reference_is_well_and_another_is_not(name: str, wanted: str, found: str) -> None:
+    assert judge(facts(found), Limits(reference={name: wanted})).findings == ()
+
+    (finding,) = judge(facts(found), Limits(reference={name: "else"})).findings
+
+    assert finding.reason == f"{name} is {wanted}, not else as in --check.reference"
+
+
+@pytest.mark.parametrize("value", ["ecc", "ecc=", "colour=red", "ecc=on,ecc=off"])
+def test_reference_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="NAME=VALUE"):
+        reference(value)
+
+
+def test_reference_is_read() -> None:
+    assert reference("driver=580.95.05, ecc=on") == {"driver": "580.95.05", "ecc": "on"}
