@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.process_io import IoRates, ProcessIo
+from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
 from exporter.host.task_wait import receives
 from exporter.host.text import natural, read_text
 
@@ -106,6 +106,8 @@ class ThreadReader:
     _watched: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
     _io: ProcessIo = field(default_factory=ProcessIo)
     _files: KeptFiles = field(init=False)
+    _receiving: dict[str, tuple[float, bool]] = field(default_factory=dict[str, tuple[float, bool]])
+    """By place: when it was last looked what the task sleeps in, and whether it was a receive."""
     _turn: int = 0
     """Which workload is the first to be read, where not all can be."""
     _turned: float = float("-inf")
@@ -128,7 +130,10 @@ class ThreadReader:
         for pid, where in self._chosen(workloads, now).items():
             if pid not in found:
                 found[pid] = self._tasks(pid, where, now)
-        self._io.forget({int(place.partition("/")[0]) for tasks in found.values() for place in tasks} | pids)
+        places_ = {place for tasks in found.values() for place in tasks}
+        self._io.forget({int(place.partition("/")[0]) for place in places_} | pids)
+        if len(self._receiving) > 2 * len(places_):
+            self._receiving = {place: kept for place, kept in self._receiving.items() if place in places_}
         return {pid: tasks for pid, tasks in found.items() if tasks}
 
     def _chosen(self, workloads: Workloads, now: float) -> Mapping[int, Sequence[str]]:
@@ -184,8 +189,15 @@ class ThreadReader:
         main = place == f"{pid}/task/{pid}"
         if task is None or ("/" in place and not main):
             return task
-        waiting = task.receiving
-        if waiting is None:
-            waiting = receives(self._files.read(f"{self.procfs}/{place}/wchan"))
         own = pid if main else int(place)
-        return task._replace(receiving=waiting, io=self._io.rates(own, task.start_ticks, now))
+        return task._replace(receiving=self._receives(place, task, now), io=self._io.rates(own, task.start_ticks, now))
+
+    def _receives(self, place: str, task: Task, now: float) -> bool:
+        """Looked at as often as what it reads and writes: who waits for a moment only is of no interest."""
+        if task.receiving is not None:
+            return task.receiving
+        looked_at, found = self._receiving.get(place, (float("-inf"), False))
+        if now - looked_at >= LOOK_SECONDS:
+            found = receives(self._files.read(f"{self.procfs}/{place}/wchan"))
+            self._receiving[place] = (now, found)
+        return found

@@ -69,11 +69,15 @@ def _rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
 
 
 def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
-    """By GPU uuid: memory used less that of the processes; not known where a process's memory is not."""
+    """By GPU uuid: memory used less that of the processes; not known where a process's memory is not.
+
+    Drivers that do not tell their own reserve apart count it as used: the rest says nothing then, and is not told.
+    """
     found: dict[str, float] = {}
     for gpu in gpus:
         memory = reading(gpu, gpu.device.uuid, "memory", Memory)
         held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
-        if gpu.reading and memory and memory.used is not None and None not in held:
+        told = memory is not None and memory.used is not None and memory.reserved is not None
+        if gpu.reading and memory and memory.used is not None and told and None not in held:
             found[gpu.device.uuid] = max(memory.used - sum(each or 0 for each in held), 0)
     return found

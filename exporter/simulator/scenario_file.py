@@ -202,7 +202,7 @@ def _workload(item: _Entry, nodes: Sequence[str], plans: Sequence[Plan], node: s
     )
     if workload.every and workload.duration > workload.every:
         raise item.wrong("every", item.values.get("every"), "at least the duration")
-    return replace(workload, rank=on.index(node)) if here else None
+    return replace(workload, rank=on.index(node), nodes=len(on)) if here else None
 
 
 def _places(item: _Entry, plans: Sequence[Plan]) -> tuple[Place, ...]:

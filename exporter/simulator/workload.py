@@ -35,7 +35,7 @@ def job_block(name: str) -> int:
 class Workload:
     """Runs from `start` for `duration` seconds, again every `every` seconds; `every` 0 is once.
 
-    Each run is an owner of its own: the next Slurm job, the next pod. `rank` is this node's among those it runs on.
+    Each run is an owner of its own: the next Slurm job, the next pod. `rank` is this node's among the `nodes` it is on.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Workload:
     namespace: str = ""
     job: int = 1000
     rank: int = 0
+    nodes: int = 1
     start: float = 0.0
     duration: float = math.inf
     every: float = 0.0
@@ -91,7 +92,12 @@ class Workload:
         if self.slurm:
             limit = self.duration * 1.25 if math.isfinite(self.duration) else 7 * 86400.0
             return WorkloadInfo(
-                slurm_step="0", job_name=self.name, qos="normal", time_limit_seconds=limit, start_time=began
+                slurm_step="0",
+                job_name=self.name,
+                qos="normal",
+                time_limit_seconds=limit,
+                start_time=began,
+                nodes=self.nodes,
             )
         return WorkloadInfo(
             job_name=self.name,

@@ -141,3 +141,15 @@ def test_a_full_thread_of_this_process_stands_out() -> None:
     finally:
         stop.set()
         burner.join()
+
+
+def test_what_a_task_sleeps_in_is_looked_at_now_and_then(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1})
+    wchan = tmp_path / "10/task/10/wchan"
+    wchan.write_text("wait_woken")
+    reader = ThreadReader(tmp_path)
+    assert reader.read({"job": [10]}, 0.0)[10]["10/task/10"].receiving
+    wchan.write_text("futex_do_wait")
+
+    assert reader.read({"job": [10]}, 1.0)[10]["10/task/10"].receiving
+    assert not reader.read({"job": [10]}, 3.0)[10]["10/task/10"].receiving
