@@ -7,6 +7,8 @@ from collections.abc import Mapping
 RUNBOOK: Mapping[str, str] = {
     "driver": "gpudriverunavailable",
     "driver_hangs": "gpudriverunavailable",
+    "fault": "gpurecoveryactionneeded",
+    "fault_degraded": "gpurecoveryactionneeded",
     "gpu_missing": "gpulost",
     "gpu_down": "gpulost",
     "xid_reset": "gpuxidhardware",
