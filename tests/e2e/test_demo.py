@@ -56,4 +56,5 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing(tmp_path: Path) -> N
     assert code == 0
     assert children() == []
     assert set((ROOT / ".cache/demo").glob("run-*")) == before
-    assert list(home.iterdir()) == []
+    # pip asks rustc for its version, and where that is rustup it makes itself a folder.
+    assert [path.name for path in home.iterdir() if path.name != ".rustup"] == []
