@@ -12,6 +12,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 dir=${1:-$root/.cache/prometheus}
 programs=(prometheus promtool alertmanager amtool)
 second=(victoria-metrics vmalert)
+[ -z "${WITHOUT_SECOND:-}" ] || second=() # the demo shows one Prometheus
 oldest=2.42 # keep_firing_for
 layout=2    # of what is unpacked: one of an older script is made anew
 
@@ -90,7 +91,7 @@ exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
 complete && exit 0
 if on_path; then link_from_path; else unpack; fi
-unpack_second
+[ ${#second[@]} = 0 ] || unpack_second
 complete || { echo "fetch-prometheus: still incomplete in $dir/bin" >&2; exit 1; }
 "$dir/bin/promtool" --version | head -1
 "$dir/bin/amtool" --version | head -1
