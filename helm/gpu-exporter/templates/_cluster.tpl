@@ -49,7 +49,10 @@ where there is no cluster to ask (helm template, GitOps that renders), and then 
 {{- $api := .Capabilities.APIVersions -}}
 {{- $asked := list (list "serviceMonitor.enabled" $v.serviceMonitor.enabled "monitoring.coreos.com/v1/ServiceMonitor" "the Prometheus operator") (list "podMonitor.enabled" $v.podMonitor.enabled "monitoring.coreos.com/v1/PodMonitor" "the Prometheus operator") (list "prometheusRule.enabled" $v.prometheusRule.enabled "monitoring.coreos.com/v1/PrometheusRule" "the Prometheus operator") (list "dashboards.grafanaOperator.enabled" (and $v.dashboards.enabled $v.dashboards.grafanaOperator.enabled) "grafana.integreatly.org/v1beta1/GrafanaDashboard" "the Grafana operator") (list "verticalPodAutoscaler.enabled" $v.verticalPodAutoscaler.enabled "autoscaling.k8s.io/v1/VerticalPodAutoscaler" "the vertical pod autoscaler") (list "openshift.scc" $v.openshift.scc "security.openshift.io/v1/SecurityContextConstraints" "OpenShift") -}}
 {{- range $asked -}}
-{{- if and (index . 1) (not ($api.Has (index . 2))) -}}
+{{- /* Discovery may lag behind a custom resource that was just made: the definition itself has the last word. */ -}}
+{{- $part := splitList "/" (index . 2) -}}
+{{- $definition := printf "%ss.%s" (lower (index $part 2) | trimSuffix "s") (index $part 0) -}}
+{{- if and (index . 1) (not ($api.Has (index . 2))) (not (lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $definition)) -}}
 {{- fail (printf "%s: the cluster does not know %s: install %s first, or set it to false" (index . 0) (index . 2) (index . 3)) -}}
 {{- end -}}
 {{- end -}}

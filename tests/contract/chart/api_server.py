@@ -19,6 +19,7 @@ KNOWN = (
     ("/api/v1", "Node", "nodes"),
     ("/apis/node.k8s.io/v1", "RuntimeClass", "runtimeclasses"),
     ("/apis/scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
+    ("/apis/apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
 )
 OPERATORS = (("/apis/monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),)
 

@@ -79,6 +79,7 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),
     ({"runtimeClass": {"name": "nvidia", "create": True}}, []),
     ({"priorityClassName": "high"}, [named("PriorityClass", "high")]),
+    (MONITORED, [named("CustomResourceDefinition", "servicemonitors.monitoring.coreos.com")]),
     ({"image": {"registry": "", "tag": "1"}}, [node("a", LABELLED, images=[{"names": ["gpu-exporter:1"]}])]),
     ({"image": {"registry": "", "pullPolicy": "Never"}}, []),
     ({"affinity": {"podAffinity": {}}}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": 1})]),

@@ -95,7 +95,11 @@ class Cluster:
         self.kubectl("apply", "--server-side", "-f", "-", given="\n---\n".join(json.dumps(each) for each in objects))
 
     def helm(self, *arguments: str) -> str:
-        return self.run("helm", *arguments)
+        try:
+            return self.run("helm", *arguments)
+        except subprocess.CalledProcessError as error:
+            print(error.stderr)  # noqa: T201 - pytest shows it where the failure was not expected
+            raise
 
     def import_image(self, archive: Path) -> None:
         self.run("ctr", "-a", str(self.home / "containerd.sock"), "-n", "k8s.io", "images", "import", str(archive))
