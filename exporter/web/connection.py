@@ -49,7 +49,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._head_bytes = 0
-        self._answering = False
+        self._written = False
         self._close_after = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._desk.writing(self, unsent=False)
-        if self._answering:
+        if self._written:  # else it was the TLS handshake that has left
             self._sent()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -117,7 +117,6 @@ class Connection(asyncio.Protocol):
         self._until(self._loop.time() + ANSWER_SECONDS)
         self._close_after = self._has_body()
         self._desk.served(self)
-        self._answering = True
         self._desk.request(_environ(request, self._peer), self._answer)
 
     def _has_body(self) -> bool:
@@ -128,7 +127,7 @@ class Connection(asyncio.Protocol):
             return True
 
     def _refuse(self, status: str) -> None:
-        self._close_after = self._answering = True
+        self._close_after = True
         self._answer(Response(status))
 
     def _answer(self, response: Response) -> None:
@@ -150,12 +149,13 @@ class Connection(asyncio.Protocol):
             return
         self._until(self._loop.time() + ANSWER_SECONDS)
         transport.write(b"".join((head, body or b"", end or b"")))
+        self._written = True
         if transport.get_write_buffer_size() == 0:
             self._sent()
 
     def _sent(self) -> None:
         """The answer has left: the next request, or the end."""
-        transport, self._answering = self._transport, False
+        transport, self._written = self._transport, False
         if transport is None or transport.is_closing():
             return
         if self._close_after or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
