@@ -27,6 +27,7 @@ RUNBOOK: Mapping[str, str] = {
     "temperature": "gputemperaturemarginlow",
     "fan": "gpufanfailed",
     "reading": "gpucollectorfailing",
+    "reference": "gpudriverskew",
 }
 
 

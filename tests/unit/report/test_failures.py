@@ -136,7 +136,7 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
     ("arguments", "says"),
     [
         ([], "expected one of JOBID, --pod, --workload, --user, --account, --all; got nothing"),
-        (["12x"], "expected a job id such as 4711 or 4711_3, got '12x'"),
+        (["12x"], "expected a job id such as 4711, 4711_3 or 4711+1, got '12x'"),
         (["1", "2"], "unrecognized arguments: 2"),
         (["1", "--all"], "got --all and JOBID"),
         (["--pod", "train-0"], "--pod: expected NAMESPACE/NAME, got 'train-0'"),
