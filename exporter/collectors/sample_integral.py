@@ -75,7 +75,7 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
     exact = before.exact + busy
     return Integral(
         total=max(before.total, exact + level * min(pending, _TAIL)),
-        share=busy / covered if covered else level,
+        share=min(busy / covered, 1.0) if covered else level,
         answered=True,
         exact=exact,
         cursor=newest,

@@ -233,7 +233,9 @@ def _stale(observer: Observer) -> int | None:
     return {health.source: health.stale for health in observer.look().health}["slurm_steps"]
 
 
-def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_anothers_is_a_conflict(cluster: SlurmCluster) -> None:
+def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_is_a_conflict(
+    cluster: SlurmCluster,
+) -> None:
     train = owner(cluster.job("train"), "nobody", "physics")
     minor = next(iter(min((minors for job, minors in cluster.holding().values() if job == train.slurm_job), key=min)))
     programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/") for user in ("nobody", "daemon")}
@@ -243,7 +245,7 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_anothers_is_a_co
             observer.also = {programs["nobody"].pid: minor}
             mine = observer.look()
             observer.also = {programs["daemon"].pid: minor}
-            anothers = observer.look()
+            somebody_elses = observer.look()
     finally:
         for program in programs.values():
             program.kill()
@@ -252,8 +254,8 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_anothers_is_a_co
     assert mine.processes[programs["nobody"].pid] == train
     assert mine.info[train].trust == "inferred"
     assert all(not health.conflicts for health in mine.health)
-    assert anothers.processes[programs["daemon"].pid].slurm_job == ""
-    assert {health.source: health.conflicts for health in anothers.health}["slurm_mapping"] == 1
+    assert somebody_elses.processes[programs["daemon"].pid].slurm_job == ""
+    assert {health.source: health.conflicts for health in somebody_elses.health}["slurm_mapping"] == 1
 
 
 def test_jobs_that_slurmctld_hides_have_their_labels_from_the_prolog_and_show_in_health(cluster: SlurmCluster) -> None:

@@ -57,7 +57,7 @@ UNKNOWN = [
     ({"image": {"registry": "https://registry.example.com"}}, "at '/image/registry'"),
     ({"image": {"registry": "registry.example.com/"}}, "at '/image/registry'"),
     ({"image": {"tag": "a:b"}}, "at '/image/tag'"),
-    ({"imagePullSecrets": [{"nam": "x"}]}, "at '/imagePullSecrets/0'"),
+    ({"imagePullSecrets": [{"tag": "x"}]}, "at '/imagePullSecrets/0'"),
     ({"attribution": {"pods": {"kubeletDir": "/var/lib/kubelet/pod-resources"}}}, "at '/attribution/pods/kubeletDir'"),
     ({"priorityClass": {"value": 2000000000}}, "at '/priorityClass/value'"),
     ({"runtimeClass": {"name": "NVIDIA"}}, "at '/runtimeClass/name'"),

@@ -23,7 +23,10 @@ def test_every_option_is_in_it(shell: str) -> None:
     ("words", "found"),
     [
         (["ch"], ["check"]),
-        (["check", "--dr"], ["--drain", "--drain.node", "--driver.capture", "--driver.exit-after"]),
+        (
+            ["check", "--dr"],
+            ["--drain", "--drain.good-checks", "--drain.node", "--driver.capture", "--driver.exit-after"],
+        ),
         (["check", "--format", "n"], ["nagios", "npd"]),
         (["report", "--format", "m"], ["markdown"]),
         (["report", "--simulate"], []),
