@@ -72,11 +72,18 @@ class Node:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def state(self) -> Path:
+        """A directory of its own: two exporters that write one state file undo each other's faults."""
+        path = self.folder / f"state-{self.name}"
+        path.mkdir(exist_ok=True)
+        return path
+
     def run(self) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
         command = [
             *(sys.executable, "-m", "exporter"),
             *("--simulate", f"@{self.folder / 'scenario.yaml'};node={self.name};start={self.start}"),
-            *("--web.listen-address", f"127.0.0.1:{self.port}", "--state.dir", str(self.folder)),
+            *("--web.listen-address", f"127.0.0.1:{self.port}", "--state.dir", str(self.state)),
         ]
         return running(command, self.folder / f"{self.name}.log")
 
@@ -128,7 +135,7 @@ class Stack:
         message = self.sink.first(
             lambda m: m.path == f"/{receiver_}" and any(map(match, m.body["alerts"])),
             f"{labels} {status} at {receiver_}; came: {[(m.path, _names(m)) for m in self.sink.messages]}",
-            deadline=90,
+            deadline=240,
         )
         return message, next(alert for alert in message.body["alerts"] if match(alert))
 
@@ -232,7 +239,7 @@ def test_xid_stands_until_somebody_acknowledges_it(stack: Stack) -> None:
             "exporter",
             "acknowledge",
             "--state.dir",
-            node.folder,
+            node.state,
             "--gpu",
             "2",
             "--reason",

@@ -71,8 +71,9 @@ NODE = (
 )
 WORKLOAD = (
     Kind("idle-held", 3.0, frozenset({"GpuHeldIdle", "GpuUnderutilized"})),
-    Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"})),
-    Kind("notebook", 3.0, frozenset({"GpuUnderutilized"})),
+    Kind("idle-loaded", 3.0, frozenset({"GpuUnderutilized"}), frozenset({"GpuHeldIdle"})),
+    # A person at work: nobody is told, unless the session stands still for long.
+    Kind("notebook", 3.0, frozenset(), frozenset({"GpuSessionIdle"})),
 )
 
 

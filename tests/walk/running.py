@@ -37,8 +37,11 @@ class Demo:
     said: list[str] = field(default_factory=list[str])
     _lines: queue.Queue[str] = field(default_factory=queue.Queue[str])
 
+    _reader: threading.Thread = field(init=False)
+
     def __post_init__(self) -> None:
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout
@@ -67,8 +70,13 @@ class Demo:
 
     def end(self) -> int:
         """Ctrl-C, as a terminal sends it: to the whole group."""
-        os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(30)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGINT)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        if self.process.stdout and not self._reader.is_alive():
+            self.process.stdout.close()
+        return code
 
 
 def start(command: Sequence[str], folder: Path | None, environment: Mapping[str, str]) -> Demo:
