@@ -18,6 +18,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the stored expositions of the captures anew")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of one group share servers and an order: stop at once where pytest-xdist does not keep them together."""
+    if not getattr(config.option, "loadgroup", False):
+        return
+    torn = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+    if torn:
+        raise pytest.UsageError(f"pytest-xdist does not group tests with this pytest, as {torn[0].nodeid}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = (report for reports in terminalreporter.stats.values() for report in reports)
     lines = sorted(

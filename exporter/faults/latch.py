@@ -6,7 +6,7 @@ the boot id changed), when the GPU was replaced, when what was missing is back, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from exporter.collectors.xid import class_of
@@ -58,6 +58,8 @@ def advance(book: Book, look: Look) -> Book:
             (f.uuid, f.index, f.kind, f.evidence): f for f in kept if (f.uuid, f.kind.value) not in book.accepted
         }
     for uuid in devices.keys() - {seen.uuid for seen in look.gpus}:
+        if not devices[uuid].expected:
+            continue
         devices[uuid], lost = _away(uuid, devices[uuid], look.time, _code(look, devices[uuid]))
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
@@ -67,7 +69,9 @@ def advance(book: Book, look: Look) -> Book:
 
 def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
-    known = replace(known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus)
+    known = replace(
+        known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus, expected=True
+    )
     standing = tuple(faults)
     if not seen.up:
         known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
@@ -170,7 +174,7 @@ def _code(look: Look, known: Known) -> str:
 def _with_refused(faults: tuple[Fault, ...], devices: dict[str, Known], look: Look) -> tuple[Fault, ...]:
     """GPUs that give no handle: by their UUID where the node has known one at that index, else by the index alone."""
     shown = {seen.uuid for seen in look.gpus}
-    missing = {known.index for uuid, known in devices.items() if uuid not in shown}
+    missing = {known.index for uuid, known in devices.items() if uuid not in shown and known.expected}
     nameless = {(f.index, f.kind): f for f in faults if not f.uuid}
     now = {
         (index, Kind.LOST): nameless.get(
@@ -217,19 +221,20 @@ def _acknowledged(book: Book, look: Look) -> Book:
 
 def _without_acknowledged(book: Book, said: Acknowledgement) -> Book:
     meant = [f for f in book.faults if said.gpu in (str(f.index), f.uuid) and said.kind in ("", f.kind.value)]
-    lost = {fault.uuid for fault in meant if fault.kind is Kind.LOST}
-    touched = {fault.uuid for fault in meant} - lost
-    linked = {fault.uuid for fault in meant if fault.kind is Kind.NVLINK}
     devices = {
-        uuid: replace(known, cured=max(known.cured, said.time), links=0 if uuid in linked else known.links)
-        if uuid in touched
-        else known
-        for uuid, known in book.devices.items()
-        if uuid not in lost  # not expected any more
+        uuid: _mended(known, [f.kind for f in meant if f.uuid == uuid], said) for uuid, known in book.devices.items()
     }
     levels = {(f.uuid, f.kind.value) for f in meant if f.kind in (Kind.REMAP, Kind.SRAM)}
     faults = tuple(fault for fault in book.faults if fault not in meant)
     return replace(book, devices=devices, faults=faults, accepted=book.accepted | levels)
+
+
+def _mended(known: Known, kinds: Sequence[Kind], said: Acknowledgement) -> Known:
+    """What happened to this GPU before somebody called these faults mended does not count any more."""
+    if not kinds:
+        return known
+    known = replace(known, cured=max(known.cured, said.time), links=0 if Kind.NVLINK in kinds else known.links)
+    return replace(known, expected=False, away=None, back=None) if Kind.LOST in kinds else known
 
 
 def _still_accepted(accepted: frozenset[tuple[str, str]], look: Look) -> frozenset[tuple[str, str]]:

@@ -66,6 +66,8 @@ class Known:
     """Since when it does not answer."""
     back: float | None = None
     """Since when it answers again, while a fault says that it does not."""
+    expected: bool = True
+    """False when somebody said that it is gone for good, until the driver shows it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class FaultWatch:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
             self._expected = (monotonic, known(self._site.expected()))
-        return {**self._expected[1], **({"history": len(self._book.devices)} if self._book.devices else {})}
+        devices = sum(known.expected for known in self._book.devices.values())
+        return {**self._expected[1], **({"history": devices} if devices else {})}
 
     def _maintenance(self) -> tuple[str, ...]:
         file, slurm = self._site.maintenance_file, self._site.slurm

@@ -132,6 +132,39 @@ def test_acknowledgement_ends_it_and_it_does_not_come_back_on_the_same_evidence(
     assert node.faults == still  # the driver shows it, so it is still expected
 
 
+def test_acknowledgement_ends_the_xid_of_a_gpu_that_was_lost_too() -> None:
+    node = Node()
+    xid(node, 79)
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(60)
+    node.change(up=True, failure="")
+    node.look(10)  # back, and not yet for long enough to end by itself
+
+    node.say("0")
+    node.look(3600)
+
+    assert node.faults == []
+
+
+def test_gpu_that_is_not_expected_any_more_is_expected_when_it_comes_back() -> None:
+    node = Node()
+    xid(node, 79)
+    lost = node.gpus["GPU-0"]
+    gone(node)
+    node.look(60)
+    node.say("0")
+    node.look(60)
+    assert [known.expected for known in node.book.devices.values()] == [False, True]
+
+    node.gpus["GPU-0"] = lost
+    node.look(60)
+    assert node.faults == []  # its XID was acknowledged with it
+    gone(node)
+    node.look(60)
+
+    assert node.faults == [("lost", "not shown by the driver")]
+
+
 def test_acknowledgement_of_one_fault_leaves_the_others() -> None:
     node = Node()
     xid(node, 119)
