@@ -101,6 +101,7 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str) -> WorkloadI
         pod_labels=pod.labels,
         controller=pod.controller,
         asked_class=pod.asked_class,
+        pods=pod.group_size,
         trust=trust,
     )
 

@@ -64,6 +64,13 @@ class WorkloadInfo:
     """Class of work that the pod's own label asks for."""
     nodes: int | None = None
     """How many nodes it runs on, where its source tells."""
+    pods: int | None = None
+    """How many pods work together, where something on the pod tells."""
+
+    @property
+    def spread(self) -> bool:
+        """It has parts besides the one that is seen here."""
+        return (self.nodes or 1) > 1 or (self.pods or 1) > 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Accounting:
             readings=readings,
             hosts=hosts,
             work={owner: each.name for owner, each in work.items()},
-            spread=frozenset(owner for owner, info in join.ownership.info.items() if (info.nodes or 1) > 1),
+            spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
             starts=join.starts(),
             host_tells=node.host_tells(),
         )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes.documents import Document, decoded, lines, part, parts, text, whole
+from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.ownership import SourceHealth
 from exporter.threads.runner import Threads
 
@@ -51,6 +52,8 @@ class Pod:
     """Kind of the object that made it."""
     asked_class: str = ""
     """What the label of `CLASS_LABEL` says."""
+    group_size: int | None = None
+    """Pods that work together with it, itself included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         start_time=_seconds(text(status, "startTime")),
         controller=_controller(parts(metadata, "ownerReferences")),
         asked_class=text(own, CLASS_LABEL),
+        group_size=group_size(document),
     )
     return text(part(metadata, "annotations"), _CONFIG_HASH) or uid, pod
 
