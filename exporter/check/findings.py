@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from exporter.check.facts import Facts
 from exporter.check.rule import Cause, Find, Limits
@@ -139,29 +139,6 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         alive = len(states) - len(dead) if counted is None else int(counted)
         if dead and alive and not _kept(facts, gpu, fault="nvlink_down"):
             yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
-
-
-_SWITCH = {1.0: "on", 0.0: "off"}
-REFERENCES: Mapping[str, tuple[str, str]] = {
-    "driver": ("gpu_driver_info", "driver"),
-    "vbios": ("gpu_info", "vbios"),
-    "model": ("gpu_info", "model"),
-    "ecc": ("gpu_ecc_mode_enabled", ""),
-    "persistence": ("gpu_persistence_mode_enabled", ""),
-    "power-limit": ("gpu_power_limit_watts", ""),
-}
-"""What a site may give a reference for: the series, and its label; without one its value (switches: on, off)."""
-
-
-def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """GPUs that differ from what the site says of all of them. What a GPU does not tell is not judged."""
-    for name, wanted in limits.reference.items():
-        family, label = REFERENCES[name]
-        for series in facts.of(family):
-            number = f"{series.value:g}" if name == "power-limit" else _SWITCH.get(series.value, "")
-            value = series.labels.get(label, "") if label else number
-            if value and value != wanted:
-                yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:

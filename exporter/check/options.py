@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.check.findings import REFERENCES
+from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS
 from exporter.check.rules import NAMES
-from exporter.config.option import Option, boolean, choice, names, natural, number, positive_duration, text
+from exporter.check.stages import STAGES
+from exporter.config.option import Option, boolean, choice, duration, names, natural, number, positive_duration, text
 
 _GROUP = "Check"
 
@@ -27,11 +28,15 @@ OPTIONS = (
     Option("format", "text", choice(*FORMATS), "FORMAT", "text, json, nagios (one line), npd (one line, node-problem-detector's exit codes).", _GROUP),
     Option("check.url", "", text, "URL", "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.", _GROUP),
     Option("check.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its PCI bus shows.", _GROUP),
-    Option("check.deadline", 30.0, positive_duration, "DURATION", "Time the GPUs have to answer.", _GROUP),
+    Option("check.stage", "periodic", choice(*STAGES), "STAGE", "When this is: prolog and epilog (of a job), periodic, full (before a node goes back into service).", _GROUP),
+    Option("check.deadline", 0.0, duration, "DURATION", "Time all of it may take; 0s: the budget of the stage.", _GROUP),
+    Option("check.allow", ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "Xorg"), names, "PROGRAMS", "Beginnings of names of programs that may stay on a GPU after a job.", _GROUP),
+    Option("check.program", "", text, "COMMAND", "The site's own test, run in stage full, e.g. 'dcgmi diag -r 2' or a bandwidth test; another status than 0 is failed.", _GROUP),
+    Option("check.link-errors", 1000.0, number, "N", "Degraded with more NVLink transfers repeated and links trained again since the driver was loaded.", _GROUP),
     Option("check.margin", 3.0, number, "DEGREES", "Degraded with fewer degrees left before the GPU slows itself down.", _GROUP),
     Option("check.hot", 70.0, number, "DEGREES", "Degraded when a fan stands still above this temperature.", _GROUP),
     Option("check.xid-window", 3600.0, positive_duration, "DURATION", "Time an XID counts for.", _GROUP),
-    Option("check.reference", {}, reference, "LIST", "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence.", _GROUP),
+    Option("check.reference", {}, reference, "LIST", "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, and sm-clock and memory-clock (their maxima in MHz).", _GROUP),
     Option("check.ignore", (), names, "RULES", "Rules to leave out: " + ", ".join(NAMES) + ".", _GROUP),
     Option("check.fail-on", "failed", choice("failed", "degraded"), "VERDICT", "From which verdict on --drain drains, and npd reports the condition.", _GROUP),
     Option("drain", False, boolean, "", "Drain this Slurm node, with the reason, when it fails; resume it when it is well again, was drained so, and nobody had to mend it.", "Slurm"),

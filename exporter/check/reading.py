@@ -16,6 +16,8 @@ from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver
 from exporter.exposition.text import Renderer
 from exporter.faults.watch import FaultWatch
+from exporter.host import process
+from exporter.host.model import HostProcess
 from exporter.node.interface import Node, pci_gpus
 from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import progress_message
@@ -29,10 +31,15 @@ _RECORD = 8192
 
 
 class PciNode(UnknownNode):
-    """The node as the check sees it: its PCI bus, and nothing of who uses the GPUs."""
+    """The node as the check sees it: its PCI bus and the processes on its GPUs, and nothing of whose they are."""
 
-    def __init__(self, sysfs: Path) -> None:
+    def __init__(self, sysfs: Path, procfs: Path) -> None:
         self._sysfs = sysfs
+        self._procfs = procfs
+
+    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+        del now
+        return {pid: found for pid in pids if (found := process.read(pid, self._procfs))}
 
     def pci_gpus(self, now: float) -> int | None:
         del now

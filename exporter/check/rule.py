@@ -39,7 +39,13 @@ class Limits:
     stale: float = 60.0
     """Age in seconds at which what an exporter says is no longer news."""
     reference: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What every GPU of the site must have, by the names of `findings.REFERENCES`."""
+    """What every GPU of the site must have, by the names of `reference.REFERENCES`."""
+    link_errors: float = 1000.0
+    """What links may have counted."""
+    emptied: tuple[str, ...] | None = None
+    """GPUs that must be empty, by UUID or device number; None: all of them."""
+    allowed: tuple[str, ...] = ()
+    """Beginnings of names of programs that may stay on them."""
 
 
 Cause = tuple[str, Mapping[str, object]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.check import findings
+from exporter.check import findings, leftovers, reference
 from exporter.check.rule import Rule, Verdict, over, stated
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
@@ -31,7 +31,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 BY_HAND = frozenset(
     {
         *("gpu_missing", "gpu_down", "driver_hangs", "fault", "xid_reset", "xid_restart"),
-        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed"),
+        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked"),
     }
 )
 """Rules whose faults somebody has to mend. The others may pass: a driver upgrade, a fabric that comes up, heat."""
@@ -60,6 +60,10 @@ SHORT: Mapping[str, str] = {
     "fabric_timeout": "fabric time-out",
     "nvlink_down": "NVLink down",
     "reference": "{name} {value}",
+    "limited": "{what} low",
+    "nvlink_errors": "NVLink errors",
+    "leftover": "{count} leftover",
+    "leaked": "leaked {size} GiB",
     "pcie_width": "PCIe x{width}",
     "power_brake": "power brake",
     "hw_thermal": "heat",
@@ -144,8 +148,16 @@ RULES: tuple[Rule, ...] = (
          "the NVLink fabric recovers from an access time-out",            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
     _row("nvlink_down",         DEGRADED, findings.links_down,
          "NVLink {links} of {count} down",                                "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
-    _row("reference",           DEGRADED, findings.unlike_reference,
+    _row("reference",           DEGRADED, reference.unlike_reference,
          "{name} is {value}, not {wanted} as in --check.reference",       "Bring it in line with the other nodes: firmware, driver, or nvidia-smi -e, -pm, -pl.", "ours"),
+    _row("limited",             DEGRADED, reference.limited,
+         "the {what} is {value} of {most}",                               "Look for limits that were set and forgotten (nvidia-smi -q -d POWER,CLOCK), and for a power cable.", "ours"),
+    _row("nvlink_errors",       DEGRADED, leftovers.nvlink_errors,
+         "NVLink repeated {count} transfers since the driver was loaded", "Reset the GPU; if they come again, look at bridges, cables and seating.", "debug"),
+    _row("leftover",            FAILED,   leftovers.leftover,
+         "{count} process(es) are left on it with {size} GiB: {processes}", "End them; with state D, restart the node.", "ours"),
+    _row("leaked",              FAILED,   leftovers.leaked,
+         "{size} GiB in use that no process owns",                        "Reset the GPU: nvidia-smi --gpu-reset.", "ours"),
     _row("pcie_width",          DEGRADED, findings.narrow,
          "the PCIe link runs on {width} of {best} lanes",                 "Reseat the card and its riser; look for PCIe errors in the kernel log.", "ours"),
     _row("power_brake",         DEGRADED, over("gpu_throttle_active", reason="hw_power_brake"),

@@ -28,6 +28,10 @@ RUNBOOK: Mapping[str, str] = {
     "fan": "gpufanfailed",
     "reading": "gpucollectorfailing",
     "reference": "gpudriverskew",
+    "limited": "gpuperformancelimited",
+    "nvlink_errors": "gpunvlinkerrors",
+    "leftover": "gpumemoryleaked",
+    "leaked": "gpumemoryleaked",
 }
 
 

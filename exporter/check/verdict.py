@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from exporter.check.facts import Facts
 from exporter.check.findings import gpu_less
@@ -23,6 +23,13 @@ class Report:
     simulated: bool = False
     remark: str = ""
     """Why the verdict is unknown, or ok without a GPU."""
+
+    def with_finding(self, finding: Finding) -> Report:
+        """The same with one thing more that is wrong."""
+        if self.verdict is Verdict.UNKNOWN:
+            return self
+        found = tuple(sorted((*self.findings, finding), key=lambda each: (-each.verdict, int(each.gpu or -1))))
+        return replace(self, verdict=max(self.verdict, finding.verdict), findings=found)
 
 
 def unknown(remark: str) -> Report:

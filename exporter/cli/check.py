@@ -6,19 +6,21 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import cast
 
 import requests
 
-from exporter.check import drain
+from exporter.check import drain, program
 from exporter.check.facts import parse
+from exporter.check.leftovers import job_gpus
 from exporter.check.options import OPTIONS
 from exporter.check.reading import PciNode, apart, read_node
 from exporter.check.render import FORMATS, short
 from exporter.check.rule import Finding, Limits, Verdict
 from exporter.check.rules import NAMES, RULES
+from exporter.check.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.check.verdict import Report, judge, unknown
 from exporter.cli import assembly, logs
 from exporter.config import load as config
@@ -43,9 +45,15 @@ examples:
   gpu-exporter check --check.gpus 8 --format json
   gpu-exporter check --check.url http://127.0.0.1:9836/metrics --format nagios
   gpu-exporter check --drain --check.fail-on degraded
+  gpu-exporter check --check.stage epilog
+  gpu-exporter check --check.stage full --check.program 'dcgmi diag -r 2'
 """,
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
+_LONGEST_READ = 60.0
+"""Seconds one look at the driver may take, however long the stage is."""
+_PAUSE = 1.0
+"""Seconds between two looks for processes that are still ending."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
 
 
@@ -60,7 +68,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"gpu-exporter: {error}\n")
         return _UNKNOWN
     failed = report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
-    if settings["drain"] and report.verdict is not Verdict.UNKNOWN:
+    counts = failed or STAGES[settings["check.stage"]].resumes
+    if settings["drain"] and counts and report.verdict is not Verdict.UNKNOWN:
         _drain(settings, report, failed=failed)
     sys.stdout.write(FORMATS[settings["format"]](report, paint(sys.stdout)))
     return _npd_status(report, failed=failed) if settings["format"] == "npd" else int(report.verdict)
@@ -77,39 +86,73 @@ def _refuse(settings: config.Config) -> None:
     made_up = settings["simulate"] or settings["driver.capture"]
     if settings["drain"] and made_up:
         raise ConfigError("--drain: a node is not drained for GPUs that are simulated or recorded")
+    if settings["check.program"] and settings["check.stage"] != "full":
+        raise ConfigError("--check.program: expected with --check.stage=full, the only one that has the time")
+    if settings["check.url"] and STAGES[settings["check.stage"]].emptied:
+        raise ConfigError("--check.url: an exporter's last look is too old to say that a GPU is empty: leave it out")
     if settings["check.url"] and made_up:
         raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
 
 
 def _report(settings: config.Config) -> Report:
+    stage = STAGES[settings["check.stage"]]
+    end = time.monotonic() + (settings["check.deadline"] or stage.budget)
+    report = _emptied(settings, stage, end)
+    if not (stage.program and settings["check.program"]):
+        return report
+    found = program.finding_of(settings["check.program"], end - time.monotonic())
+    return report.with_finding(found) if found else report
+
+
+def _emptied(settings: config.Config, stage: Stage, end: float) -> Report:
+    """A process that was told to end takes its time: asked again while nothing else is wrong and there is time."""
+    while True:
+        began = time.monotonic()
+        report = _look(settings, stage, end - began)
+        took = time.monotonic() - began
+        waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
+        if not waits or time.monotonic() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
+            return report
+        time.sleep(_PAUSE)
+
+
+def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:
     limits = Limits(
         gpus=settings["check.gpus"],
         margin=settings["check.margin"],
         hot=settings["check.hot"],
         xid_window=settings["check.xid-window"],
         reference=settings["check.reference"],
+        link_errors=settings["check.link-errors"],
+        emptied=job_gpus(os.environ) if settings["check.stage"] == "epilog" else None,
+        allowed=settings["check.allow"],
     )
+    ignored = stage.left_out | set(settings["check.ignore"])
     if settings["check.url"]:
-        return _from_exporter(settings["check.url"], settings["check.deadline"], limits, settings["check.ignore"])
+        return _from_exporter(settings["check.url"], seconds, limits, ignored)
     driver = assembly.driver_of(settings)
     node = _node(settings, driver)
     collectors = assembly.enabled(settings)
     kmsg = None if driver.simulated else Path(settings["path.kmsg"])
-    deadline = settings["check.deadline"]
+    deadline = min(seconds, _LONGEST_READ)
     faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
     found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     if found is None:
         return _hangs(deadline)
-    return judge(parse(found, time.time()), limits, settings["check.ignore"])
+    return judge(parse(found, time.time()), limits, ignored)
 
 
 def _node(settings: config.Config, driver: object) -> Node:
     if settings["simulate"]:
         return SimulatedNode(cast("Simulation", driver).node)
-    return UnknownNode() if settings["driver.capture"] else PciNode(Path(settings["path.sysfs"]))
+    return UnknownNode() if settings["driver.capture"] else _pci(settings)
 
 
-def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Sequence[str]) -> Report:
+def _pci(settings: config.Config) -> PciNode:
+    return PciNode(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
+
+
+def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
     try:
         with progress_message(f"asking {url}"):
             answer = requests.get(url, timeout=deadline)

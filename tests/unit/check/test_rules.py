@@ -94,6 +94,10 @@ FIRES = {
     "fabric_recovery": series("gpu_fabric_unhealthy", 1, check="route_recovery"),
     "fabric_timeout": series("gpu_fabric_unhealthy", 1, check="access_timeout_recovery"),
     "nvlink_down": series("gpu_nvlink_link_up", 0, link="1"),
+    "limited": series("gpu_power_limit_watts", 300) + "\n" + series("gpu_power_default_limit_watts", 700),
+    "nvlink_errors": series("gpu_nvlink_errors_total", 1001, type="replay"),
+    "leftover": series("gpu_process_memory_bytes", 2**30, pid="4711", command="python3"),
+    "leaked": series("gpu_memory_unattributed_bytes", 2**30 + 1),
     "pcie_width": series("gpu_pcie_link_width", 8),
     "power_brake": series("gpu_throttle_active", 1, reason="hw_power_brake"),
     "hw_thermal": series("gpu_throttle_active", 1, reason="hw_thermal"),
@@ -136,6 +140,13 @@ def test_well_node_is_ok_whatever_is_normal() -> None:
         (series("gpu_fan_speed_rpm", 0, fan="0"), Limits(hot=80)),
         ('gpu_devices{source="driver"} 2', Limits()),
         (series("gpu_recovery_action", 0, action="gpu_reset"), Limits()),
+        (series("gpu_nvlink_errors_total", 1000, type="recovery"), Limits()),
+        (series("gpu_nvlink_errors_total", 5000, type="crc"), Limits()),
+        (series("gpu_memory_unattributed_bytes", 2**30), Limits()),
+        (
+            f"{series('gpu_clock_hertz', 3.45e8, domain='sm')}\n{series('gpu_clock_max_hertz', 1.98e9, domain='sm')}",
+            Limits(),
+        ),
     ],
 )
 def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
@@ -162,6 +173,25 @@ def test_temperature_is_judged_by_slowdown_where_no_margin_is_told() -> None:
     report = judge(parse(text + slowdown + "\n", NOW), Limits())
 
     assert [finding.rule for finding in report.findings] == ["temperature"]
+
+
+def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
+    """The case that used to be silent: 300 of 700 W, at 345 MHz."""
+    report = judge(
+        facts(
+            series("gpu_power_limit_watts", 300),
+            series("gpu_power_default_limit_watts", 700),
+            series("gpu_clock_hertz", 3.45e8, domain="sm"),
+            series("gpu_clock_max_hertz", 1.98e9, domain="sm"),
+            series("gpu_utilization_ratio", 1),
+        ),
+        Limits(),
+    )
+
+    assert [finding.reason for finding in report.findings] == [
+        "the power limit is 300 of 700 W",
+        "the SM clock is 345 of 1980 MHz",
+    ]
 
 
 def test_worst_comes_first() -> None:
@@ -253,6 +283,8 @@ def test_short_reason_fits_where_slurm_shows_twenty_characters(rule: object) -> 
         ("persistence", "on", series("gpu_persistence_mode_enabled", 1)),
         ("power-limit", "700", series("gpu_power_limit_watts", 700)),
         ("driver", "580.1", 'gpu_driver_info{driver="580.1"} 1'),
+        ("sm-clock", "1980", series("gpu_clock_max_hertz", 1.98e9, domain="sm")),
+        ("memory-clock", "3201", series("gpu_clock_max_hertz", 3.201e9, domain="memory")),
         ("vbios", "96.00", series("gpu_info", 1, model="NVIDIA H200", vbios="96.00")),
     ],
 )

@@ -1,0 +1,72 @@
+"""What a job that has ended may leave on its GPUs, and what links have counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from exporter.check.facts import Facts
+from exporter.check.rule import Cause, Limits
+
+_GIB = 2**30
+_LEAKED = 1 * _GIB
+"""Bytes that no process accounts for; the same as the alert's."""
+_BRIEF = 3
+"""Processes that are named."""
+_REPEATED = ("replay", "recovery", "link_recovery")
+
+
+def job_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
+    """GPUs that the ended job had to itself, as Slurm's epilog knows them; None outside of Slurm: all.
+
+    A job without GPUs leaves none, and one that shared its GPUs leaves them to the others.
+    """
+    if not environment.get("SLURM_JOB_ID"):
+        return None
+    if environment.get("SLURM_SHARDS_ON_NODE") or environment.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"):
+        return ()
+    return tuple(part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(",") if part.strip())
+
+
+def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
+    """Indices of the GPUs that must be empty; None: all. Slurm counts device files, so by minor number where known."""
+    if limits.emptied is None:
+        return None
+    found: set[str] = set()
+    for series in facts.of("gpu_info"):
+        names = {series.labels.get("uuid", ""), series.labels.get("minor_number") or series.gpu}
+        if names & set(limits.emptied):
+            found.add(series.gpu)
+    return frozenset(found)
+
+
+def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Processes on GPUs that should be empty. Services of the site may stay."""
+    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float]]]()
+    for series in facts.of("gpu_process_memory_bytes"):
+        command = series.labels.get("command", "")
+        if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
+            by_gpu.setdefault(series.gpu, {})[series.labels["pid"]] = (command, series.value)
+    for gpu, processes in by_gpu.items():
+        most = sorted(processes.items(), key=lambda each: -each[1][1])
+        named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in most[:_BRIEF])
+        size = sum(value for _, value in processes.values()) / _GIB
+        more = f" and {len(most) - _BRIEF} more" if len(most) > _BRIEF else ""
+        yield gpu, {"processes": named + more, "size": f"{size:.1f}", "count": len(most)}
+
+
+def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    wanted = _looked_at(facts, limits)
+    for series in facts.of("gpu_memory_unattributed_bytes"):
+        if series.value > _LEAKED and (wanted is None or series.gpu in wanted):
+            yield series.gpu, {"size": f"{series.value / _GIB:.1f}"}
+
+
+def nvlink_errors(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Transfers that had to be repeated and links that had to be trained again, since the driver was loaded."""
+    counts: dict[str, float] = {}
+    for series in facts.of("gpu_nvlink_errors_total"):
+        if series.labels.get("type") in _REPEATED:
+            counts[series.gpu] = counts.get(series.gpu, 0.0) + series.value
+    for gpu, count in counts.items():
+        if count > limits.link_errors:
+            yield gpu, {"count": f"{count:g}"}

@@ -1,0 +1,77 @@
+"""What a GPU is and how it is set, against what the site says of all of them and what the GPU itself can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.check.facts import Facts, Series
+from exporter.check.rule import Cause, Limits
+
+_SWITCH = {1.0: "on", 0.0: "off"}
+_MHZ = 1e6
+_LOW = 0.5
+"""Of what a GPU can do; the same as the alert's."""
+_BUSY = 0.5
+"""Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A series that a site may say the value of, as text. Empty is what is not known."""
+
+    family: str
+    value: Callable[[Series], str]
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def _label(name: str) -> Callable[[Series], str]:
+    return lambda series: series.labels.get(name, "")
+
+
+def _switch(series: Series) -> str:
+    return _SWITCH.get(series.value, "")
+
+
+def _watts(series: Series) -> str:
+    return f"{series.value:g}"
+
+
+def _megahertz(series: Series) -> str:
+    return f"{series.value / _MHZ:g}"
+
+
+REFERENCES: Mapping[str, Reference] = {
+    "driver": Reference("gpu_driver_info", _label("driver")),
+    "vbios": Reference("gpu_info", _label("vbios")),
+    "model": Reference("gpu_info", _label("model")),
+    "ecc": Reference("gpu_ecc_mode_enabled", _switch),
+    "persistence": Reference("gpu_persistence_mode_enabled", _switch),
+    "power-limit": Reference("gpu_power_limit_watts", _watts),
+    "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}),
+    "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}),
+}
+"""By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
+
+
+def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """GPUs that differ from what the site says of all of them. What a GPU does not tell is not judged."""
+    for name, wanted in limits.reference.items():
+        reference = REFERENCES[name]
+        for series in facts.of(reference.family, **reference.labels):
+            value = reference.value(series)
+            if value and value != wanted:
+                yield series.gpu, {"name": name, "value": value, "wanted": wanted}
+
+
+def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """A power limit, or a clock under load, below half of what the GPU can do."""
+    for series in facts.of("gpu_power_limit_watts"):
+        most = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
+        if most and series.value < _LOW * most:
+            yield series.gpu, {"what": "power limit", "value": f"{series.value:g}", "most": f"{most:g} W"}
+    for series in facts.of("gpu_clock_hertz", domain="sm"):
+        most = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
+        busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
+        if most and busy > _BUSY and series.value < _LOW * most:
+            yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{most / _MHZ:g} MHz"}

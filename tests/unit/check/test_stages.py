@@ -1,0 +1,134 @@
+"""What each stage of a check asks, what a job may leave behind, and the site's own program."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exporter.check.facts import Facts, parse
+from exporter.check.leftovers import job_gpus
+from exporter.check.program import finding_of
+from exporter.check.rule import Limits, Verdict
+from exporter.check.rules import NAMES
+from exporter.check.stages import STAGES
+from exporter.check.verdict import judge
+from tests.unit.check.test_check_command import check
+
+TWO = """\
+gpu_exporter_build_info{version="1",python="3"} 1
+gpu_up{gpu="0",uuid="GPU-a"} 1
+gpu_up{gpu="1",uuid="GPU-b"} 1
+gpu_info{gpu="0",uuid="GPU-a",minor_number="1"} 1
+gpu_info{gpu="1",uuid="GPU-b",minor_number="0"} 1
+"""
+
+
+def on(gpu: str, pid: int, command: str, gib: float) -> str:
+    uuid = {"0": "GPU-a", "1": "GPU-b"}[gpu]
+    labels = f'gpu="{gpu}",uuid="{uuid}",pid="{pid}",command="{command}"'
+    return f"gpu_process_memory_bytes{{{labels}}} {gib * 2**30}\n"
+
+
+def node(*more: str) -> Facts:
+    return parse(TWO + "".join(more), 0.0)
+
+
+def found(facts: Facts, limits: Limits, stage: str = "epilog") -> list[tuple[str, str]]:
+    return [(f.gpu, f.reason) for f in judge(facts, limits, STAGES[stage].left_out).findings]
+
+
+def test_epilog_names_what_is_left_with_the_most_memory_first() -> None:
+    facts = node(*(on("0", 10 + n, "python3", n) for n in range(5)))
+
+    reason = "5 process(es) are left on it with 10.0 GiB: 14 (python3), 13 (python3), 12 (python3) and 2 more"
+    assert found(facts, Limits()) == [("0", reason)]
+
+
+def test_only_the_gpus_of_the_ended_job_must_be_empty() -> None:
+    """Slurm names devices by their files, /dev/nvidia0 here being the GPU that NVML calls 1."""
+    facts = node(on("0", 10, "python3", 1), on("1", 11, "python3", 2))
+
+    assert [gpu for gpu, _ in found(facts, Limits(emptied=("0",)))] == ["1"]
+    assert [gpu for gpu, _ in found(facts, Limits(emptied=("GPU-a",)))] == ["0"]
+    assert found(facts, Limits(emptied=())) == []
+    assert [gpu for gpu, _ in found(facts, Limits())] == ["0", "1"]
+
+
+def test_service_of_the_site_may_stay() -> None:
+    assert found(node(on("0", 10, "nv-hostengine", 0.4)), Limits(allowed=("nv-hostengine",))) == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "gpus"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,3"}, ("0", "3")),
+        ({"SLURM_JOB_ID": "7"}, ()),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "SLURM_SHARDS_ON_NODE": "2"}, ()),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, ()),
+    ],
+)
+def test_gpus_of_the_ended_job_are_those_it_had_to_itself(
+    environment: dict[str, str], gpus: tuple[str, ...] | None
+) -> None:
+    assert job_gpus(environment) == gpus
+
+
+def test_running_job_is_no_fault_before_it_ends() -> None:
+    facts = node(on("0", 10, "python3", 1))
+
+    assert found(facts, Limits(), "prolog") == found(facts, Limits(), "periodic") == []
+    assert found(facts, Limits(), "full") != []
+
+
+def test_prolog_and_epilog_end_with_0_or_with_failed() -> None:
+    """Slurm drains a node whose prolog ends with anything but 0: a slow link is no reason for that."""
+    slow = 'gpu_pcie_link_width{gpu="0",uuid="GPU-a"} 8\ngpu_pcie_link_max_width{gpu="0",uuid="GPU-a"} 16\n'
+
+    assert judge(node(slow), Limits(), STAGES["prolog"].left_out).verdict is Verdict.OK
+    assert judge(node(slow), Limits(), STAGES["periodic"].left_out).verdict is Verdict.DEGRADED
+
+
+def test_stages_have_budgets_that_fit_where_they_run() -> None:
+    budgets = {name: stage.budget for name, stage in STAGES.items()}
+
+    assert budgets["prolog"] <= budgets["epilog"] <= budgets["periodic"] < 50 < budgets["full"]
+    assert all(stage.left_out <= set(NAMES) for stage in STAGES.values())
+    assert {name for name, stage in STAGES.items() if stage.resumes} == {"periodic", "full"}
+
+
+def test_program_of_the_site_that_fails_is_a_finding_with_its_last_line() -> None:
+    assert finding_of("true", 20) is None
+    failed = finding_of("sh -c 'echo 12 GB/s; echo too slow; exit 3'", 20)
+    late = finding_of("sh -c 'sleep 600'", 0.2)
+    absent = finding_of("/nonexistent/dcgmi diag", 20)
+
+    assert failed
+    assert (failed.verdict, failed.reason, failed.hands) == (Verdict.FAILED, "sh: too slow", True)
+    assert late
+    assert "does not end" in late.reason
+    assert absent
+    assert absent.reason == "dcgmi: cannot be run: No such file or directory"
+
+
+def test_command_says_what_is_left_when_its_time_is_over() -> None:
+    done = check("--simulate", "1xH200", "--check.stage", "epilog", "--check.deadline", "6s", "--format", "json")
+
+    assert done.returncode == 2, done.stderr
+    assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == ["leftover"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--check.program", "true"], "--check.program: expected with --check.stage=full"),
+        (["--check.stage", "epilog", "--check.url", "http://127.0.0.1:1/"], "--check.url: an exporter's last look"),
+        (["--check.stage", "burn"], "--check.stage: expected one of prolog, epilog, periodic, full"),
+    ],
+)
+def test_what_does_not_fit_the_stage_is_refused(arguments: list[str], says: str) -> None:
+    done = check(*arguments)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert says in done.stderr
