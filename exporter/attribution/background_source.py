@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.attribution.ownership import SourceHealth
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -28,14 +28,14 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """The last good answer and how asking goes. `at` is Unix seconds; before any answer, when asking began."""
+    """The last good answer and how asking goes. Before any answer, when asking began."""
 
     value: T
-    at: float
+    at: MonotonicTime
     success: bool = True
     error: str = ""
 
-    def health(self, source: str, now: float, conflicts: int = 0) -> SourceHealth:
+    def health(self, source: str, now: MonotonicTime, conflicts: int = 0) -> SourceHealth:
         return SourceHealth(source, self.success, max(0.0, now - self.at), conflicts)
 
 
@@ -55,7 +55,7 @@ class BackgroundSource(Generic[T]):
         name: str,
         interval: Callable[[T], float],
         longest: float = 60.0,
-        clock: Callable[[], float] = time.time,
+        clock: MonotonicClock = monotonic_time,
         changed: Callable[[], None] | None = None,
     ) -> None:
         self._ask = ask
@@ -68,7 +68,7 @@ class BackgroundSource(Generic[T]):
         self._failures = 0
         self.answer: Answer[T] = Answer(nothing, clock(), success=False)
         self._name = name
-        self._asking_since: float | None = None
+        self._asking_since: MonotonicTime | None = None
         self._ended = threading.Event()
         self._ended.set()
 
@@ -76,7 +76,7 @@ class BackgroundSource(Generic[T]):
         self._ended.clear()
         (threads or Threads()).start(self._name, self._run)
 
-    def health(self, source: str, now: float, conflicts: int = 0) -> SourceHealth:
+    def health(self, source: str, now: MonotonicTime, conflicts: int = 0) -> SourceHealth:
         """How asking goes; a question that is open for too long is a failure, whatever was answered before."""
         told, since = self.answer.health(source, now, conflicts), self._asking_since
         hangs = since is not None and now - since > HANGS_SECONDS

@@ -18,6 +18,7 @@ from exporter.attribution.ownership import Ownership, SourceHealth, Target, Work
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex, ProcessIndexer
 from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
 from exporter.attribution.slurm.source import Slurm
+from exporter.clock import MonotonicTime
 from exporter.host.model import HostProcess
 from exporter.threads.runner import Threads
 
@@ -52,7 +53,7 @@ class Attribution:
         self._containers = containers or ContainerNames()
         self._indexer = ProcessIndexer(cgroupfs)
         self._last: Mapping[int, Owner] = {}
-        self._gone: dict[int, tuple[Owner, float]] = {}
+        self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
         """By pid: the last owner, and since when /proc does not show it."""
         self._paths: dict[Owner, str] = {}
 
@@ -72,7 +73,7 @@ class Attribution:
         targets: Sequence[Target],
         processes: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        now: MonotonicTime,
     ) -> Ownership:
         """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them."""
         index = self._indexer.index(targets, processes, hosts, now)
@@ -114,7 +115,7 @@ class Attribution:
         running += [_Run(owner, Cgroup(), index.targets_of(pid)) for pid, owner in kept.items()]
         return owners | kept, running
 
-    def _remember(self, owners: Mapping[int, Owner], now: float) -> None:
+    def _remember(self, owners: Mapping[int, Owner], now: MonotonicTime) -> None:
         gone = self._gone | {pid: (self._last[pid], now) for pid in self._last.keys() - owners.keys()}
         self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
         self._last = owners

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
+from exporter.clock import UnixTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class WorkloadInfo:
     job_name: str = ""
     qos: str = ""
     time_limit_seconds: float | None = None
-    start_time: float | None = None
+    start_time: UnixTime | None = None
     """Unix seconds the workload started (the allocation, not the first process)."""
     pod_uid: str = ""
     image: str = ""

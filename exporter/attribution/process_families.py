@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.clock import UnixTime
 from exporter.metrics.family import Family, Sample, Type, Unit
 
 OTHER = "other"
@@ -26,8 +27,7 @@ class ProcessRow:
     utilization: Mapping[str, float]
     cpu_seconds: float | None
     resident_bytes: int | None
-    start_time: float | None
-    """Unix seconds."""
+    start_time: UnixTime | None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _resident(row: ProcessRow) -> float | None:
 
 
 def _start(row: ProcessRow) -> float | None:
-    return row.start_time
+    return None if row.start_time is None else float(row.start_time)
 
 
 def _utilization(rows: ProcessRows) -> Iterable[Sample]:

@@ -11,6 +11,7 @@ from exporter.attribution.cgroup_place import placed
 from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
+from exporter.clock import MonotonicTime
 from exporter.host.model import HostProcess
 
 HOLD_SECONDS = 3.0
@@ -33,7 +34,7 @@ class ProcessGroup:
 class ProcessIndex:
     """Processes on GPUs in one pass; `unseen` are those that the driver lists and /proc does not show."""
 
-    now: float
+    now: MonotonicTime
     devices: Devices
     groups: Collection[ProcessGroup] = ()
     unseen: Collection[int] = ()
@@ -57,7 +58,7 @@ class ProcessIndexer:
         targets: Sequence[Target],
         processes: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        now: MonotonicTime,
     ) -> ProcessIndex:
         if self._devices.targets != tuple(targets):
             self._devices = Devices(targets)
@@ -89,10 +90,10 @@ class FirstSeen:
     """When each thing was first there, for as long as it is."""
 
     def __init__(self) -> None:
-        self._at: dict[str, float] = {}
+        self._at: dict[str, MonotonicTime] = {}
 
-    def update(self, present: Iterable[str], now: float) -> None:
+    def update(self, present: Iterable[str], now: MonotonicTime) -> None:
         self._at = {name: self._at.get(name, now) for name in present}
 
-    def age(self, name: str, now: float) -> float:
+    def age(self, name: str, now: MonotonicTime) -> float:
         return now - self._at.get(name, now)

@@ -23,6 +23,7 @@ from typing import Any, cast
 from exporter import __version__
 from exporter.capture.codec import encode
 from exporter.capture.replay import BY_FIELD, BY_METRIC, FORMAT, VERSION, CaptureDriver, key_of, load
+from exporter.clock import UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.driver.interface import Device, Driver, DriverError
@@ -169,7 +170,7 @@ class _Recorder:
         if previous is not None and now - last < collector.pace.value:
             return
         try:
-            self._read[key] = (now, collector.read(target, previous, Tick(now, now - last)))
+            self._read[key] = (now, collector.read(target, previous, Tick(UnixTime(now), now - last)))
         except DriverError:
             return  # recorded as the answer it is
 

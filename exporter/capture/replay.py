@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from exporter.capture.codec import decode
+from exporter.clock import UnixTime
 from exporter.driver.interface import Device, Driver, DriverError, Mig, Record, UnsupportedError, XidEvent
 
 FORMAT = "gpu-exporter capture"
@@ -81,7 +82,7 @@ class CaptureDriver(Driver):
         try:
             self._system = _timelines(capture["system"])
             self._devices = tuple(_device(entry, self._moment) for entry in capture["devices"])
-            self._events = tuple((float(at), XidEvent(str(uuid), int(xid), float(stamp)))
+            self._events = tuple((float(at), XidEvent(str(uuid), int(xid), UnixTime(float(stamp))))
                                  for at, uuid, xid, stamp in capture["events"])  # fmt: skip
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             reason = " ".join(f"{type(error).__name__} {error}".split())

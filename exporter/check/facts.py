@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.clock import UnixTime
 from exporter.exposition.snapshot import AnyBlock
 
 
@@ -30,7 +31,7 @@ class Facts:
     """Series by family. `time` is the Unix time they are judged at."""
 
     series: Mapping[str, tuple[Series, ...]]
-    time: float
+    time: UnixTime
 
     def of(self, family: str, **labels: str) -> tuple[Series, ...]:
         """Series of a family that carry these labels."""
@@ -47,12 +48,12 @@ class Facts:
         return tuple(series.labels.get("model", "") for series in self.of("gpu_info"))
 
 
-def parse(text: str, time: float) -> Facts:
+def parse(text: str, time: UnixTime) -> Facts:
     """Facts from the text format of Prometheus. Raises ValueError where it is none."""
     return Facts(_grouped(text_string_to_metric_families(text)), time)
 
 
-def from_blocks(blocks: Iterable[AnyBlock], time: float) -> Facts:
+def from_blocks(blocks: Iterable[AnyBlock], time: UnixTime) -> Facts:
     """Facts from what an exporter of this process has sampled, without a text between them."""
     found: dict[str, list[Series]] = {}
     for block in blocks:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from exporter.check.facts import Facts
 from exporter.check.rule import Cause, Find, Limits
+from exporter.clock import UnixTime
 from exporter.collectors.xid import CATALOGUE
 
 _NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
@@ -92,7 +93,7 @@ def faults(*actions: str) -> Find:
                     series.gpu,
                     {
                         "fault": f"lost ({evidence})" if kind == "lost" else evidence,
-                        "hours": f"{max(0.0, facts.time - series.value) / 3600:.1f}",
+                        "hours": f"{max(0.0, facts.time - UnixTime(series.value)) / 3600:.1f}",
                         "mends": _MENDS.get(action, _MENDS["inspect"]),
                         "short": _SHORT.get(kind, evidence),
                     },
@@ -168,7 +169,7 @@ def xids(*classes: str) -> Find:
 
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
-            xid, ago = series.labels["xid"], facts.time - series.value
+            xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
             if _kept(facts, series.gpu, evidence=f"XID {xid}"):
                 continue
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:

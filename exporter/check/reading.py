@@ -6,11 +6,11 @@ import contextlib
 import os
 import select
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
+from exporter.clock import Moment, MonotonicTime, boot_time, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver
@@ -37,12 +37,12 @@ class PciNode(UnknownNode):
         self._sysfs = sysfs
         self._procfs = procfs
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
-        del now
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        del at
         return {pid: found for pid in pids if (found := process.read(pid, self._procfs))}
 
-    def pci_gpus(self, now: float) -> int | None:
-        del now
+    def pci_gpus(self, at: Moment) -> int | None:
+        del at
         return pci_gpus(self._sysfs)
 
 
@@ -68,7 +68,7 @@ def read_node(
 
 def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
     """Add the XIDs the kernel log still has; none where it cannot be read."""
-    boot = time.time() - time.monotonic()
+    boot = boot_time()
     with contextlib.suppress(OSError):  # not root, or no such file: the driver's own advice is still there
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
@@ -108,7 +108,7 @@ def apart(work: Callable[[], str], deadline: float) -> str | None:
     os.close(writer)
     try:
         with progress_message("asking the driver"):
-            text = _all_of(reader, time.monotonic() + deadline)
+            text = _all_of(reader, monotonic_time() + deadline)
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError):
@@ -133,10 +133,10 @@ def _in_child(work: Callable[[], str], writer: int) -> None:  # pragma: no cover
         os._exit(status)
 
 
-def _all_of(reader: int, end: float) -> str | None:
+def _all_of(reader: int, end: MonotonicTime) -> str | None:
     """Everything up to the mark of its end; None without it."""
     parts: list[bytes] = []
-    while (left := end - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+    while (left := end - monotonic_time()) > 0 and select.select([reader], [], [], left)[0]:
         part = os.read(reader, 1 << 16)
         if not part:
             break

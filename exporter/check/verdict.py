@@ -9,6 +9,7 @@ from exporter.check.facts import Facts
 from exporter.check.findings import gpu_less
 from exporter.check.rule import Finding, Limits, Rule, Verdict
 from exporter.check.rules import RULES
+from exporter.clock import UnixTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ def _not_judged(facts: Facts, limits: Limits) -> str:
     if not facts.of("gpu_exporter_build_info"):
         return "not the metrics of gpu-exporter"
     sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")
-    if sampled is not None and facts.time - sampled > limits.stale:
-        return f"the exporter's last sample is {facts.time - sampled:.0f} s old"
+    if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
+        return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
     pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
     if error and pci is None and not limits.gpus:
         return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from exporter.cli.assembly import STATE_DIR, state_dir
+from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.option import ConfigError, Option, text
 from exporter.faults import acknowledgements, state_file
@@ -72,9 +73,9 @@ def _said(settings: config.Config) -> Acknowledgement:
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")
     by = settings["by"] or os.environ.get("SUDO_USER") or getpass.getuser()
-    return Acknowledgement(settings["gpu"], kind, by, reason, time.time())
+    return Acknowledgement(settings["gpu"], kind, by, reason, unix_time())
 
 
 def _line(fault: Fault) -> str:
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(fault.since))
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(fault.since)))
     return f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}  since {since}  mended by: {fault.action.value}\n"

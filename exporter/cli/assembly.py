@@ -7,7 +7,6 @@ import functools
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import cast
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
+from exporter.clock import monotonic_time
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
@@ -72,7 +72,7 @@ class Exporter:
     @property
     def silent_seconds(self) -> float:
         """How long ago the last pass ended; before there is one, since the start."""
-        return max(0.0, time.monotonic() - self._loop.published_at)
+        return max(0.0, monotonic_time() - self._loop.published_at)
 
     def start(self) -> None:
         self._sampler.start(self._threads)

@@ -23,6 +23,7 @@ from exporter.check.rules import NAMES, RULES
 from exporter.check.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.check.verdict import Report, judge, unknown
 from exporter.cli import assembly, logs
+from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
 from exporter.config.option import ConfigError, Option
 from exporter.faults.watch import FaultWatch
@@ -96,22 +97,22 @@ def _refuse(settings: config.Config) -> None:
 
 def _report(settings: config.Config) -> Report:
     stage = STAGES[settings["check.stage"]]
-    end = time.monotonic() + (settings["check.deadline"] or stage.budget)
+    end = monotonic_time() + (settings["check.deadline"] or stage.budget)
     report = _emptied(settings, stage, end)
     if not (stage.program and settings["check.program"]):
         return report
-    found = program.finding_of(settings["check.program"], end - time.monotonic())
+    found = program.finding_of(settings["check.program"], end - monotonic_time())
     return report.with_finding(found) if found else report
 
 
-def _emptied(settings: config.Config, stage: Stage, end: float) -> Report:
+def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
     """A process that was told to end takes its time: asked again while nothing else is wrong and there is time."""
     while True:
-        began = time.monotonic()
+        began = monotonic_time()
         report = _look(settings, stage, end - began)
-        took = time.monotonic() - began
+        took = monotonic_time() - began
         waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
-        if not waits or time.monotonic() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
+        if not waits or monotonic_time() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
         time.sleep(_PAUSE)
 
@@ -139,7 +140,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:
     found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     if found is None:
         return _hangs(deadline)
-    return judge(parse(found, time.time()), limits, ignored)
+    return judge(parse(found, unix_time()), limits, ignored)
 
 
 def _node(settings: config.Config, driver: object) -> Node:
@@ -157,7 +158,7 @@ def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Collectio
         with progress_message(f"asking {url}"):
             answer = requests.get(url, timeout=deadline)
         answer.raise_for_status()
-        return judge(parse(answer.text, time.time()), limits, ignored)
+        return judge(parse(answer.text, unix_time()), limits, ignored)
     except requests.HTTPError as error:
         return unknown(f"{url} answers {error.response.status_code}")
     except requests.RequestException as error:

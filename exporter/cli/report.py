@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.option import ConfigError
 from exporter.report import layout_digest, layout_job, promql
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     client = Client(access(settings))
     try:
         with progress_message(f"asking {settings['prometheus.url']}"):
-            report = subject(client, time.time())
+            report = subject(client, float(unix_time()))
     except ReportError as error:
         sys.stderr.write(f"gpu-exporter: report: {error}\n")
         return error.status

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from exporter.clock import MonotonicTime
 from exporter.sampling.driver_connection import DriverState
 
 _MISMATCH_PATIENCE = 300.0
@@ -38,9 +39,9 @@ class RestartRule:
     def __init__(self, exit_after: float, surroundings: Surroundings) -> None:
         self._exit_after = exit_after
         self._surroundings = surroundings
-        self._since: dict[str, float] = {}
+        self._since: dict[str, MonotonicTime] = {}
 
-    def reason(self, state: DriverState, now: float) -> str:
+    def reason(self, state: DriverState, now: MonotonicTime) -> str:
         """Why to end now; empty to stay."""
         if self._lasts("mismatch", state.mismatch, now, _MISMATCH_PATIENCE):
             return "driver library and kernel module differ: leaving, so that a new process loads the new library"
@@ -49,7 +50,7 @@ class RestartRule:
             return ""
         return self._lack(state.error)
 
-    def _lasts(self, what: str, holds: bool, now: float, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
+    def _lasts(self, what: str, holds: bool, now: MonotonicTime, seconds: float) -> bool:  # noqa: FBT001 - a fact, not a mode
         if not holds:
             self._since.pop(what, None)
             return False

@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -21,6 +20,7 @@ from exporter.cli import assembly, logs
 from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.cli.systemd import Notifier, Watchdog
+from exporter.clock import monotonic_time, unix_time
 from exporter.config import load as config
 from exporter.config.load import Config
 from exporter.exposition.pages import PageStore
@@ -97,7 +97,7 @@ def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) 
 
 def _status(site: Site, snapshot: Snapshot, history: History) -> str:
     """The status page, with the verdict of `gpu-exporter check` on what is served now."""
-    facts = from_blocks(snapshot.blocks, time.time())
+    facts = from_blocks(snapshot.blocks, unix_time())
     limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
     return page(site, snapshot, judge(facts, Limits()), limits, history)
 
@@ -117,7 +117,7 @@ def _wait(
     while not stopping.wait(1.0):
         for tick in ticks:
             tick()
-        reason = rule.reason(exporter.driver_state, time.monotonic())
+        reason = rule.reason(exporter.driver_state, monotonic_time())
         if reason:
             log.error("%s", reason)
             return 1

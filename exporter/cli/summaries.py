@@ -8,7 +8,6 @@ import logging
 import os
 import sqlite3
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.cli import logs
 from exporter.cli.report import access
+from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.option import ConfigError
 from exporter.report import promql, words
@@ -125,7 +125,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
 
 
 def _show(settings: config.Config, store: Store) -> int:
-    found = store.summaries(settings["user"], time.time() - settings["since"])
+    found = store.summaries(settings["user"], unix_time() - settings["since"])
     if settings["format"] == "json":
         sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)
         return 0

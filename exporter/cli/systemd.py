@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import socket
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
 
+from exporter.clock import MonotonicTime, monotonic_time
 from exporter.exposition.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ class Notifier:
 class Heartbeat:
     """Whether sampling goes on: the watchdog restarts an exporter that serves and no longer samples."""
 
-    def __init__(self, interval: float, now: float) -> None:
+    def __init__(self, interval: float, now: MonotonicTime) -> None:
         self._patience = max(_INTERVALS * interval, 10.0)
         self._passes, self._advanced = 0, now
 
-    def alive(self, passes: int, now: float) -> bool:
+    def alive(self, passes: int, now: MonotonicTime) -> bool:
         if passes != self._passes:
             self._passes, self._advanced = passes, now
         return now - self._advanced <= self._patience
@@ -64,7 +64,7 @@ class Watchdog:
 
     def __init__(self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot]) -> None:
         self._notifier, self._snapshot = notifier, snapshot
-        self._heartbeat = Heartbeat(interval, time.monotonic())
+        self._heartbeat = Heartbeat(interval, monotonic_time())
 
     def __enter__(self) -> Watchdog:
         self._notifier.send("READY=1", status_line(self._snapshot()))
@@ -72,7 +72,7 @@ class Watchdog:
 
     def tick(self) -> None:
         snapshot = self._snapshot()
-        if self._heartbeat.alive(snapshot.status.passes, time.monotonic()):
+        if self._heartbeat.alive(snapshot.status.passes, monotonic_time()):
             self._notifier.send("WATCHDOG=1", status_line(snapshot))
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from exporter.clock import UnixTime
 from exporter.driver.interface import Device
 from exporter.metrics.family import Family, Type
 
@@ -31,9 +32,9 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The moment of one read. `time` is Unix seconds; `seconds` since this collector's last good read, 0 at first."""
+    """The moment of one read. `seconds` is since this collector's last good read, 0 at first."""
 
-    time: float
+    time: UnixTime
     seconds: float
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from exporter.clock import UnixTime
 from exporter.collectors.base import Tick
 from exporter.driver.interface import Device
 
@@ -23,8 +24,8 @@ class Fields:
 
     supported: tuple[Field, ...]
     values: Mapping[Field, float]
-    probed: float
-    """When all were asked, Unix seconds."""
+    probed: UnixTime
+    """When all were asked."""
 
     def get(self, field: int, scope: int = 0) -> float | None:
         return self.values.get((field, scope))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
@@ -67,8 +68,8 @@ class Gpm:
     """Bytes per second in the last pass."""
     pcie_fields: Fields
     nvlink_fields: Fields
-    asked: float
-    """When GPM was last asked, Unix seconds."""
+    asked: UnixTime
+    """When GPM was last asked."""
 
     @property
     def ratios(self) -> Mapping[str, float]:
@@ -111,7 +112,7 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     return Gpm(units, totals, rates, pcie, nvlink, asked)
 
 
-def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, float]:
+def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, UnixTime]:
     """GPM's answer and when it was asked; None where the GPU has no GPM."""
     if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
         return None, previous.asked

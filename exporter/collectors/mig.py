@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
@@ -27,12 +28,12 @@ class MigMemory:
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """`activity` is None without GPM; `asked` is when it was last asked for, Unix seconds."""
+    """`activity` is None without GPM; `asked` is when it was last asked for."""
 
     model: Paced[str]
     memory: Paced[MigMemory]
     activity: Activity | None
-    asked: float
+    asked: UnixTime
 
     @property
     def ratios(self) -> Mapping[str, float]:
@@ -60,7 +61,7 @@ def _memory(device: Device) -> MigMemory:
     return MigMemory(*(getattr(info, name, None) for name in ("total", "used", "free", "reserved")))
 
 
-def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, float]:
+def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, UnixTime]:
     if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
         return None, previous.asked
     values = device.get("nvmlGpmMetricsGet", UNIT_IDS)

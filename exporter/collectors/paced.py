@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from exporter.clock import UnixTime
 from exporter.collectors.base import Pace, Tick
 
 T = TypeVar("T")
@@ -16,10 +17,10 @@ _EARLY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Paced(Generic[T]):
-    """What was read at `time` (Unix seconds)."""
+    """What was read at `time`."""
 
     value: T
-    time: float
+    time: UnixTime
 
 
 def read_when_due(previous: Paced[T] | None, pace: Pace, tick: Tick, read: Callable[[], T]) -> Paced[T]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device, Record, UnsupportedError
@@ -49,10 +50,10 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a process used of each engine, and when it was told (Unix seconds)."""
+    """What a process used of each engine, and when it was told."""
 
     engines: Mapping[str, float]
-    told: float
+    told: UnixTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Processes:
     cursor: int
 
 
-NO_PROCESSES = Processes((), Paced((), 0.0), None, 0)
+NO_PROCESSES = Processes((), Paced((), EPOCH), None, 0)
 
 
 def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:

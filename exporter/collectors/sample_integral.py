@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from exporter.clock import EPOCH, UnixTime
+
 _FULL = 100
 """Percent."""
 _LONGEST = 5.0
@@ -37,8 +39,8 @@ class Integral:
     """Whether the driver has a sample buffer; if not, `total` adds up readings."""
     answered: bool = False
     """Whether it ever had one."""
-    refused: float = 0.0
-    """When it last said that it has none, Unix seconds."""
+    refused: UnixTime = EPOCH
+    """When it last said that it has none."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
@@ -100,7 +102,7 @@ def assume(before: Integral, level: float, seconds: float) -> Integral:
     )
 
 
-def asks(before: Integral | None, now: float) -> bool:
+def asks(before: Integral | None, now: UnixTime) -> bool:
     """Whether to ask for the buffer: one that was there and is refused may be back soon, another hardly ever is."""
     if before is None or before.sampled:
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from exporter.clock import EPOCH
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.sample_integral import Integral, advance, asks, assume
 from exporter.driver import constants as nvml
@@ -47,7 +48,7 @@ def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilizatio
 def _integrated(
     device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
-    refused = before.refused if before else 0.0
+    refused = before.refused if before else EPOCH
     if asks(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
         if answer is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.clock import EPOCH, UnixTime
 from exporter.driver.interface import XidEvent
 from exporter.metrics.family import Family, Sample, Type, Unit
 
@@ -57,8 +58,8 @@ class XidCounts:
     """
 
     by_source: Mapping[tuple[int, str], int] = field(default_factory=dict[tuple[int, str], int])
-    last: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Unix seconds of the latest, by XID."""
+    last: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
+    """When the latest was, by XID."""
 
     @property
     def counts(self) -> Mapping[int, int]:
@@ -73,7 +74,7 @@ def counted(before: XidCounts, event: XidEvent, source: str) -> XidCounts:
     key = (event.xid, source)
     return XidCounts(
         {**before.by_source, key: before.by_source.get(key, 0) + 1},
-        {**before.last, event.xid: max(event.timestamp, before.last.get(event.xid, 0.0))},
+        {**before.last, event.xid: max(event.timestamp, before.last.get(event.xid, EPOCH))},
     )
 
 
@@ -82,7 +83,7 @@ def _errors(xids: XidCounts) -> Iterable[Sample]:
 
 
 def _last(xids: XidCounts) -> Iterable[Sample]:
-    return (Sample(time, (str(xid), class_of(xid))) for xid, time in sorted(xids.last.items()))
+    return (Sample(float(time), (str(xid), class_of(xid))) for xid, time in sorted(xids.last.items()))
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from exporter.clock import UnixTime
 from exporter.driver.interface import XidEvent
 
 _RECORD = re.compile(r"\d+,\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
@@ -15,10 +16,10 @@ _ADDRESS = re.compile(
 )
 
 
-def parse(record: str, boot_time: float, uuids: Mapping[str, str]) -> XidEvent | None:
+def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | None:
     """The XID in one record of /dev/kmsg, or None where it tells of none.
 
-    `boot_time` is the Unix time the record's clock started at, `uuids` maps PCI bus ids as sysfs writes them; the
+    `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
     event of a GPU that is not among them has an empty uuid.
     """
     head = _RECORD.match(record)
@@ -26,7 +27,7 @@ def parse(record: str, boot_time: float, uuids: Mapping[str, str]) -> XidEvent |
     if not head or not found:
         return None
     uuid = uuids.get(pci_bus_id(found["address"]), "")
-    return XidEvent(uuid, int(found["xid"]), boot_time + int(head["microseconds"]) / 1e6)
+    return XidEvent(uuid, int(found["xid"]), boot + int(head["microseconds"]) / 1e6)
 
 
 def pci_bus_id(address: str) -> str:

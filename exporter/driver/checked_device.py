@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
+from exporter.clock import MonotonicTime
 from exporter.driver.interface import Device, Record, UnsupportedError
 from exporter.driver.plausibility import (
     FIELDS,
@@ -57,7 +58,7 @@ class Memory:
 
     counters: dict[Key, Followed] = field(default_factory=dict[Key, Followed])
     answered: set[Key] = field(default_factory=set[Key])
-    refused: dict[Key, tuple[str, float]] = field(default_factory=dict[Key, tuple[str, float]])
+    refused: dict[Key, tuple[str, MonotonicTime]] = field(default_factory=dict[Key, tuple[str, MonotonicTime]])
     """What had been answered and is refused now: by which collector it was asked, and since when."""
 
 
@@ -75,7 +76,7 @@ _NO_LOSSES = Losses()
 class CheckedDevice(Device):
     """`device` as one collector sees it at one moment (`monotonic` seconds)."""
 
-    def __init__(self, device: Device, memory: Memory, collector: str, monotonic: float) -> None:
+    def __init__(self, device: Device, memory: Memory, collector: str, monotonic: MonotonicTime) -> None:
         self._device = device
         self._memory = memory
         self._collector = collector

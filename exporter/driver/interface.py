@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from exporter.clock import UnixTime
+
 
 class DriverError(Exception):
     """The driver could not answer: the reading is lost and its collector has failed."""
@@ -79,7 +81,7 @@ class XidEvent:
 
     uuid: str
     xid: int
-    timestamp: float
+    timestamp: UnixTime
 
 
 class Device(ABC):

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from exporter.clock import NEVER, MonotonicTime
 from exporter.driver import constants as nvml
 
 
@@ -45,10 +46,10 @@ class Followed(NamedTuple):
     """
 
     raw: float
-    time: float
+    time: MonotonicTime
     excess: float = 0.0
     odd: float | None = None
-    odd_time: float = 0.0
+    odd_time: MonotonicTime = NEVER
     agreed: int = 0
 
     @property
@@ -56,7 +57,7 @@ class Followed(NamedTuple):
         return self.raw - self.excess
 
 
-def follow(before: Followed | None, raw: float, time: float, rule: Growth) -> tuple[Followed, bool]:
+def follow(before: Followed | None, raw: float, time: MonotonicTime, rule: Growth) -> tuple[Followed, bool]:
     """The counter after one more read, and whether this read is believed."""
     if before is None:
         return Followed(raw, time), True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
+
+from exporter.clock import NEVER, MonotonicClock, monotonic_time
 
 
 class TimedLock:
@@ -13,12 +13,12 @@ class TimedLock:
     The gate is then given to the next one; what the hung thread does when it comes back no longer matters to it.
     """
 
-    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, timeout: float, clock: MonotonicClock = monotonic_time) -> None:
         self._timeout = timeout
         self._clock = clock
         self._changed = threading.Condition()
         self._holder: object | None = None
-        self._since = 0.0
+        self._since = NEVER
 
     def hold(self) -> _Hold:
         """A context manager: inside of it is this thread alone, unless it hangs there."""

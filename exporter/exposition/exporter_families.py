@@ -67,7 +67,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     _labelled("gpu_scrape_collector_success", "Whether the collector's last read succeeded on every GPU, with every answer it had before.", "collector", lambda s: ((c.name, c.success) for c in s.collectors)),
     _labelled("gpu_scrape_collector_duration_seconds", "Time the collector's last read took, over all GPUs.", "collector", lambda s: ((c.name, c.seconds) for c in s.collectors), Unit.SECONDS),
     _labelled("gpu_exporter_readings_rejected_total", "Answers of the driver that cannot be true (out of range, or a counter that leapt or fell back for a moment) and were left out.", "collector", lambda s: ((c.name, c.rejected) for c in s.collectors), type=Type.COUNTER),
-    _node("gpu_exporter_last_sample_timestamp_seconds", "Unix time of the pass these metrics come from.", Unit.SECONDS, lambda s: s.time or None),
+    _node("gpu_exporter_last_sample_timestamp_seconds", "Unix time of the pass these metrics come from.", Unit.SECONDS, lambda s: float(s.time) or None),
     _node("gpu_exporter_sample_interval_seconds", "Time between two passes, as configured.", Unit.SECONDS, lambda s: s.interval),
     _node("gpu_exporter_pass_duration_seconds", "Time the last pass took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.pass_seconds),
     _node("gpu_exporter_passes_total", "Passes ended since the start.", Unit.NONE, lambda s: s.passes, Type.COUNTER),

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
 from exporter.exposition.series_profile import Selection
 from exporter.exposition.snapshot import Snapshot
@@ -41,7 +40,7 @@ class PageStore:
     """
 
     def __init__(
-        self, interval: float, selection: Selection | None = None, clock: Callable[[], float] = time.monotonic
+        self, interval: float, selection: Selection | None = None, clock: MonotonicClock = monotonic_time
     ) -> None:
         self._interval = interval
         self._selection = selection or Selection()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from exporter.clock import MonotonicTime
+
 _SCRAPERS = 16
 """Scrapers remembered; the one not seen for longest is forgotten first."""
 
@@ -23,7 +25,7 @@ class Scraper:
 class _Seen:
     """Times are monotonic seconds; `interval` is that between its last two scrapes, None after the first."""
 
-    last: float
+    last: MonotonicTime
     interval: float | None
 
 
@@ -34,14 +36,14 @@ class ScrapeSchedule:
         self._lock = threading.Lock()
         self._seen: dict[Scraper, _Seen] = {}
 
-    def scraped(self, scraper: Scraper, now: float) -> None:
+    def scraped(self, scraper: Scraper, now: MonotonicTime) -> None:
         with self._lock:
             before = self._seen.pop(scraper, None)
             while len(self._seen) >= _SCRAPERS:
                 del self._seen[next(iter(self._seen))]
             self._seen[scraper] = _Seen(now, None if before is None else now - before.last)
 
-    def expected(self, begin: float, end: float) -> tuple[Scraper, ...]:
+    def expected(self, begin: MonotonicTime, end: MonotonicTime) -> tuple[Scraper, ...]:
         """Scrapers whose next scrape is due between `begin` and `end`."""
         with self._lock:
             return tuple(

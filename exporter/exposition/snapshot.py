@@ -9,6 +9,7 @@ from typing import Any
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
+from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.metrics.family import AnyFamily, Sample
 from exporter.threads.runner import ThreadState
 
@@ -87,7 +88,7 @@ class ProcessHealth:
 class NodeStatus:
     """The node and the exporter in one pass."""
 
-    time: float = 0.0
+    time: UnixTime = EPOCH
     interval: float = 1.0
     pass_seconds: float = 0.0
     passes: int = 0
@@ -118,7 +119,7 @@ class Snapshot:
     status: NodeStatus = field(default_factory=NodeStatus)
     series: Callable[[], Iterable[AnyBlock]] = tuple
     processes: Sequence[ProcessRow] = ()
-    monotonic: float = 0.0
+    monotonic: MonotonicTime = NEVER
 
     @property
     def blocks(self) -> Iterable[AnyBlock]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from exporter.clock import UnixTime
 from exporter.collectors.ecc import Ecc
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
@@ -14,7 +15,7 @@ from exporter.driver.interface import Device
 from exporter.faults.model import Seen
 
 
-def seen(device: Device, readings: Mapping[str, Any], xids: Mapping[int, float], *, up: bool, failure: str) -> Seen:
+def seen(device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool, failure: str) -> Seen:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
     nvlink, rows = readings.get("nvlink"), readings.get("remapped_rows")

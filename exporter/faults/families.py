@@ -21,7 +21,7 @@ class FaultStatus:
 
 def _faults(status: FaultStatus) -> Iterable[Sample]:
     return (
-        Sample(fault.since, (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value))
+        Sample(float(fault.since), (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value))
         for fault in status.faults
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid import class_of
 from exporter.faults.model import Acknowledgement, Action, Book, Fault, Kind, Known, Look, Seen
 
@@ -67,7 +68,7 @@ def advance(book: Book, look: Look) -> Book:
     return replace(book, accepted=_still_accepted(book.accepted, look))
 
 
-def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
     known = replace(
         known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus, expected=True
@@ -96,7 +97,7 @@ def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: float) -> tuple
     return known, (*standing, *found)
 
 
-def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
     """Whether the driver's counters of this GPU began anew: proof of a reset or a reload of the driver."""
     if not _anew(known, seen, now):
         return replace(known, low=0), faults
@@ -106,7 +107,7 @@ def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: float) -> t
     return cured, tuple(fault for fault in faults if fault.kind not in _BY_RESET)
 
 
-def _anew(known: Known, seen: Seen, now: float) -> bool:
+def _anew(known: Known, seen: Seen, now: UnixTime) -> bool:
     if seen.uncorrected is not None and seen.uncorrected < known.uncorrected:
         return True
     if known.joules is None or seen.joules is None or seen.joules >= known.joules:
@@ -114,7 +115,7 @@ def _anew(known: Known, seen: Seen, now: float) -> bool:
     return 0 <= seen.joules <= _MOST_WATTS * max(now - known.marked, 1.0)
 
 
-def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: float) -> tuple[Known, tuple[Fault, ...]]:
+def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
     """What was missing and is there again ends, when it stays."""
     whole = seen.links is None or seen.links >= known.links
     missing = [f for f in faults if f.kind is Kind.LOST or (f.kind is Kind.NVLINK and whole)]
@@ -136,7 +137,7 @@ def _new_xids(known: Known, seen: Seen, faults: Iterable[Fault]) -> Iterator[Fau
             yield Fault(seen.uuid, seen.index, Kind.XID, evidence, action, time)
 
 
-def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: float) -> Iterator[Fault]:
+def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
     if not known.low and (seen.uncorrected or 0.0) > known.uncorrected and Kind.ECC not in here:
         count = f"{(seen.uncorrected or 0.0) - known.uncorrected:g} uncorrectable error(s)"
@@ -149,18 +150,18 @@ def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: float) -> It
         yield Fault(seen.uuid, seen.index, Kind.SRAM, "over NVIDIA's threshold", Action.REPLACE, now)
 
 
-def _recent(seen: Seen, now: float, xids: Iterable[int]) -> bool:
-    return any(now - seen.xids.get(xid, float("-inf")) <= _NEAR for xid in xids)
+def _recent(seen: Seen, now: UnixTime, xids: Iterable[int]) -> bool:
+    return any(now - seen.xids.get(xid, EPOCH) <= _NEAR for xid in xids)
 
 
-def _links(known: Known, seen: Seen, faults: Iterable[Fault], now: float) -> Iterator[Fault]:
+def _links(known: Known, seen: Seen, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     """Links that never were up (no bridge) are no fault: fewer than this GPU has had."""
     if seen.links is not None and seen.links < known.links and not _stands(faults, seen.uuid, Kind.NVLINK):
         evidence = f"{known.links - seen.links} of {known.links} links down"
         yield Fault(seen.uuid, seen.index, Kind.NVLINK, evidence, Action.INSPECT, now)
 
 
-def _away(uuid: str, known: Known, now: float, why: str) -> tuple[Known, Fault | None]:
+def _away(uuid: str, known: Known, now: UnixTime, why: str) -> tuple[Known, Fault | None]:
     since = known.away if known.away is not None else now
     known = replace(known, away=since, back=None)
     lost = Fault(uuid, known.index, Kind.LOST, why, Action.RESTART, since) if now - since >= GRACE else None

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.clock import EPOCH, UnixTime
+
 
 class Kind(str, enum.Enum):
     """What is wrong; the value is the label `fault`."""
@@ -42,7 +44,7 @@ class Fault:
     kind: Kind
     evidence: str
     action: Action
-    since: float
+    since: UnixTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,15 @@ class Known:
     """NVLink links that have been up."""
     joules: float | None = None
     uncorrected: float = 0.0
-    marked: float = 0.0
+    marked: UnixTime = EPOCH
     """Unix seconds of the marks."""
     low: int = 0
     """Looks in a row that found the counters below their marks."""
-    cured: float = 0.0
+    cured: UnixTime = EPOCH
     """Unix seconds of the last proven cure: what happened before it does not count any more."""
-    away: float | None = None
+    away: UnixTime | None = None
     """Since when it does not answer."""
-    back: float | None = None
+    back: UnixTime | None = None
     """Since when it answers again, while a fault says that it does not."""
     expected: bool = True
     """False when somebody said that it is gone for good, until the driver shows it again."""
@@ -79,7 +81,7 @@ class Acknowledgement:
     kind: str
     by: str
     why: str
-    time: float
+    time: UnixTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Book:
     devices: Mapping[str, Known] = field(default_factory=dict[str, Known])
     faults: tuple[Fault, ...] = ()
     accepted: frozenset[tuple[str, str]] = frozenset()
-    heard: float = 0.0
+    heard: UnixTime = EPOCH
     """Unix seconds of the last acknowledgement that was taken."""
 
 
@@ -109,7 +111,7 @@ class Seen:
     links: int | None = None
     remap_failed: bool | None = None
     sram_exceeded: bool | None = None
-    xids: Mapping[int, float] = field(default_factory=dict[int, float])
+    xids: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
     """Unix seconds of the last one, by XID."""
 
 
@@ -117,7 +119,7 @@ class Seen:
 class Look:
     """One look at the node. `driver` is whether the driver is open; without it nothing is known of any GPU."""
 
-    time: float
+    time: UnixTime
     boot: str
     driver: bool
     gpus: tuple[Seen, ...]

@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from exporter.clock import UnixTime
 from exporter.faults.model import Action, Book, Fault, Kind, Known
 
 _VERSION = 1
@@ -70,7 +71,7 @@ def _book(content: dict[str, Any]) -> Book:
     if max(len(devices), len(faults)) > _MOST:
         raise ValueError(f"more than {_MOST} entries")
     accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
-    return Book(str(content["boot"]), devices, faults, accepted, float(content["heard"]))
+    return Book(str(content["boot"]), devices, faults, accepted, UnixTime(float(content["heard"])))
 
 
 def _known(entry: dict[str, Any]) -> Known:
@@ -90,5 +91,5 @@ def _fault(entry: dict[str, Any]) -> Fault:
         Kind(entry["kind"]),
         str(entry["evidence"])[:200],
         Action(entry["action"]),
-        float(entry["since"]),
+        UnixTime(float(entry["since"])),
     )

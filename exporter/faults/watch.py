@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource
+from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus
@@ -50,12 +51,12 @@ class FaultWatch:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._book = Book()
-        self._looked = float("-inf")
+        self._looked = NEVER
         self._status = FaultStatus()
         self._said: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
-        self._expected: tuple[float, Mapping[str, int]] = (float("-inf"), {})
+        self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
         if site.folder:
             try:
                 self._book = state_file.read(site.folder / NAME)
@@ -74,13 +75,13 @@ class FaultWatch:
         if self._site.slurm:
             self._site.slurm.stop()
 
-    def due(self, monotonic: float) -> bool:
+    def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
 
     def look(
         self,
-        time: float,
-        monotonic: float,
+        time: UnixTime,
+        monotonic: MonotonicTime,
         gpus: tuple[Seen, ...],
         refused: tuple[tuple[int, str], ...],
         *,
@@ -103,7 +104,7 @@ class FaultWatch:
     def _saved(self) -> bool | None:
         return self._saver.success if self._saver else None
 
-    def _counts(self, monotonic: float) -> Mapping[str, int]:
+    def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
             self._expected = (monotonic, known(self._site.expected()))
@@ -163,10 +164,10 @@ class Saver:
         self._wake = threading.Condition()
         self._next: Book | None = None
         self._stopped = False
-        self._saved = float("-inf")
+        self._saved = NEVER
         self.success = True
 
-    def offer(self, book: Book, monotonic: float, *, urgent: bool) -> None:
+    def offer(self, book: Book, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
         if urgent or monotonic - self._saved >= _SAVE_EVERY:
             self._saved = monotonic

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.clock import UnixTime
+
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """One process as /proc shows it. `start_time` is Unix seconds; with `pid` it tells a reused pid apart."""
+    """One process as /proc shows it. `start_time` with `pid` tells a reused pid apart."""
 
     pid: int
     command: str
     """Short name (comm); never arguments."""
     user: str
-    start_time: float
+    start_time: UnixTime
     cpu_seconds: float
     resident_bytes: int
     cgroup: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
@@ -36,7 +36,7 @@ class Stat(NamedTuple):
 class _Identity(NamedTuple):
     user: str
     cgroup: str
-    read_at: float
+    read_at: MonotonicTime
 
 
 def parse_stat(text: str) -> Stat | None:
@@ -92,7 +92,7 @@ class ProcessReader:
     """
 
     procfs: Path = Path("/proc")
-    monotonic: Callable[[], float] = time.monotonic
+    monotonic: MonotonicClock = monotonic_time
     name_of: Callable[[int], str] = user_name
     own_cgroup: str = ""
     """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
@@ -114,7 +114,7 @@ class ProcessReader:
             pid=pid,
             command=stat.command,
             user=identity.user,
-            start_time=self._boot_time() + stat.start_ticks / CLOCK_TICKS,
+            start_time=UnixTime(self._boot_time() + stat.start_ticks / CLOCK_TICKS),
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
             resident_bytes=stat.resident_pages * PAGE_BYTES,
             cgroup=identity.cgroup,

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from exporter.clock import MonotonicTime
 from exporter.host.text import natural, read_text
 
 LOOK_SECONDS = 3.0
@@ -33,7 +34,7 @@ class _Totals(NamedTuple):
 
 class _Kept(NamedTuple):
     start_ticks: int
-    looked_at: float
+    looked_at: MonotonicTime
     totals: _Totals
     rates: IoRates
 
@@ -45,7 +46,7 @@ class ProcessIo:
     procfs: str = "/proc"
     _kept: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
 
-    def rates(self, pid: int, start_ticks: int, now: float) -> IoRates | None:
+    def rates(self, pid: int, start_ticks: int, now: MonotonicTime) -> IoRates | None:
         """Of a process told apart by its start time; None at first, and where the kernel refuses."""
         kept = self._kept.get(pid)
         if kept is not None and kept.start_ticks == start_ticks and now - kept.looked_at < LOOK_SECONDS:
@@ -64,7 +65,7 @@ class ProcessIo:
         self._kept = {pid: kept for pid, kept in self._kept.items() if pid in alive}
 
 
-def _smoothed(kept: _Kept, totals: _Totals, now: float) -> IoRates:
+def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
     seconds = now - kept.looked_at
     read_calls, written_calls, read, written = (max(0, a - b) for a, b in zip(totals, kept.totals, strict=True))
     fades = math.exp(-seconds / LATELY_SECONDS)

@@ -7,10 +7,11 @@ import os
 import selectors
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
+
+from exporter.clock import MonotonicTime, monotonic_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def run(command: Sequence[str], timeout: float, most: int) -> Finished:
 
     Raises TimeoutError where it has not ended after `timeout` seconds, and OSError where it cannot be started.
     """
-    deadline = time.monotonic() + timeout
+    deadline = monotonic_time() + timeout
     with subprocess.Popen(  # noqa: S603 - the caller names the program
         list(command),
         stdin=subprocess.DEVNULL,
@@ -39,7 +40,7 @@ def run(command: Sequence[str], timeout: float, most: int) -> Finished:
         try:
             output, errors, cut = _read(process, deadline, most)
             if not cut:
-                process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, deadline - monotonic_time()))
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
         finally:
@@ -47,14 +48,14 @@ def run(command: Sequence[str], timeout: float, most: int) -> Finished:
     return Finished(process.returncode, output, errors, cut)
 
 
-def _read(process: subprocess.Popen[bytes], deadline: float, most: int) -> tuple[bytes, bytes, bool]:
+def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, most: int) -> tuple[bytes, bytes, bool]:
     """Both streams to their end, or to `most` bytes together."""
     found: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
     with selectors.DefaultSelector() as selector:
         for stream in found:
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map() and sum(map(len, found.values())) <= most:
-            left = deadline - time.monotonic()
+            left = deadline - monotonic_time()
             ready = selector.select(left) if left > 0 else []
             if not ready:
                 raise TimeoutError

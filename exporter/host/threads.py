@@ -13,6 +13,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from exporter.clock import NEVER, MonotonicTime
 from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
@@ -90,7 +91,7 @@ class _Watched:
     before: Mapping[str, float]
     heat: float
     """CPU of its hottest task between the last two scans."""
-    again: float
+    again: MonotonicTime
     """When it is to be scanned again."""
     stood_out: Sequence[str]
     """The hottest, the main thread, the blocked, and the other hot ones."""
@@ -106,17 +107,17 @@ class ThreadReader:
     _watched: dict[int, _Watched] = field(default_factory=dict[int, _Watched])
     _io: ProcessIo = field(default_factory=ProcessIo)
     _files: KeptFiles = field(init=False)
-    _receiving: dict[str, tuple[float, bool]] = field(default_factory=dict[str, tuple[float, bool]])
+    _receiving: dict[str, tuple[MonotonicTime, bool]] = field(default_factory=dict[str, tuple[MonotonicTime, bool]])
     """By place: when it was last looked what the task sleeps in, and whether it was a receive."""
     _turn: int = 0
     """Which workload is the first to be read, where not all can be."""
-    _turned: float = float("-inf")
+    _turned: MonotonicTime = NEVER
 
     def __post_init__(self) -> None:
         self._io = ProcessIo(str(self.procfs))
         self._files = KeptFiles(self.procfs)
 
-    def read(self, workloads: Workloads, now: float) -> Mapping[int, Mapping[str, Task]]:
+    def read(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Mapping[str, Task]]:
         """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out."""
         self._files.close_unread()
         pids = {pid for each in workloads.values() for pid in each}
@@ -136,7 +137,7 @@ class ThreadReader:
             self._receiving = {place: kept for place, kept in self._receiving.items() if place in places_}
         return {pid: tasks for pid, tasks in found.items() if tasks}
 
-    def _chosen(self, workloads: Workloads, now: float) -> Mapping[int, Sequence[str]]:
+    def _chosen(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Sequence[str]]:
         """What to read of each process: in each workload the hottest of each process first, then the main threads."""
         found: dict[int, list[str]] = {}
         left = NODE_TASKS
@@ -150,7 +151,7 @@ class ThreadReader:
                 found.setdefault(pid, []).append(place)
         return found
 
-    def _in_turn(self, names: list[Any], now: float) -> list[Any]:
+    def _in_turn(self, names: list[Any], now: MonotonicTime) -> list[Any]:
         """Stays for some passes, for what a task used is told by two of them."""
         if now - self._turned >= SCAN_SECONDS and names:
             self._turn = (self._turn + max(1, NODE_TASKS // WORKLOAD_TASKS)) % len(names)
@@ -162,12 +163,12 @@ class ThreadReader:
         rounds = zip_longest(*([(pid, place) for place in self._watched[pid].stood_out] for pid in known))
         return [each for turn in rounds for each in turn if each is not None]
 
-    def _due(self, pids: Collection[int], now: float) -> Sequence[int]:
+    def _due(self, pids: Collection[int], now: MonotonicTime) -> Sequence[int]:
         """Those never scanned first, then those whose turn is longest past."""
-        again = {pid: self._watched[pid].again if pid in self._watched else float("-inf") for pid in pids}
+        again = {pid: self._watched[pid].again if pid in self._watched else NEVER for pid in pids}
         return sorted((pid for pid in pids if now >= again[pid]), key=lambda pid: (again[pid], pid))
 
-    def _scan(self, pid: int, now: float) -> Mapping[str, Task]:
+    def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         tasks = self._tasks(pid, places(self.procfs, pid), now)
         known = self._watched.get(pid)
         before: Mapping[str, float] = known.before if known else {}
@@ -180,11 +181,11 @@ class ThreadReader:
         self._watched[pid] = _Watched(totals, max(used.values(), default=0.0), again, stood_out)
         return tasks
 
-    def _tasks(self, pid: int, where: Sequence[str], now: float) -> Mapping[str, Task]:
+    def _tasks(self, pid: int, where: Sequence[str], now: MonotonicTime) -> Mapping[str, Task]:
         read = ((place, self._task(pid, place, now)) for place in where)
         return {place: task for place, task in read if task is not None}
 
-    def _task(self, pid: int, place: str, now: float) -> Task | None:
+    def _task(self, pid: int, place: str, now: MonotonicTime) -> Task | None:
         task = read_task(self.procfs, place, self._files.read)
         main = place == f"{pid}/task/{pid}"
         if task is None or ("/" in place and not main):
@@ -192,11 +193,11 @@ class ThreadReader:
         own = pid if main else int(place)
         return task._replace(receiving=self._receives(place, task, now), io=self._io.rates(own, task.start_ticks, now))
 
-    def _receives(self, place: str, task: Task, now: float) -> bool:
+    def _receives(self, place: str, task: Task, now: MonotonicTime) -> bool:
         """Looked at as often as what it reads and writes: who waits for a moment only is of no interest."""
         if task.receiving is not None:
             return task.receiving
-        looked_at, found = self._receiving.get(place, (float("-inf"), False))
+        looked_at, found = self._receiving.get(place, (NEVER, False))
         if now - looked_at >= LOOK_SECONDS:
             found = receives(self._files.read(f"{self.procfs}/{place}/wchan"))
             self._receiving[place] = (now, found)

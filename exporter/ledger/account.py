@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
+from exporter.clock import UnixTime
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
@@ -49,7 +50,7 @@ class Reading:
 class LedgerInput:
     """One pass of the sampler. `seconds` is by a monotonic clock, since the pass before; 0 in the first."""
 
-    time: float
+    time: UnixTime
     """Unix seconds at its end; only compared with start times."""
     seconds: float
     interval: float = 1.0
@@ -60,7 +61,7 @@ class LedgerInput:
     """Class of each owner's work, where known."""
     spread: frozenset[Owner] = frozenset()
     """Owners known to have GPUs on other nodes too."""
-    starts: Mapping[Owner, float] = field(default_factory=dict[Owner, float])
+    starts: Mapping[Owner, UnixTime] = field(default_factory=dict[Owner, UnixTime])
     """Unix seconds each workload started, where known."""
     host_tells: frozenset[str] = frozenset()
     """Names of the `HostSignals` this host can tell."""
@@ -93,7 +94,7 @@ class OwnerEntry:
     joules: float = 0.0
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""
-    start_time: float | None = None
+    start_time: UnixTime | None = None
     first_kernel_seconds: float | None = None
     """Absent also where the exporter began after the workload did, and may have missed it."""
     seen: float = 0.0
@@ -105,8 +106,8 @@ class Ledger:
 
     clock: float = 0.0
     """Seconds of all passes together: a clock that no wall clock correction moves."""
-    began: float | None = None
-    """Unix seconds of the first pass."""
+    began: UnixTime | None = None
+    """When the first pass was."""
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
     host_tells: frozenset[str] = frozenset()

@@ -176,7 +176,7 @@ FAMILIES: tuple[Family[Ledger], ...] = (
         help="Unix time the workload started: its allocation, else its oldest GPU process.",
         type=Type.GAUGE,
         unit=Unit.SECONDS,
-        samples=_owners(lambda entry: entry.start_time),
+        samples=_owners(lambda entry: None if entry.start_time is None else float(entry.start_time)),
         labels=OWNER_LABELS,
         prefix=(),
     ),

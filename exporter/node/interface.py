@@ -8,6 +8,7 @@ from typing import Protocol
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
+from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
@@ -20,7 +21,7 @@ _DISPLAY_CLASSES = ("0x0300", "0x0302")
 class Node(Protocol):
     """What a pass asks of the node besides the driver. No method may block."""
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         """The processes as the host shows them; those that have gone are left out."""
         ...
 
@@ -29,18 +30,18 @@ class Node(Protocol):
         targets: Sequence[Target],
         pids: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        at: Moment,
     ) -> Ownership:
         """Who runs each process, and who holds each target; `pids` by target uuid."""
         ...
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         """What each owner uses of the host, and what its host side did since the last call."""
         ...
 
-    def progress(self, ownership: Ownership, now: float) -> Reported:
+    def progress(self, ownership: Ownership, at: Moment) -> Reported:
         """What the owners' programs report of themselves."""
         ...
 
@@ -52,7 +53,7 @@ class Node(Protocol):
         """Threads worth watching that had no place in the budget, summed over passes."""
         ...
 
-    def pci_gpus(self, now: float) -> int | None:
+    def pci_gpus(self, at: Moment) -> int | None:
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
         ...
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
+from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.progress.progress import Progress, Reported
@@ -31,11 +32,11 @@ class SimulatedHost(Protocol):
     def name(self) -> str: ...
     @property
     def pci_count(self) -> int: ...
-    def processes(self, now: float) -> Mapping[int, HostProcess]: ...
-    def ownership(self, now: float) -> Ownership: ...
-    def usage(self, now: float) -> Mapping[Owner, HostUsage]: ...
-    def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]: ...
-    def progress(self, now: float) -> Mapping[Owner, SimulatedReport]: ...
+    def processes(self, now: UnixTime) -> Mapping[int, HostProcess]: ...
+    def ownership(self, now: UnixTime) -> Ownership: ...
+    def usage(self, now: UnixTime) -> Mapping[Owner, HostUsage]: ...
+    def signals(self, now: UnixTime, seconds: float) -> Mapping[Owner, HostSignals]: ...
+    def progress(self, now: UnixTime) -> Mapping[Owner, SimulatedReport]: ...
 
 
 class Simulation(Protocol):
@@ -50,10 +51,10 @@ class SimulatedNode:
 
     def __init__(self, simulation: SimulatedHost) -> None:
         self._simulation = simulation
-        self._last: float | None = None
+        self._last: MonotonicTime | None = None
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
-        known = self._simulation.processes(now)
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        known = self._simulation.processes(at.unix)
         return {pid: known[pid] for pid in pids if pid in known}
 
     def ownership(
@@ -61,22 +62,22 @@ class SimulatedNode:
         targets: Sequence[Target],
         pids: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        at: Moment,
     ) -> Ownership:
         del targets, pids, hosts
-        return self._simulation.ownership(now)
+        return self._simulation.ownership(at.unix)
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        del ownership, hosts, monotonic
-        seconds = now - self._last if self._last is not None else 0.0
-        self._last = now
-        return self._simulation.usage(now), self._simulation.signals(now, seconds)
+        del ownership, hosts
+        seconds = at.monotonic - self._last if self._last is not None else 0.0
+        self._last = at.monotonic
+        return self._simulation.usage(at.unix), self._simulation.signals(at.unix, seconds)
 
-    def progress(self, ownership: Ownership, now: float) -> Reported:
+    def progress(self, ownership: Ownership, at: Moment) -> Reported:
         del ownership
-        reported = self._simulation.progress(now).items()
+        reported = self._simulation.progress(at.unix).items()
         return Reported(
             {
                 owner: Progress({"samples": each.samples, "steps": each.steps}, ratio=each.ratio)
@@ -90,8 +91,8 @@ class SimulatedNode:
     def skipped_tasks(self) -> int:
         return 0
 
-    def pci_gpus(self, now: float) -> int | None:
-        del now
+    def pci_gpus(self, at: Moment) -> int | None:
+        del at
         return self._simulation.pci_count
 
     def start(self, threads: Threads) -> None:

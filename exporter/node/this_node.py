@@ -9,6 +9,7 @@ from pathlib import Path
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
+from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.command import command_line
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.namespace import own_cgroup
@@ -54,13 +55,13 @@ class ThisNode:
         self._attribution = attribution
         self._command_lines = command_lines
         self._progress = progress
-        self._arguments: Lookup[tuple[int, float], str] = Lookup(
+        self._arguments: Lookup[tuple[int, UnixTime], str] = Lookup(
             "command-lines", lambda key: command_line(key[0], paths.procfs)
         )
-        self._pci: tuple[float, int | None] | None = None
+        self._pci: tuple[MonotonicTime, int | None] | None = None
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
-        del now
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        del at
         self._processes.forget(pids)
         found = {pid: process for pid in pids if (process := self._processes.read(pid)) is not None}
         return self._with_arguments(found) if self._command_lines else found
@@ -76,22 +77,21 @@ class ThisNode:
         targets: Sequence[Target],
         pids: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        at: Moment,
     ) -> Ownership:
-        found = self._attribution.join(targets, pids, hosts, now)
+        found = self._attribution.join(targets, pids, hosts, at.monotonic)
         told = self._users.health()
         users = () if told is None else (SourceHealth(USER_DATABASE, told[0], told[1]),)
         programs = self._progress.health() if self._progress else ()
         return replace(found, health=(*found.health, *users, *programs))
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        del now
-        return self._host.read(ownership, hosts, monotonic)
+        return self._host.read(ownership, hosts, at.monotonic)
 
-    def progress(self, ownership: Ownership, now: float) -> Reported:
-        del now
+    def progress(self, ownership: Ownership, at: Moment) -> Reported:
+        del at
         return self._progress.read(ownership) if self._progress else Reported()
 
     def host_tells(self) -> frozenset[str]:
@@ -100,9 +100,9 @@ class ThisNode:
     def skipped_tasks(self) -> int:
         return self._host.skipped_tasks
 
-    def pci_gpus(self, now: float) -> int | None:
-        if self._pci is None or not 0 <= now - self._pci[0] < _PCI_EVERY:
-            self._pci = (now, pci_gpus(self._paths.sysfs))
+    def pci_gpus(self, at: Moment) -> int | None:
+        if self._pci is None or at.monotonic - self._pci[0] >= _PCI_EVERY:
+            self._pci = (at.monotonic, pci_gpus(self._paths.sysfs))
         return self._pci[1]
 
     def start(self, threads: Threads) -> None:

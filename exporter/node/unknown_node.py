@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
+from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
@@ -14,8 +15,8 @@ from exporter.threads.runner import Threads
 class UnknownNode:
     """The node of a capture: pids in it are those of another machine, so nothing is looked up on this one."""
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
-        del pids, now
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        del pids, at
         return {}
 
     def ownership(
@@ -23,19 +24,19 @@ class UnknownNode:
         targets: Sequence[Target],
         pids: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        at: Moment,
     ) -> Ownership:
-        del targets, pids, hosts, now
+        del targets, pids, hosts, at
         return Ownership()
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        del ownership, hosts, now, monotonic
+        del ownership, hosts, at
         return {}, {}
 
-    def progress(self, ownership: Ownership, now: float) -> Reported:
-        del ownership, now
+    def progress(self, ownership: Ownership, at: Moment) -> Reported:
+        del ownership, at
         return Reported()
 
     def host_tells(self) -> frozenset[str]:
@@ -44,8 +45,8 @@ class UnknownNode:
     def skipped_tasks(self) -> int:
         return 0
 
-    def pci_gpus(self, now: float) -> int | None:
-        del now
+    def pci_gpus(self, at: Moment) -> int | None:
+        del at
         return None
 
     def start(self, threads: Threads) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
+from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.model import HostProcess, HostSignals, HostUsage
@@ -32,6 +33,8 @@ _NEAR = 4
 
 Usages = Mapping[Owner, HostUsage]
 Signals = Mapping[Owner, HostSignals]
+_Key = tuple[int, UnixTime]
+"""Pid and start time of a process."""
 
 
 class _ProcessTotals(NamedTuple):
@@ -44,7 +47,7 @@ class _ProcessTotals(NamedTuple):
 class _Network:
     """The last look at the bytes over an owner's own network namespace."""
 
-    looked_at: float
+    looked_at: MonotonicTime
     total: Mapping[str, int]
     rate: float | None = None
     """Bytes per second both ways, since the look before."""
@@ -56,18 +59,18 @@ class _Kept:
 
     counters: Counters | None = None
     limits: Limits = field(default_factory=Limits)
-    limits_at: float = float("-inf")
+    limits_at: MonotonicTime = NEVER
     resident: int | None = None
-    resident_at: float = float("-inf")
-    processes: dict[tuple[int, float], _ProcessTotals] = field(default_factory=dict[tuple[int, float], _ProcessTotals])
-    """Of each process (pid and start time), where the owner has no cgroup of its own."""
+    resident_at: MonotonicTime = NEVER
+    processes: dict[_Key, _ProcessTotals] = field(default_factory=dict[tuple[int, UnixTime], _ProcessTotals])
+    """Of each process, where the owner has no cgroup of its own."""
     cpu_seconds: float = 0.0
     read_bytes: int | None = None
     written_bytes: int | None = None
     network: _Network | None = None
     serves: bool | None = None
     programs: tuple[str, ...] = ()
-    looked_at: float = float("-inf")
+    looked_at: MonotonicTime = NEVER
     """When it was last looked who listens, and how its programs are called."""
 
 
@@ -81,11 +84,11 @@ class HostReader:
     _owners: dict[Owner, _Kept] = field(default_factory=dict[Owner, _Kept])
     _threads: ThreadReader | None = None
     _layout: Hierarchy | None = None
-    _last: float | None = None
+    _last: MonotonicTime | None = None
     _told: frozenset[str] = frozenset()
 
     def read(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         """Totals of every owner, and signals of those that were there in the pass before. `now` is monotonic."""
         pids = _pids(ownership, hosts)
@@ -121,7 +124,7 @@ class HostReader:
         """Threads worth reading that had no place in the budgets, summed over passes."""
         return self._threads.skipped if self._threads else 0
 
-    def _look_at_network(self, kept: _Kept, running: Sequence[HostProcess], now: float) -> None:
+    def _look_at_network(self, kept: _Kept, running: Sequence[HostProcess], now: MonotonicTime) -> None:
         """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
         if not running:
             return
@@ -151,7 +154,7 @@ class HostReader:
             self._layout = cgroup.hierarchy(self.cgroupfs)
         return self._layout
 
-    def _usage(self, kept: _Kept, path: str | None, processes: Sequence[HostProcess], now: float) -> HostUsage:
+    def _usage(self, kept: _Kept, path: str | None, processes: Sequence[HostProcess], now: MonotonicTime) -> HostUsage:
         if path is None:
             return self._processes_usage(kept, processes)
         layout = self._cgroups()
@@ -165,7 +168,7 @@ class HostReader:
         """The sum over its GPU processes, also those that have ended: a counter must not fall when one leaves."""
         if not processes and not kept.processes:
             return HostUsage()
-        current: dict[tuple[int, float], _ProcessTotals] = {}
+        current: dict[_Key, _ProcessTotals] = {}
         for process in processes:
             key = (process.pid, process.start_time)
             before = kept.processes.get(key, _ProcessTotals(0.0, 0, 0))

@@ -10,9 +10,10 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.progress.processes import in_host_namespace, process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters
@@ -33,7 +34,7 @@ class FolderSource:
         folder: Path,
         reporters: Reporters,
         procfs: Path = Path("/proc"),
-        clock: Callable[[], float] = time.monotonic,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._folder = folder
         self._reporters = reporters

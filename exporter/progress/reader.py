@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth
+from exporter.clock import NEVER, MonotonicClock, monotonic_time
 from exporter.progress.folder_source import FolderSource
 from exporter.progress.processes import cgroup_paths, lives
 from exporter.progress.progress import Progress, Reported, step_times
@@ -44,14 +44,14 @@ class ProgressReader:
         socket: Path | None,
         folder: Path | None,
         procfs: Path = Path("/proc"),
-        clock: Callable[[], float] = time.monotonic,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self.reporters = Reporters()
         self._socket = SocketSource(socket, self.reporters, procfs, clock) if socket else None
         self._folder = FolderSource(folder, self.reporters, procfs, clock) if folder else None
         self._procfs = procfs
         self._clock = clock
-        self._looked = float("-inf")
+        self._looked = NEVER
         self._paths: dict[Process, tuple[str, ...]] = {}
         self._totals: dict[Owner, _Totals] = {}
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.clock import NEVER, MonotonicTime
 from exporter.progress.protocol import Report
 
 REPORTERS_PER_USER, REPORTERS = 256, 4096
@@ -31,15 +32,15 @@ class Reporter:
 
     process: Process
     report: Report
-    time: float
+    time: MonotonicTime
     earlier: Report | None = None
-    earlier_time: float = 0.0
+    earlier_time: MonotonicTime = NEVER
 
 
 @dataclass(slots=True)
 class _Bucket:
-    left: float = BURST
-    time: float = 0.0
+    left: float
+    time: MonotonicTime
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Reporters:
     _buckets: dict[int, _Bucket] = field(default_factory=dict[int, _Bucket])
     _results: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
 
-    def admit(self, user: int, now: float) -> bool:
+    def admit(self, user: int, now: MonotonicTime) -> bool:
         """Whether a user may send one report more now; counted as refused where not."""
         with self._lock:
             bucket = self._buckets.setdefault(user, _Bucket(BURST, now))
@@ -68,7 +69,7 @@ class Reporters:
         with self._lock:
             self._results[result] += 1
 
-    def add(self, process: Process, report: Report, now: float, pace_seconds: float = 5.0) -> None:
+    def add(self, process: Process, report: Report, now: MonotonicTime, pace_seconds: float = 5.0) -> None:
         """Keep the report as its process's last."""
         with self._lock:
             known = self._entries.get(process)

@@ -11,9 +11,9 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters
@@ -37,7 +37,7 @@ class SocketSource:
         path: Path,
         reporters: Reporters,
         procfs: Path = Path("/proc"),
-        clock: Callable[[], float] = time.monotonic,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._path = path
         self._reporters = reporters

@@ -11,6 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
+from exporter.clock import Moment, MonotonicTime
 from exporter.exposition.snapshot import AnyBlock, LazyBlock
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
@@ -66,18 +67,18 @@ class Accounting:
         self._ledger = Ledger()
         self._workloads = WorkloadRows()
         self._progress = ProgressCounters()
-        self._monotonic: float | None = None
+        self._monotonic: MonotonicTime | None = None
         self._dropped = 0
 
-    def update(self, gpus: Sequence[Gpu], node: Node, now: float, monotonic: float) -> AccountingResult:
-        """Settle one pass. `now` is Unix seconds, `monotonic` the start of the pass."""
-        join = self._joiner.join(gpus, node, now)
-        usage, hosts = node.usage(join.ownership, join.hosts, now, monotonic)
+    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> AccountingResult:
+        """Settle the pass that started `at`."""
+        join = self._joiner.join(gpus, node, at)
+        usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
-        readings = self._readings.of(gpus, join, monotonic)
+        readings = self._readings.of(gpus, join, at.monotonic)
         current = LedgerInput(
-            time=now,
-            seconds=0.0 if self._monotonic is None else monotonic - self._monotonic,
+            time=at.unix,
+            seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
             interval=self._options.interval,
             readings=readings,
             hosts=hosts,
@@ -87,11 +88,11 @@ class Accounting:
             host_tells=node.host_tells(),
         )
         self._ledger = prune(advance(self._ledger, current, self._options.thresholds), self._options.retention)
-        self._monotonic = monotonic
+        self._monotonic = at.monotonic
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
-        reported = node.progress(join.ownership, now)
+        reported = node.progress(join.ownership, at)
         return AccountingResult(
             ownership=join.ownership,
             blocks=(

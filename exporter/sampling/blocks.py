@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from exporter.clock import MonotonicTime
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
 from exporter.driver.interface import Device
@@ -33,7 +34,7 @@ def prefix(device: Device) -> tuple[str, ...]:
     )
 
 
-def device_blocks(gpu: Gpu, monotonic: float, stale: float, broken: set[str] | None = None) -> Iterator[Block]:
+def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[str] | None = None) -> Iterator[Block]:
     """Series of one GPU and its instances: all while fresh, counters and descriptions for good.
 
     A collector whose samples cannot be made has none, and is added to `broken`.

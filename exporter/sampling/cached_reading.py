@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
 from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import AnyFamily, Sample, Type
@@ -23,8 +24,8 @@ class CachedReading:
 
     collector: AnyCollector
     reading: Any
-    time: float
-    monotonic: float
+    time: UnixTime
+    monotonic: MonotonicTime
     counts: tuple[Counts, ...] = ()
     """Of the collector's counters, in their order."""
     _samples: FamilySamples | None = field(default=None, init=False)
@@ -59,7 +60,7 @@ def outlives_device(family: AnyFamily) -> bool:
     return family.type is not Type.GAUGE
 
 
-def is_fresh(cached: CachedReading, monotonic: float, answered: float, stale: float) -> bool:
+def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: MonotonicTime, stale: float) -> bool:
     """Whether gauges of `cached` may still be shown.
 
     `answered` is when the device last answered anything; all times are monotonic seconds.

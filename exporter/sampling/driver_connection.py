@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.driver.interface import Device, Driver, DriverError, DriverGoneError, DriverMismatchError
 from exporter.threads.runner import Threads
 
@@ -34,7 +33,7 @@ class DriverState:
 class DriverConnection:
     """Opens and enumerates on a thread of its own, since both can hang; the sampler reads the last `state`."""
 
-    def __init__(self, driver: Driver, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, driver: Driver, clock: MonotonicClock = monotonic_time) -> None:
         self._driver = driver
         self._clock = clock
         self._wake = threading.Condition()

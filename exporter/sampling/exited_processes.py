@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from exporter.clock import UnixTime
 from exporter.collectors.processes import GpuProcess, Processes
 
 
@@ -16,7 +17,7 @@ class ExitedProcesses:
 
     def __init__(self) -> None:
         self._shown: frozenset[int] = frozenset()
-        self._left: dict[tuple[str, int], float] = {}
+        self._left: dict[tuple[str, int], UnixTime] = {}
         """By GPU uuid and pid: when the list was read that still has it."""
 
     def remaining(

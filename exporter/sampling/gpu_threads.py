@@ -8,10 +8,10 @@ returns costs one GPU alone.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from exporter.clock import NEVER, MonotonicTime, monotonic_time
 from exporter.sampling.worker import Worker
 from exporter.threads.runner import Threads
 
@@ -35,7 +35,7 @@ class GpuThreads(Generic[T]):
         self._prompt: dict[str, int] = {}
         """Of the GPUs with a thread of their own: reads in a row that kept to a turn."""
 
-    def read(self, tasks: Mapping[str, Callable[[], T]], deadline: float) -> Mapping[str, T | None]:
+    def read(self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime) -> Mapping[str, T | None]:
         """Results by name; None for one that is not there by `deadline` (monotonic seconds).
 
         A GPU whose read of an earlier pass still runs is left out.
@@ -99,7 +99,7 @@ class _Turns(Generic[T]):
         """Those that have not begun."""
         self.results: _Results[T] = {}
         self._current = ""
-        self._began = 0.0
+        self._began = NEVER
         self._ended = False
         self._closed = False
 
@@ -108,21 +108,21 @@ class _Turns(Generic[T]):
             while task := self._next():
                 result = task()
                 with self._changed:
-                    self.results = {**self.results, self._current: (result, time.monotonic() - self._began)}
+                    self.results = {**self.results, self._current: (result, monotonic_time() - self._began)}
         finally:
             with self._changed:
                 self._ended = True
                 self._changed.notify_all()
         return self.results
 
-    def overstayed(self, deadline: float) -> str | None:
+    def overstayed(self, deadline: MonotonicTime) -> str | None:
         """Wait until all have been read, or a turn or the deadline has passed: then the one whose turn it was.
 
         Once it has returned, no further read begins.
         """
         with self._changed:
             while not self._ended:
-                now = time.monotonic()
+                now = monotonic_time()
                 turn_ends = self._began + self._turn if self._current else now + _TURN
                 if now >= min(turn_ends, deadline):
                     self._closed = True
@@ -136,7 +136,7 @@ class _Turns(Generic[T]):
             if self._closed or not self.left:
                 return None
             self._current = next(iter(self.left))
-            self._began = time.monotonic()
+            self._began = monotonic_time()
             return self.left.pop(self._current)
 
     def _dropped(self) -> str:

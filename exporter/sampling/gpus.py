@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling.gpu_threads import GpuThreads
@@ -24,15 +24,15 @@ class Gpu:
     states: Mapping[str, TargetState] = field(default_factory=dict[str, TargetState])
     present: bool = True
     """Whether the driver's last enumeration has it."""
-    answered: float = float("-inf")
+    answered: MonotonicTime = NEVER
     """When it last answered."""
     reading: bool = False
     """Whether it answered in this pass."""
     failure: str = ""
 
-    def answers(self, monotonic: float, patience: float) -> bool:
+    def answers(self, monotonic: MonotonicTime, patience: float) -> bool:
         """Late is not lost: one that missed a deadline counts as answering until `patience` s after its last answer."""
-        if not self.present or self.answered == float("-inf"):
+        if not self.present or self.answered == NEVER:
             return False
         return not self.failure or (self.failure == LATE and monotonic - self.answered <= patience)
 
@@ -75,14 +75,14 @@ class Gpus:
         return self._rejected
 
     def read(
-        self, devices: Iterable[Device], now: float, deadline: float, booked: float | None = None
+        self, devices: Iterable[Device], now: UnixTime, deadline: MonotonicTime, booked: MonotonicTime | None = None
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
         `booked` is the monotonic time the readings are booked at, where that is not the machine's own.
         """
         self._meet(devices)
-        monotonic = time.monotonic() if booked is None else booked
+        monotonic = monotonic_time() if booked is None else booked
         tasks = {uuid: self._task(gpu, now, monotonic) for uuid, gpu in self._gpus.items() if gpu.present}
         errors: list[DriverError] = []
         for uuid, result in self.threads.read(tasks, deadline).items():
@@ -109,11 +109,11 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _task(self, gpu: Gpu, now: float, monotonic: float) -> Callable[[], GpuRead]:
+    def _task(self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
         return lambda: read_gpu(gpu.device, gpu.states, self._collectors, now, monotonic, memories)
 
-    def _take(self, uuid: str, result: GpuRead, monotonic: float) -> None:
+    def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu = self._gpus[uuid]
         failure = result.device_error.code if result.device_error else ""
         if failure != gpu.failure:

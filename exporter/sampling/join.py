@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
+from exporter.clock import Moment, UnixTime
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.host.model import HostProcess
 from exporter.node.interface import Node
@@ -34,9 +35,9 @@ class Join:
         """Processes whose owner is not known."""
         return sum(self.owner(process) == NOBODY for process in self.everyone)
 
-    def starts(self) -> Mapping[Owner, float]:
+    def starts(self) -> Mapping[Owner, UnixTime]:
         """When each workload started: its allocation where a source says so, else its oldest process."""
-        starts: dict[Owner, float] = {}
+        starts: dict[Owner, UnixTime] = {}
         for pid, owner in self.ownership.processes.items():
             host = self.hosts.get(pid)
             if host is not None:
@@ -51,12 +52,12 @@ class Joiner:
     def __init__(self) -> None:
         self._exited = ExitedProcesses()
 
-    def join(self, gpus: Sequence[Gpu], node: Node, now: float) -> Join:
+    def join(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> Join:
         listed = {gpu.device.uuid: _listed(gpu) for gpu in gpus}
-        hosts = node.processes(sorted({process.pid for each in listed.values() for process in each.running}), now)
+        hosts = node.processes(sorted({process.pid for each in listed.values() for process in each.running}), at)
         running = self._exited.remaining(listed, hosts)
         everyone = [process for processes in running.values() for process in processes]
-        return Join(running, everyone, hosts, node.ownership(targets(gpus), _pids(everyone), hosts, now))
+        return Join(running, everyone, hosts, node.ownership(targets(gpus), _pids(everyone), hosts, at))
 
 
 def _listed(gpu: Gpu) -> Processes:

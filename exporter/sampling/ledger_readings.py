@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from exporter.clock import MonotonicTime
 from exporter.ledger.account import Reading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
@@ -18,10 +19,10 @@ class LedgerReadings:
         self._throttled: dict[str, Throttled] = {}
         self._joules: dict[str, float] = {}
 
-    def of(self, gpus: Sequence[Gpu], join: Join, monotonic: float) -> tuple[Reading, ...]:
+    def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
         return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
 
-    def _of(self, gpu: Gpu, join: Join, monotonic: float) -> Iterator[Reading]:
+    def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
         running, ownership = join.running[uuid], join.ownership
         whole = signals(gpu, self._throttled.get(uuid), monotonic)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
+from exporter.clock import monotonic_time
 from exporter.exposition.snapshot import Snapshot
 from exporter.threads.runner import Threads
 
@@ -25,7 +25,7 @@ class Loop:
         self._published = published
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
-        self.published_at = time.monotonic()
+        self.published_at = monotonic_time()
         """When the last pass ended; before there is one, when the loop was made."""
 
     def start(self, threads: Threads) -> None:
@@ -35,10 +35,10 @@ class Loop:
         self._stopped.set()
 
     def _run(self) -> None:
-        due = time.monotonic()
+        due = monotonic_time()
         while not self._stopped.is_set():
             self.snapshot = self._run_pass()
-            self.published_at = time.monotonic()
+            self.published_at = monotonic_time()
             self._published(self.snapshot)
-            due = max(due + self._interval, time.monotonic())
-            self._stopped.wait(due - time.monotonic())
+            due = max(due + self._interval, monotonic_time())
+            self._stopped.wait(due - monotonic_time())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
+from exporter.clock import NEVER, Moment, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
 from exporter.progress.progress import Reported
@@ -25,13 +25,13 @@ class NodeDeadline:
     While it hangs, what it last said stands for `stale` seconds; then nothing is known. `Ownership.health` tells.
     """
 
-    def __init__(self, node: Node, deadline: float, stale: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, node: Node, deadline: float, stale: float, clock: MonotonicClock = monotonic_time) -> None:
         self._node = node
         self._deadline = deadline
         self._stale = stale
         self._clock = clock
         self._worker: Worker[tuple[Any]] | None = None
-        self._last: dict[str, tuple[Any, float]] = {}
+        self._last: dict[str, tuple[Any, MonotonicTime]] = {}
         self._late = False
 
     def start(self, threads: Threads) -> None:
@@ -43,30 +43,30 @@ class NodeDeadline:
         if self._worker:
             self._worker.stop()
 
-    def processes(self, pids: Sequence[int], now: float) -> Mapping[int, HostProcess]:
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         self._late = False
         nothing: Mapping[int, HostProcess] = {}
-        return self._ask("processes", lambda: self._node.processes(pids, now), nothing)
+        return self._ask("processes", lambda: self._node.processes(pids, at), nothing)
 
     def ownership(
         self,
         targets: Sequence[Target],
         pids: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: float,
+        at: Moment,
     ) -> Ownership:
-        found = self._ask("ownership", lambda: self._node.ownership(targets, pids, hosts, now), Ownership())
+        found = self._ask("ownership", lambda: self._node.ownership(targets, pids, hosts, at), Ownership())
         age = self._clock() - self._last["ownership"][1] if "ownership" in self._last else float("inf")
         return replace(found, health=(*found.health, SourceHealth(SOURCE, not self._late, age if self._late else 0.0)))
 
     def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: float, monotonic: float
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         nothing: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
-        return self._ask("usage", lambda: self._node.usage(ownership, hosts, now, monotonic), nothing)
+        return self._ask("usage", lambda: self._node.usage(ownership, hosts, at), nothing)
 
-    def progress(self, ownership: Ownership, now: float) -> Reported:
-        return self._ask("progress", lambda: self._node.progress(ownership, now), Reported())
+    def progress(self, ownership: Ownership, at: Moment) -> Reported:
+        return self._ask("progress", lambda: self._node.progress(ownership, at), Reported())
 
     def host_tells(self) -> frozenset[str]:
         return self._ask("host_tells", self._node.host_tells, frozenset[str]())
@@ -74,17 +74,17 @@ class NodeDeadline:
     def skipped_tasks(self) -> int:
         return self._node.skipped_tasks()
 
-    def pci_gpus(self, now: float) -> int | None:
-        return self._ask("pci_gpus", lambda: self._node.pci_gpus(now), None)
+    def pci_gpus(self, at: Moment) -> int | None:
+        return self._ask("pci_gpus", lambda: self._node.pci_gpus(at), None)
 
     def _ask(self, what: str, ask: Callable[[], T], nothing: T) -> T:
         if self._worker is None:
             return ask()
         if self._worker.submit(lambda: (ask(),)):
-            answer = self._worker.wait(time.monotonic() + self._deadline)
+            answer = self._worker.wait(monotonic_time() + self._deadline)
             if answer is not None:
                 self._last[what] = (answer[0], self._clock())
                 return cast("T", answer[0])
         self._late = True
-        value, at = self._last.get(what, (nothing, float("-inf")))
-        return cast("T", value) if self._clock() - at <= self._stale else nothing
+        value, told_at = self._last.get(what, (nothing, NEVER))
+        return cast("T", value) if self._clock() - told_at <= self._stale else nothing

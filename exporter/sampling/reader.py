@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
@@ -29,7 +30,7 @@ class TargetState:
     """What is kept of one GPU or MIG instance between passes."""
 
     readings: Mapping[str, CachedReading] = field(default_factory=dict[str, CachedReading])
-    again: Mapping[str, float] = field(default_factory=dict[str, float])
+    again: Mapping[str, MonotonicTime] = field(default_factory=dict[str, MonotonicTime])
     """Monotonic seconds at which a collector may be asked again."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
     """How often in a row the device had nothing of a collector."""
@@ -60,8 +61,8 @@ def read_gpu(
     device: Device,
     states: Mapping[str, TargetState],
     collectors: Sequence[AnyCollector],
-    now: float,
-    monotonic: float,
+    now: UnixTime,
+    monotonic: MonotonicTime,
     memories: Memories,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
@@ -96,7 +97,9 @@ class _TargetRead:
     A read that hangs goes on beside the passes, which still have that state.
     """
 
-    def __init__(self, target: Device, memory: Memory, state: TargetState, now: float, monotonic: float) -> None:
+    def __init__(
+        self, target: Device, memory: Memory, state: TargetState, now: UnixTime, monotonic: MonotonicTime
+    ) -> None:
         self._target = target
         self._memory = memory
         self._readings = dict(state.readings)
@@ -108,7 +111,7 @@ class _TargetRead:
     def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
         again, monotonic = self._again, self._monotonic
-        return [each for each in collectors if monotonic >= again.get(each.name, 0.0) and each.scope is scope]
+        return [each for each in collectors if monotonic >= again.get(each.name, NEVER) and each.scope is scope]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
         started = time.perf_counter()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from exporter.clock import MonotonicTime
 from exporter.collectors.clocks import Clocks
 from exporter.collectors.gpm import Gpm
 from exporter.collectors.info import Info
@@ -48,12 +49,12 @@ class Throttled:
 
     thermal: float | None
     power_brake: float | None
-    monotonic: float
+    monotonic: MonotonicTime
     sm_clock: float | None = None
     """While it was."""
 
 
-def numbers(gpu: Gpu, monotonic: float, stale: float) -> Numbers:
+def numbers(gpu: Gpu, monotonic: MonotonicTime, stale: float) -> Numbers:
     def shown(name: str, kind: type[R]) -> R | None:
         cached = gpu.states.get(gpu.device.uuid, TargetState()).readings.get(name)
         if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
@@ -79,7 +80,7 @@ def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
     return cached.reading if cached and isinstance(cached.reading, kind) else None
 
 
-def signals(gpu: Gpu, before: Throttled | None, monotonic: float) -> Signals | None:
+def signals(gpu: Gpu, before: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
     """What the GPU did since the last pass; None when it did not answer in this one."""
     if not gpu.reading:
         return None
@@ -120,7 +121,7 @@ def _vector(ratios: Mapping[str, float]) -> float | None:
     return min(1.0, sum(pipes)) if pipes else None
 
 
-def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: float) -> Signals | None:
+def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: MonotonicTime) -> Signals | None:
     """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
     if whole is None:
         return None
@@ -139,7 +140,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: floa
     )
 
 
-def throttled(gpu: Gpu, monotonic: float) -> Throttled | None:
+def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
     found = _now(gpu, "throttle", Throttle, monotonic)
     if found is None:
         return None
@@ -152,7 +153,7 @@ def joules(gpu: Gpu) -> float | None:
     return power.joules if power else None
 
 
-def _now(gpu: Gpu, name: str, kind: type[R], monotonic: float, uuid: str = "") -> R | None:
+def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str = "") -> R | None:
     """The reading of this very pass, of the GPU or an instance; a collector that failed in it tells nothing of it."""
     cached = gpu.states.get(uuid or gpu.device.uuid, TargetState()).readings.get(name)
     return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None

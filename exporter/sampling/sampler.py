@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from exporter.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
 from exporter.exposition.snapshot import AnyBlock, GpuStatus, LazyBlock, NodeStatus, ProcessHealth, Snapshot
@@ -30,13 +29,6 @@ class Pacing:
     interval: float = 1.0
     deadline: float = 0.8
     stale: float = 10.0
-
-
-class Moment(NamedTuple):
-    """One moment on both clocks, in seconds: Unix time, and the one that never jumps."""
-
-    unix: float
-    monotonic: float
 
 
 class Sampler:
@@ -79,8 +71,8 @@ class Sampler:
 
         `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
         """
-        began = time.monotonic()
-        at = at or Moment(time.time(), began)
+        began = monotonic_time()
+        at = at or Moment(unix_time(), began)
         if not self._passes:
             self.connection.first.wait(self._pacing.deadline)
         state = self.connection.state
@@ -88,9 +80,9 @@ class Sampler:
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, *at)
+        result = self._accounting.update(self._gpus.all, self._node, at)
         self._passes += 1
-        return self._publish(state, result, at, time.monotonic() - began)
+        return self._publish(state, result, at, monotonic_time() - began)
 
     def uuids(self) -> Mapping[str, str]:
         """The GPUs seen so far, by PCI bus id as sysfs writes it."""
@@ -134,7 +126,7 @@ class Sampler:
             driver_error=state.error,
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
-            pci_gpus=self._node.pci_gpus(now),
+            pci_gpus=self._node.pci_gpus(at),
             gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
             collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
             sources=result.ownership.health,
@@ -159,7 +151,7 @@ class Sampler:
 
         return Snapshot(status, series, result.processes, started)
 
-    def _status(self, gpu: Gpu, result: AccountingResult, monotonic: float) -> GpuStatus:
+    def _status(self, gpu: Gpu, result: AccountingResult, monotonic: MonotonicTime) -> GpuStatus:
         uuid = gpu.device.uuid
         shown = numbers(gpu, monotonic, self._pacing.stale)
         return GpuStatus(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from exporter.clock import MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class Worker(Generic[T]):
         self._changed = threading.Condition()
         self._task: Callable[[], T] | None = None
         self._result: T | None = None
-        self._busy_since: float | None = None
+        self._busy_since: MonotonicTime | None = None
         self._stopped = False
         (threads or Threads()).start(name, self._run, longest_pause=1.0)
 
@@ -31,25 +31,25 @@ class Worker(Generic[T]):
     def busy_seconds(self) -> float:
         """How long the task at hand has been running; 0 when idle."""
         since = self._busy_since
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None else monotonic_time() - since
 
     def submit(self, task: Callable[[], T]) -> bool:
         """Start `task` unless the one before still runs; whether it was started."""
         with self._changed:
             if self._busy_since is not None or self._stopped:
                 return False
-            self._task, self._result, self._busy_since = task, None, time.monotonic()
+            self._task, self._result, self._busy_since = task, None, monotonic_time()
             self._changed.notify_all()
             return True
 
-    def wait(self, deadline: float) -> T | None:
+    def wait(self, deadline: MonotonicTime) -> T | None:
         """The result of the task at hand, or None when it is not there by `deadline` (monotonic seconds).
 
         A result is given out once.
         """
         with self._changed:
             while self._busy_since is not None:
-                left = deadline - time.monotonic()
+                left = deadline - monotonic_time()
                 if left <= 0:
                     return None
                 self._changed.wait(left)

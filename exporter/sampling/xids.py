@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from exporter.clock import boot_time
 from exporter.collectors.xid import XidCounts, counted
 from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
@@ -90,7 +91,7 @@ def follow_kernel_log(
         found.heard("kmsg", up=True)
         while not stopped.is_set():
             for message in _messages(descriptor):
-                event = parse(message, time.time() - time.monotonic(), uuids())
+                event = parse(message, boot_time(), uuids())
                 if event:
                     found.add(event, "kmsg")
     finally:

@@ -6,6 +6,7 @@ import time as wall
 from collections.abc import Callable
 from typing import Any
 
+from exporter.clock import UnixTime
 from exporter.driver.interface import Device, DeviceLostError, Driver, DriverGoneError, UnsupportedError, XidEvent
 from exporter.simulator.devices import SimulatedGpu
 from exporter.simulator.gpu import Gpu
@@ -90,7 +91,7 @@ class SimulatedDriver(Driver):
 
     def _between(self, after: float, now: float) -> tuple[XidEvent, ...]:
         found = [
-            XidEvent(gpu.uuid, fault.xid or fault.kind.xid, self.epoch + fault.at)
+            XidEvent(gpu.uuid, fault.xid or fault.kind.xid, UnixTime(self.epoch + fault.at))
             for gpu in self._gpus
             for fault in gpu.faults
             if (fault.xid or fault.kind.xid) and after < fault.at <= now

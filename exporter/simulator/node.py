@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
+from exporter.clock import UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import Gpu, GpuProcess, Target
@@ -111,7 +112,7 @@ class SimulatedNode:
             pid=process.pid,
             command=workload.pattern.command,
             user=workload.user,
-            start_time=self._epoch + process.began,
+            start_time=UnixTime(self._epoch + process.began),
             cpu_seconds=host.cpu_of_limit * host.cores * age * process.share,
             resident_bytes=int(host.resident * process.share * 0.9),
             cgroup=workload.cgroup(run),

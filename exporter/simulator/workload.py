@@ -10,6 +10,7 @@ from zlib import crc32
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
+from exporter.clock import UnixTime
 from exporter.simulator.patterns import Pattern
 
 SCHEDULERS = ("kubernetes", "slurm", "mixed")
@@ -96,14 +97,14 @@ class Workload:
                 job_name=self.name,
                 qos="normal",
                 time_limit_seconds=limit,
-                start_time=began,
+                start_time=UnixTime(began),
                 nodes=self.nodes,
             )
         return WorkloadInfo(
             job_name=self.name,
             pod_uid=self._pod_uid(run),
             image=f"registry.example/{self.name}:1.{self.job % 10}",
-            start_time=began,
+            start_time=UnixTime(began),
             pod_labels=(("app", self.name),),
         )
 

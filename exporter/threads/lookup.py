@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class _Answer(Generic[V]):
     """`value` is None where there was none."""
 
     value: V | None
-    at: float
+    at: MonotonicTime
 
 
 class Lookup(Generic[K, V]):
@@ -44,7 +44,7 @@ class Lookup(Generic[K, V]):
         ask: Callable[[K], V | None],
         *,
         retry: float = 60.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._name = name
         self._ask = ask
@@ -52,12 +52,12 @@ class Lookup(Generic[K, V]):
         self._clock = clock
         self._changed = threading.Condition()
         self._answers: dict[K, _Answer[V]] = {}
-        self._wanted: dict[K, float] = {}
+        self._wanted: dict[K, MonotonicTime] = {}
         """Open questions, and since when."""
-        self._asking: tuple[K, float] | None = None
+        self._asking: tuple[K, MonotonicTime] | None = None
         self._turn = 0
         """Counts the threads; those of earlier turns hang in a question."""
-        self._left: dict[K, float] = {}
+        self._left: dict[K, MonotonicTime] = {}
         """Questions that hang in threads of earlier turns."""
         self._threads: Threads | None = None
         self._stopped = False
@@ -96,7 +96,7 @@ class Lookup(Generic[K, V]):
             now = self._clock()
             return now - min((*self._wanted.values(), *self._left.values()), default=now)
 
-    def _want(self, key: K, now: float) -> None:
+    def _want(self, key: K, now: MonotonicTime) -> None:
         if self._threads is None:
             self._answered(key, self._value(key))
             return

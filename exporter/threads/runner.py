@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ _STEADY = 60.0
 class ThreadState:
     """`down_since` is monotonic seconds; None while the thread runs."""
 
-    down_since: float | None = None
+    down_since: MonotonicTime | None = None
     failures: int = 0
 
 
@@ -38,7 +39,7 @@ class Threads:
     A thread that cannot even be started (the limit of the machine or of the cgroup) is started by a later `revive`.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: MonotonicClock = monotonic_time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._threads: dict[str, _Thread] = {}

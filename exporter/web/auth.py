@@ -13,11 +13,11 @@ import hashlib
 import hmac
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import bcrypt
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.web.rate import Bucket
 
 _GUESSES, _GUESS_SECONDS = 10, 2.0
@@ -33,7 +33,7 @@ class Verdict(enum.Enum):
 
 
 class BasicAuth:
-    def __init__(self, users: Mapping[str, str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, users: Mapping[str, str], clock: MonotonicClock = monotonic_time) -> None:
         self._users = dict(users)
         self._clock = clock
         self._salt = os.urandom(16)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from exporter.clock import EPOCH, UnixTime
 from exporter.exposition.snapshot import GpuStatus, Snapshot
 
 SPAN = 3600.0
@@ -20,12 +21,12 @@ _LEDGER = 120.0
 class Point:
     """Means over one bucket that ends at `time`; None where nothing was read."""
 
-    time: float
+    time: UnixTime
     busy_ratio: float | None
     power_watts: float | None
 
 
-_Ledger = tuple[float, Mapping[str, float]]
+_Ledger = tuple[UnixTime, Mapping[str, float]]
 """When it was read, and the seconds of the GPU in each state since start."""
 
 
@@ -50,13 +51,13 @@ class _Track:
     """What is kept of one GPU: bounded by the span."""
 
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN / _BUCKET)))
-    ledger: deque[tuple[float, Mapping[str, float]]] = field(
+    ledger: deque[tuple[UnixTime, Mapping[str, float]]] = field(
         default_factory=lambda: deque(maxlen=int(SPAN / _LEDGER) + 1)
     )
     busy: _Mean = field(default_factory=_Mean)
     power: _Mean = field(default_factory=_Mean)
 
-    def add(self, gpu: GpuStatus, now: float, *, ends: bool) -> None:
+    def add(self, gpu: GpuStatus, now: UnixTime, *, ends: bool) -> None:
         self.busy.add(gpu.busy_ratio)
         self.power.add(gpu.power_watts)
         if ends:
@@ -69,7 +70,7 @@ class History:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tracks: dict[str, _Track] = {}
-        self._bucket = float("-inf")
+        self._bucket = EPOCH
 
     def add(self, snapshot: Snapshot) -> None:
         now = snapshot.status.time
@@ -84,7 +85,7 @@ class History:
             track = self._tracks.get(uuid)
             return tuple(track.points) if track else ()
 
-    def states(self, gpu: GpuStatus, now: float) -> tuple[float, Mapping[str, float]]:
+    def states(self, gpu: GpuStatus, now: UnixTime) -> tuple[float, Mapping[str, float]]:
         """Over how many seconds, an hour at most, and the seconds of the GPU in each state within them."""
         with self._lock:
             track = self._tracks.get(gpu.uuid)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from exporter.clock import UnixTime
 from exporter.ledger.palette import LOOKS, look, stacked
 from exporter.web.history import SPAN
 
 _WIDTH, _HEIGHT = 240, 44
 
 
-def line(label: str, points: Sequence[tuple[float, float | None]], top: float, now: float) -> str:
+def line(label: str, points: Sequence[tuple[UnixTime, float | None]], top: float, now: UnixTime) -> str:
     """A line over the last hour, from 0 to `top`; a gap where nothing was read."""
     if sum(value is not None for _, value in points) < 2:  # noqa: PLR2004 - a line needs two points
         return ""

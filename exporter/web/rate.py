@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+
+from exporter.clock import MonotonicClock
 
 
 class Bucket:
     """Holds up to `burst` tokens; one comes back every `interval` seconds, and each request takes one."""
 
-    def __init__(self, interval: float, burst: int, clock: Callable[[], float]) -> None:
+    def __init__(self, interval: float, burst: int, clock: MonotonicClock) -> None:
         self._interval, self._burst, self._clock = interval, burst, clock
         self._tokens, self._filled = float(burst), clock()
         self._lock = threading.Lock()

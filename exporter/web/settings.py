@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from exporter.clock import MonotonicClock, monotonic_time
 from exporter.config.option import ConfigError
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth
@@ -30,7 +29,7 @@ class WebHealth:
 class WebSettings:
     """What the file says now. Where it cannot be used, what it said last stays, and `health` tells."""
 
-    def __init__(self, path: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path | None, clock: MonotonicClock = monotonic_time) -> None:
         """Raises ConfigError."""
         self._path = path
         self._clock = clock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from exporter.check.render import what
 from exporter.check.rule import Finding, Verdict
 from exporter.check.runbooks import runbook
 from exporter.check.verdict import Report
+from exporter.clock import unix_time
 from exporter.exposition.snapshot import NodeStatus, Snapshot
 from exporter.ledger.palette import BAD, GOOD
 from exporter.web.history import History
@@ -89,7 +89,7 @@ def _versions(status: NodeStatus) -> str:
 def _age(status: NodeStatus) -> str:
     if not status.time:
         return "no pass yet"
-    return f"read {max(time.time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
+    return f"read {max(unix_time() - status.time, 0):.0f} s ago, in {status.pass_seconds * 1000:.0f} ms"
 
 
 def _legend(status: NodeStatus) -> str:

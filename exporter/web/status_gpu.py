@@ -7,6 +7,7 @@ from html import escape
 
 from exporter.attribution.owner import Owner
 from exporter.check.rule import Finding
+from exporter.clock import UnixTime
 from exporter.exposition.snapshot import GpuStatus
 from exporter.ledger.palette import BAD
 from exporter.web.history import History
@@ -16,7 +17,7 @@ from exporter.web.style import VERDICTS
 _UNKNOWN = "&ndash;"
 
 
-def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: float) -> str:
+def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
     """`limit` is the power limit in watts, where the driver tells it."""
     owners = "".join(
         f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners

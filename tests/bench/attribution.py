@@ -62,10 +62,10 @@ def main() -> None:
             kubernetes = Kubernetes(KubernetesSite(root / "kubelet.sock", required=True))
             joined = Attribution(kubernetes, slurm)
             joined.start()
-            cold = _timed(lambda: joined.join(GPUS, placed, hosts, time.time()))
-            until(lambda: len(_workloads(joined.join(GPUS, placed, hosts, time.time()))) == JOBS + PODS + UNITS)
-            took = [_timed(lambda: joined.join(GPUS, placed, hosts, time.time())) for _ in range(PASSES)]
-            ownership = joined.join(GPUS, placed, hosts, time.time())
+            cold = _timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic()))
+            until(lambda: len(_workloads(joined.join(GPUS, placed, hosts, time.monotonic()))) == JOBS + PODS + UNITS)
+            took = [_timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic())) for _ in range(PASSES)]
+            ownership = joined.join(GPUS, placed, hosts, time.monotonic())
             joined.stop()
     owners = _workloads(ownership)
     ninety_ninth = sorted(took)[-max(1, PASSES // 100)]

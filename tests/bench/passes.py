@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.cli import assembly
+from exporter.clock import Moment
 from exporter.config import load as config
 from exporter.exposition.text import Renderer
-from exporter.sampling.sampler import Moment, Sampler
+from exporter.sampling.sampler import Sampler
 from tests.bench.load import scenario, sleepers
 from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario

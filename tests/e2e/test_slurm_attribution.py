@@ -75,7 +75,7 @@ class Observer:
             processes[GPUS[minor].uuid].append(pid)
         pids = {pid for each in processes.values() for pid in each}
         hosts = {pid: host for pid in pids if (host := self._reader.read(pid))}
-        return self._attribution.join(GPUS, processes, hosts, time.time())
+        return self._attribution.join(GPUS, processes, hosts, time.monotonic())
 
     def stop(self) -> None:
         self._attribution.stop()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
+from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
@@ -97,7 +98,7 @@ class CompressedNode:
         self.now = now
         self._outcomes = {}
         error = self._read(now)
-        settlement = self._accounts.update(tuple(self._gpus.values()), self._node, now, now)
+        settlement = self._accounts.update(tuple(self._gpus.values()), self._node, Moment(now, now))
         self._passes += 1
         for block in self._blocks(settlement, error, now):
             if block.family.name in self._wanted:
@@ -158,7 +159,7 @@ class CompressedNode:
             driver_error=error,
             driver="580.95.05",
             driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
-            pci_gpus=self._node.pci_gpus(now),
+            pci_gpus=self._node.pci_gpus(Moment(now, now)),
             gpus=gpus,
             collectors=collector_statuses(self._collectors, self._outcomes, {}),
             sources=settlement.ownership.health,

@@ -19,6 +19,7 @@ from pathlib import Path
 from exporter.attribution.families import workload_families
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target, WorkloadInfo
+from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
 from exporter.exposition.pages import PageStore
@@ -26,7 +27,7 @@ from exporter.exposition.scrape_schedule import Scraper
 from exporter.host.model import HostProcess
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.sampling.sampler import Pacing, Sampler
 from exporter.simulator import simulate
 from exporter.threads.runner import Threads
 

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.ownership import SourceHealth
+from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class Pod:
     """Those on the allow-list, in its order."""
     containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """Container id (64 hex) to name and image."""
-    start_time: float | None = None
+    start_time: UnixTime | None = None
     controller: str = ""
     """Kind of the object that made it."""
     asked_class: str = ""
@@ -118,10 +119,10 @@ def _controller(references: Iterable[Document]) -> str:
     return next((text(each, "kind") for each in references if each.get("controller")), "")
 
 
-def _seconds(moment: str) -> float | None:
-    """Unix seconds of the API's RFC 3339 in UTC."""
+def _seconds(moment: str) -> UnixTime | None:
+    """The moment of the API's RFC 3339 in UTC."""
     try:
-        return float(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
+        return UnixTime(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:
         return None
 
@@ -136,7 +137,7 @@ class PodWatch:
         labels: Collection[str] = (),
         *,
         backoff: float = 1.0,
-        clock: Callable[[], float] = time.time,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._server = server
         self._selector = {"fieldSelector": f"spec.nodeName={node}"}
@@ -157,7 +158,7 @@ class PodWatch:
         """Ask the thread to end; a silent watch is left behind, it cannot keep the program alive."""
         self._stopped.set()
 
-    def health(self, now: float) -> SourceHealth:
+    def health(self, now: MonotonicTime) -> SourceHealth:
         """An open watch is a good answer all along; its age counts from where it was lost."""
         return SourceHealth("kubernetes_api", self._success, 0.0 if self._success else max(0.0, now - self._good_at))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, Stre
 from h2.exceptions import ProtocolError
 
 from exporter.attribution.background_source import SourceError
+from exporter.clock import monotonic_time
 
 _PREFIX = struct.Struct(">BI")
 """Of each gRPC message: compressed or not, length."""
@@ -37,13 +37,13 @@ class _Reply:
 
 def call(path: Path, method: str, request: bytes = b"", timeout: float = 5.0) -> bytes:
     """The answer's message. Raises SourceError for anything but a good answer within `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+    deadline = monotonic_time() + timeout
     reply = _Reply()
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(str(path))
-            _exchange(connection, method, request, reply, lambda: deadline - time.monotonic())
+            _exchange(connection, method, request, reply, lambda: deadline - monotonic_time())
     except TimeoutError:
         raise SourceError(f"{path}: no answer within {timeout:g} s") from None
     except (OSError, ProtocolError, ValueError) as error:

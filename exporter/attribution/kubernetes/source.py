@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -15,6 +14,7 @@ from exporter.attribution.kubernetes import pod_logs, pod_resources
 from exporter.attribution.kubernetes.api_server import Pod, PodWatch
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 POD_RESOURCES = "kubernetes"
@@ -60,7 +60,7 @@ class Kubernetes:
         watch: PodWatch | None = None,
         interval: float = INTERVAL,
         timeout: float = 5.0,
-        clock: Callable[[], float] = time.time,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._socket = site.socket
         self._timeout = timeout
@@ -90,7 +90,7 @@ class Kubernetes:
     def wake(self) -> None:
         self._poller.wake()
 
-    def view(self, now: float) -> KubernetesView:
+    def view(self, now: MonotonicTime) -> KubernetesView:
         """Never waits. What the kubelet last said counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
@@ -102,7 +102,7 @@ class Kubernetes:
         self._claims_asked = True
 
     def health(
-        self, now: float, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
+        self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[SourceHealth, ...]:
         api = (self._watch.health(now),) if self._watch else ()
         if not self._met:
@@ -155,7 +155,7 @@ class PodNames:
 
     def __init__(self) -> None:
         self._names: dict[str, PodName] = {}
-        self._seen: dict[str, float] = {}
+        self._seen: dict[str, MonotonicTime] = {}
         self.inferred: frozenset[str] = frozenset()
 
     def learn(
@@ -163,13 +163,13 @@ class PodNames:
         view: KubernetesView,
         running: Mapping[str, AbstractSet[str]],
         given: Mapping[str, AbstractSet[PodName]],
-        now: float,
+        now: MonotonicTime,
     ) -> None:
         """Take in one pass; `running` and `given` as in `infer`, by target uuid."""
         exact = {**view.logged, **{uid: (pod.namespace, pod.name) for uid, pod in view.pods.items()}}
         self._seen |= dict.fromkeys(running, now)
         self._names = {
-            uid: name for uid, name in self._names.items() if now - self._seen.get(uid, 0.0) <= _FORGET_SECONDS
+            uid: name for uid, name in self._names.items() if now - self._seen.get(uid, NEVER) <= _FORGET_SECONDS
         }
         self._seen = {uid: at for uid, at in self._seen.items() if now - at <= _FORGET_SECONDS}
         known = self._names | {uid: exact[uid] for uid in running if uid in exact}

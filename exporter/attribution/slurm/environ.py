@@ -9,6 +9,7 @@ from pathlib import Path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
 from exporter.attribution.slurm.job_files import mig_instances
+from exporter.clock import UnixTime
 from exporter.host.text import bounded
 from exporter.threads.lookup import HANGS_SECONDS, Lookup
 from exporter.threads.runner import Threads
@@ -79,7 +80,7 @@ class Environs:
     """What processes say, each read once, beside the passes: the kernel may let a reader of an environment wait."""
 
     def __init__(self, procfs: Path) -> None:
-        self._lookup: Lookup[tuple[int, float], JobEnviron] = Lookup("environ", lambda key: read(key[0], procfs))
+        self._lookup: Lookup[tuple[int, UnixTime], JobEnviron] = Lookup("environ", lambda key: read(key[0], procfs))
 
     def start(self, threads: Threads) -> None:
         self._lookup.start(threads)
@@ -87,7 +88,7 @@ class Environs:
     def stop(self) -> None:
         self._lookup.stop()
 
-    def of(self, processes: Mapping[int, float]) -> Mapping[int, JobEnviron]:
+    def of(self, processes: Mapping[int, UnixTime]) -> Mapping[int, JobEnviron]:
         """By pid, given with its start time; empty for one that is still being read."""
         self._lookup.keep(set(processes.items()))
         return {pid: self._lookup.get((pid, start)) or JobEnviron() for pid, start in processes.items()}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from exporter.clock import UnixTime
 from exporter.host.text import bounded, natural
 
 
@@ -39,7 +40,7 @@ class Job:
     """Of a heterogeneous job: users know its component as het_job+het_offset."""
     state: str = ""
     time_limit_seconds: float | None = None
-    start_time: float | None = None
+    start_time: UnixTime | None = None
     node_count: int | None = None
     gres: tuple[NodeGres, ...] | None = ()
     """None where it is not told."""
@@ -165,9 +166,9 @@ def duration(text: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _timestamp(text: str) -> float | None:
-    """Unix seconds of scontrol's local time; None for `Unknown`."""
+def _timestamp(text: str) -> UnixTime | None:
+    """The moment of scontrol's local time; None for `Unknown`."""
     try:
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+        return UnixTime(time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
     except (ValueError, OverflowError):
         return None

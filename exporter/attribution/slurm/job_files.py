@@ -13,6 +13,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.slurm.job import Job, indices
+from exporter.clock import UnixTime
 from exporter.host.text import bounded
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
@@ -56,7 +57,7 @@ def parse(job: str, text: str) -> JobFile | None:
             het_job=_id(told, "SLURM_HET_JOB_ID"),
             het_offset=_id(told, "SLURM_HET_JOB_OFFSET"),
             time_limit_seconds=end - start if start and end and end > start else None,
-            start_time=start,
+            start_time=None if start is None else UnixTime(start),
             gres=None,
         ),
         indices(told.get("SLURM_JOB_GPUS", "")),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from exporter.attribution.slurm.job import Job, NodeGres, hosts, node_gres
+from exporter.clock import UnixTime
 from exporter.host.text import bounded
 
 _NOT_SET = 0
@@ -45,7 +46,7 @@ def _job(fields: _Fields) -> Job:
         het_offset=_id(_number(fields, "het_job_offset")) if het else "",
         state=_state(fields.get("job_state")),
         time_limit_seconds=limit * 60.0 if limit else None,
-        start_time=float(start) if start else None,
+        start_time=UnixTime(float(start)) if start else None,
         gres=_gres(fields),
     )
 

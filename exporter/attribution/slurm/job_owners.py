@@ -16,6 +16,7 @@ from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.slurm.environ import Environs, JobEnviron
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, Slurm
+from exporter.clock import MonotonicTime
 from exporter.threads.runner import Threads
 
 _SLURMD = ("slurmd.service", "slurmstepd.scope")
@@ -124,7 +125,7 @@ class JobOwners:
         parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
         self._slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
 
-    def _waits(self, job: str, now: float) -> bool:
+    def _waits(self, job: str, now: MonotonicTime) -> bool:
         return self._slurm.job(job) is None and self._slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
 
     def _owner(self, job: str, user: str) -> Owner:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Mapping
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import program
 
 log = logging.getLogger(__name__)
@@ -64,16 +64,16 @@ class Reconciliation:
     """Checks silent jobs in rounds. `watch` is told who is silent, `check` answers who of them has ended, and why."""
 
     def __init__(
-        self, scontrol: Scontrol, ask: Callable[[str], Job | None], clock: Callable[[], float] = time.time
+        self, scontrol: Scontrol, ask: Callable[[str], Job | None], clock: MonotonicClock = monotonic_time
     ) -> None:
         self._scontrol = scontrol
         self._ask = ask
         self._clock = clock
-        self._since: Mapping[str, float] = {}
-        self._checked: dict[str, float] = {}
+        self._since: Mapping[str, MonotonicTime] = {}
+        self._checked: dict[str, MonotonicTime] = {}
         self._ended: Mapping[str, str] = {}
         self._settings: Mapping[str, str] = {}
-        self._settings_at = float("-inf")
+        self._settings_at = NEVER
 
     def watch(self, silent: Collection[str]) -> None:
         """These jobs hold something here and have no process."""
@@ -84,7 +84,8 @@ class Reconciliation:
         """One round. Raises SourceError where slurmd cannot be asked."""
         now, since = self._clock(), self._since
         due = sorted(
-            (job for job, at in since.items() if now - at >= SILENT_SECONDS), key=lambda job: self._checked.get(job, 0)
+            (job for job, at in since.items() if now - at >= SILENT_SECONDS),
+            key=self._checked_at,
         )
         self._checked = {job: at for job, at in self._checked.items() if job in since}
         ended = {job: why for job, why in self._ended.items() if job in since}
@@ -100,6 +101,9 @@ class Reconciliation:
             log.warning("job %s still has its prolog's file or its cgroup here but has ended: %s", job, ended[job])
         self._ended = ended
         return ended
+
+    def _checked_at(self, job: str) -> MonotonicTime:
+        return self._checked.get(job, NEVER)
 
     def _why(self, job: str, *, contained: bool) -> str:
         """Why a job without a step here has ended; empty where it has not, or nobody can tell."""
@@ -118,5 +122,7 @@ class Reconciliation:
             try:
                 self._settings = self._scontrol.settings()
             except SourceError:
-                self._settings_at -= SETTINGS_SECONDS - INTERVAL  # what was known stands; again next round
+                self._settings_at = self._clock() - (
+                    SETTINGS_SECONDS - INTERVAL
+                )  # what was known stands; again next round
         return self._settings.get(name, "")

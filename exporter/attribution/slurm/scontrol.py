@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.slurm.job import Job
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -33,15 +33,15 @@ class JobCache:
     """
 
     def __init__(
-        self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: Callable[[], float] = time.time
+        self, ask: Callable[[str], Job | None], *, pause: float = 5.0, clock: MonotonicClock = monotonic_time
     ) -> None:
         self._ask = ask
         self._pause = pause
         self._clock = clock
-        self._wanted: dict[str, float] = {}
+        self._wanted: dict[str, MonotonicTime] = {}
         """Job to when it was first asked about without an answer."""
-        self._retry: dict[str, float] = {}
-        self._seen: dict[str, float] = {}
+        self._retry: dict[str, MonotonicTime] = {}
+        self._seen: dict[str, MonotonicTime] = {}
         self._lock = threading.Lock()
         self._woken = threading.Event()
         self._stopped = False
@@ -64,7 +64,7 @@ class JobCache:
             back = {job for job in jobs if now - self._seen.get(job, now) > RETURN_SECONDS}
             self._seen |= dict.fromkeys(jobs, now)
             fresh = [job for job in jobs if job not in self._wanted and (job not in self.jobs or job in back)]
-            due = [job for job in fresh if self._retry.get(job, 0.0) <= now]
+            due = [job for job in fresh if self._retry.get(job, NEVER) <= now]
             self._wanted |= dict.fromkeys(due, now)
         if due:
             self._woken.set()
@@ -78,7 +78,7 @@ class JobCache:
         with self._lock:
             return frozenset(self._retry.keys() & self._seen.keys())
 
-    def health(self, now: float) -> SourceHealth:
+    def health(self, now: MonotonicTime) -> SourceHealth:
         """The age is that of the oldest question without an answer: with none open, what is known is current."""
         with self._lock:
             oldest = min(self._wanted.values(), default=now)
@@ -130,9 +130,9 @@ class JobCache:
             self._drop_ended()
             if failures:
                 pause = min(_LONGEST_PAUSE, self._pause * 2 ** min(failures - 1, 10))
-                until = time.monotonic() + pause
-                while not self._stopped and time.monotonic() < until:
-                    self._woken.wait(max(0.0, until - time.monotonic()))
+                until = monotonic_time() + pause
+                while not self._stopped and monotonic_time() < until:
+                    self._woken.wait(max(0.0, until - monotonic_time()))
                     self._woken.clear()
             elif not self._wanted and not self._stopped:
                 self._woken.wait()

@@ -5,7 +5,6 @@ Which GPUs a job holds, in order of trust: the prolog's files, slurmd's device p
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -22,6 +21,7 @@ from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder,
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.process import user_name
 from exporter.threads.runner import Threads
 
@@ -47,7 +47,7 @@ class Slurm:
         *,
         bpf: device_program.Bpf = device_program.kernel_bpf,
         user_name: Callable[[int], str] = user_name,
-        clock: Callable[[], float] = time.time,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._clock = clock
         self._local = LocalFiles(site, bpf, user_name)
@@ -128,7 +128,7 @@ class Slurm:
         }
         return {source: held for source, held in found.items() if held is not None}
 
-    def health(self, now: float, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
+    def health(self, now: MonotonicTime, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
         answer = self._local_files.answer
         view = answer.value
         if not view.present:
@@ -191,7 +191,7 @@ def _interval(view: NodeView) -> float:
     return INTERVAL if view.present else ABSENT_INTERVAL
 
 
-def _mapping(folder: Path, changed: Callable[[], None], clock: Callable[[], float]) -> BackgroundSource[PrologFiles]:
+def _mapping(folder: Path, changed: Callable[[], None], clock: MonotonicClock) -> BackgroundSource[PrologFiles]:
     read = MappingFolder(folder).read
     return BackgroundSource(
         read, PrologFiles(), name="slurm-mapping", interval=lambda _: MAPPING_INTERVAL, longest=MAPPING_LONGEST,
@@ -199,7 +199,7 @@ def _mapping(folder: Path, changed: Callable[[], None], clock: Callable[[], floa
     )  # fmt: skip
 
 
-def _checking(reconciliation: Reconciliation, clock: Callable[[], float]) -> BackgroundSource[Mapping[str, str]]:
+def _checking(reconciliation: Reconciliation, clock: MonotonicClock) -> BackgroundSource[Mapping[str, str]]:
     nothing: Mapping[str, str] = {}
     return BackgroundSource(
         reconciliation.check, nothing, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock

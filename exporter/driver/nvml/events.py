@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Any
 
+from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.driver import constants as nvml
 from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
 from exporter.driver.nvml.errors import SUCCESS, TIMEOUT, error_for
@@ -38,7 +39,7 @@ class Feed:
         self._names.update(gpus)
         try:
             self._watch(gpus)
-            return self._events(time.monotonic() + timeout, closed)
+            return self._events(monotonic_time() + timeout, closed)
         except UnsupportedError:
             raise
         except DriverError:
@@ -78,10 +79,10 @@ class Feed:
             return False
         return bool(wanted)
 
-    def _events(self, deadline: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
+    def _events(self, deadline: MonotonicTime, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
         found: list[XidEvent] = []
         while len(found) < _MOST and not closed():
-            started = time.monotonic()
+            started = monotonic_time()
             seconds = 0.0 if found else min(max(deadline - started, 0.0), _SLICE)
             code = self._library.invoke(
                 "nvmlEventSetWait_v2", self._set, self._buffer, ctypes.c_uint(int(seconds * 1000))
@@ -89,12 +90,12 @@ class Feed:
             if code == SUCCESS:
                 device, type_, data, _, _ = _EVENT.unpack(self._buffer)
                 if type_ == nvml.nvmlEventTypeXidCriticalError:
-                    found.append(XidEvent(self._names.get(device, ""), data, time.time()))
+                    found.append(XidEvent(self._names.get(device, ""), data, unix_time()))
                 continue
             if code != TIMEOUT:
                 raise error_for(code, "nvmlEventSetWait_v2")
-            if found or time.monotonic() >= deadline:
+            if found or monotonic_time() >= deadline:
                 break
-            early = started + seconds - time.monotonic()
+            early = started + seconds - monotonic_time()
             time.sleep(min(max(early, 0.0), _SLICE))  # drivers may return before their time: do not spin
         return tuple(found)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Any
 
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.driver.interface import DriverError, UnsupportedError
 from exporter.driver.nvml.library import Library
 from exporter.driver.timed_lock import TimedLock
@@ -36,7 +36,7 @@ class Meter:
         gate: TimedLock,
         gpu: Any,
         instance: tuple[Any, int] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._library = library
         self._gate = gate
@@ -47,7 +47,7 @@ class Meter:
         self._supported: bool | None = None
         self._query: _Query | None = None
         self._samples: list[Any] = []
-        self._taken: float | None = None
+        self._taken: MonotonicTime | None = None
         """When the first of the samples was filled."""
 
     def read(self, metrics: Sequence[int]) -> Mapping[int, float]:

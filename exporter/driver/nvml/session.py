@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from exporter.clock import monotonic_time
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError
 from exporter.driver.nvml.events import Feed
 from exporter.driver.nvml.gpm import Meter
@@ -99,9 +100,9 @@ class Session:
 
     def _drained(self) -> bool:
         own = threading.get_ident()
-        deadline = time.monotonic() + _DRAIN
+        deadline = monotonic_time() + _DRAIN
         while any(thread != own for thread in tuple(self._inside)):
-            if time.monotonic() >= deadline:
+            if monotonic_time() >= deadline:
                 return False
             time.sleep(0.01)
         return True

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import pytest
 
+from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -65,7 +66,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
             Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found
         ]
-        settled = accounts.update(gpus, node, clock[0], float(second)).states
+        settled = accounts.update(gpus, node, Moment(clock[0], float(second))).states
     return {str(gpu.device.index): settled[gpu.device.uuid] for gpu in gpus}
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TextIO
 
 from exporter.attribution.families import workload_families
+from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.sampling.sampler import Pacing, Sampler
 from exporter.simulator import sampling
 from exporter.simulator.driver import SimulatedDriver
 from exporter.simulator.spec import parse

@@ -160,7 +160,7 @@ def test_threads_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
     until(lambda: threads.states()["scontrol"].failures > 1)
     until(lambda: watch.error)
-    assert not watch.health(time.time()).success
+    assert not watch.health(time.monotonic()).success
     jobs.stop()
     watch.stop()
     threads.stop()

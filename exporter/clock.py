@@ -1,0 +1,61 @@
+"""Two clocks, two types: a moment of one is never compared with, or taken from, a moment of the other.
+
+`UnixTime` is for dates that leave the process: pages, files, answers of schedulers. It jumps when somebody sets the
+clock. `MonotonicTime` never jumps: whatever lasts is measured with it. Both are plain floats while the program runs,
+and cost nothing; for the type checker they are no numbers. The difference of two moments is a float of seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from typing import overload
+
+    from typing_extensions import Self
+
+    class _Moment:
+        def __new__(cls, seconds: float, /) -> Self: ...
+        def __float__(self) -> float: ...
+        def __add__(self, seconds: float, /) -> Self: ...
+        @overload
+        def __sub__(self, seconds: float, /) -> Self: ...
+        @overload
+        def __sub__(self, moment: Self, /) -> float: ...
+        def __sub__(self, other: Self | float, /) -> Self | float: ...
+        def __lt__(self, moment: Self, /) -> bool: ...
+        def __le__(self, moment: Self, /) -> bool: ...
+        def __gt__(self, moment: Self, /) -> bool: ...
+        def __ge__(self, moment: Self, /) -> bool: ...
+
+    class UnixTime(_Moment): ...
+
+    class MonotonicTime(_Moment): ...
+else:
+    UnixTime = MonotonicTime = float
+
+UnixClock = Callable[[], UnixTime]
+MonotonicClock = Callable[[], MonotonicTime]
+
+
+def boot_time() -> UnixTime:
+    """When the monotonic clock began to count, and the kernel's log with it."""
+    return UnixTime(time.time() - time.monotonic())
+
+
+unix_time = cast(UnixClock, time.time)
+monotonic_time = cast(MonotonicClock, time.monotonic)
+
+
+class Moment(NamedTuple):
+    """One moment on both clocks."""
+
+    unix: UnixTime
+    monotonic: MonotonicTime
+
+
+NEVER = MonotonicTime(float("-inf"))
+"""Before every moment."""
+EPOCH = UnixTime(0.0)
