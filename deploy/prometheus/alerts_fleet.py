@@ -6,8 +6,18 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.wording import NODE
 
 _JOBS = 'job=~"<jobs>"'
-_IN = "{{ with $labels.rack }} of rack {{ . }}{{ end }}{{ with $labels.cluster }} of {{ . }}{{ end }}"
+_IN = (
+    "{{ with $labels.rack }} of rack {{ . }}{{ end }}"
+    "{{ with $labels.cluster }} of {{ . }}{{ else }}{{ with $labels.site }} of site {{ . }}{{ end }}{{ end }}"
+)
 _AWAY = "on (cluster, instance) instance:gpu_node_maintenance:last"
+_SITED = ',site!=""'
+
+
+def _share(level: str, more: str = "") -> str:
+    """Share of the exporters of `level` that are down, where it is too large."""
+    up = f"up{{{_JOBS}{more}}}"
+    return f"count by {level} ({up} == 0 unless {_AWAY}) / count by {level} ({up}) >= <share>"
 
 
 def _down(level: str) -> str:
@@ -15,21 +25,28 @@ def _down(level: str) -> str:
     down = f"count by {level} (up{{{_JOBS}}} == 0 unless {_AWAY})"
     return f"""\
 (
-  {down} / count by {level} (up{{{_JOBS}}}) >= <share>
+  {_share(level)}
   and {down} >= <nodes>
 )"""
 
+
+_SITE_DOWN = f"""\
+(
+  {_share("(site)", _SITED)}
+  and count by (site) ({_share("(site, cluster)", _SITED)}) >= 2
+)"""
+"""More than one cluster of a site: one of them alone is told by its own name."""
 
 EXPORTERS_DOWN = Alert(
     name="GpuExportersDown",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # By rack where targets have the label `rack`; without it both halves are the same series.
-    expr=f"{_down('(cluster, rack)')}\nor\n{_down('(cluster)')}",
+    # By rack and site where targets have the labels `rack` and `site`; without them the same series comes out.
+    expr=f"{_down('(site, cluster, rack)')}\nor\n{_down('(site, cluster)')}\nor\n{_SITE_DOWN}",
     wait="3m",
     keep="10m",
     params=(
-        Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster or rack that are down."),
+        Param("share", 0.2, Unit.RATIO, "Share of the exporters of a site, cluster or rack that are down."),
         Param("nodes", 3, Unit.COUNT, "No fewer than this."),
     ),
     summary=f"{{{{ $value | humanizePercentage }}}} of the GPU exporters{_IN} are down",
@@ -147,20 +164,66 @@ and on (cluster, node, instance)
     description=f"{NODE} became critical together with other nodes. GpuIncident tells of all of them in one message; "
     "Alertmanager inhibits the alerts of this node to on-call.",
 )
+_MEMBERS = 'ALERTS{alertname="GpuIncidentNode",alertstate="firing"}'
+_SITED_MEMBERS = f"max by (site, cluster, instance) (up{{{_JOBS}{_SITED}}}) and on (cluster, instance) {_MEMBERS}"
+_SITE_INCIDENT = f"""\
+count by (site) ({_SITED_MEMBERS})
+and count by (site) (count by (site, cluster) ({_SITED_MEMBERS})) >= 2"""
+
+
+def _list(title: str, query: str, shown: str, *labels: str) -> str:
+    """What a query of these labels of the alert finds, in words."""
+    return f"{{{{ with printf `{query}` {' '.join(labels)} | query }}}} {title}:{shown}.{{{{ end }}}}"
+
+
+_CLUSTER_TEXT = (
+    _list(
+        "Alerts",
+        'count by (alertname) (ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",'
+        'instance!=""} and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+        "{{ range . }} {{ .Labels.alertname }} on {{ .Value }} node(s) or GPU(s){{ end }}",
+        "$labels.cluster",
+    )
+    + _list(
+        "Racks",
+        'count by (rack) (max by (rack, instance) (up{cluster=%[1]q,rack!=""})'
+        ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing"})',
+        '{{ range sortByLabel "rack" . }} {{ .Labels.rack }} ({{ .Value }} node(s)){{ end }}',
+        "$labels.cluster",
+    )
+    + _list(
+        "Nodes",
+        'max by (node, instance) (ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"})',
+        '{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }} {{ or .Labels.node .Labels.instance }}'
+        "{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}",
+        "$labels.cluster",
+    )
+)
+_SITE_TEXT = _list(
+    "Clusters",
+    "count by (cluster) (max by (cluster, instance) (up{site=%q})"
+    ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+    '{{ range sortByLabel "cluster" . }} {{ .Labels.cluster }} ({{ .Value }} node(s)){{ end }}',
+    "$labels.site",
+)
+_WHERE = "{{ with $labels.cluster }} of {{ . }}{{ end }}{{ with $labels.site }} of site {{ . }}{{ end }}"
+
 INCIDENT_OF_MANY = Alert(
     name="GpuIncident",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    expr='count by (cluster) (ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
-    summary="{{ $value }} node(s){{ with $labels.cluster }} of {{ . }}{{ end }} with critical GPU alerts at once",
-    description="{{ $value }} node(s){{ with $labels.cluster }} of {{ . }}{{ end }} became critical within minutes: "
-    "look for a common cause first (power of a rack, cooling, network, a rollout).{{ with printf "
-    '`count by (alertname) (ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
-    ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})` $labels.cluster | query }} '
-    "Alerts:{{ range . }} {{ .Labels.alertname }} on {{ .Value }} node(s) or GPU(s).{{ end }}{{ end }}"
-    "{{ with printf `max by (node, instance) "
-    '(ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"})` $labels.cluster | query }} '
-    'Nodes:{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }} {{ or .Labels.node .Labels.instance }}'
-    "{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}.{{ end }}",
+    # One message at the widest level: the clusters of a site that fails as a whole have none of their own.
+    expr=f"""\
+{_SITE_INCIDENT}
+or
+(
+  count by (cluster) ({_MEMBERS})
+  unless on (cluster)
+  (({_SITED_MEMBERS}) and on (site) ({_SITE_INCIDENT}))
+)""",
+    summary=f"{{{{ $value }}}} node(s){_WHERE} with critical GPU alerts at once",
+    description=f"{{{{ $value }}}} node(s){_WHERE} became critical within minutes: "
+    "look for a common cause first (power of a rack, cooling, network, a rollout)."
+    f"{{{{ if $labels.site }}}}{_SITE_TEXT}{{{{ else }}}}{_CLUSTER_TEXT}{{{{ end }}}}",
 )
 INCIDENT = (INCIDENT_NODE, INCIDENT_OF_MANY)

@@ -28,7 +28,7 @@ class Stage:
     @property
     def left_out(self) -> frozenset[str]:
         """Names of the rules that are not asked."""
-        late = frozenset() if self.emptied else AFTER_A_JOB
+        late: frozenset[str] = frozenset() if self.emptied else AFTER_A_JOB
         return late | {rule.name for rule in RULES if rule.verdict < self.least}
 
 

@@ -177,6 +177,29 @@ def test_cluster_that_is_down_inhibits_racks_and_nodes_and_no_other_cluster(url:
     )
 
 
+def test_site_that_is_down_inhibits_its_clusters_and_no_other_site(url: str) -> None:
+    def down(name: str, severity: str, site: str, cluster: str, **labels: str) -> dict[str, Any]:
+        return oncall(name, severity, site=site, cluster=cluster, **labels)
+
+    posted = [
+        down("GpuExportersDown", "critical", "north", ""),
+        down("GpuExportersDown", "critical", "north", "n-a"),
+        down("GpuExportersDown", "critical", "north", "n-b", rack="r1"),
+        down("GpuExporterDown", "warning", "north", "n-b", **NODE),
+        down("GpuExporterDown", "warning", "south", "s-a", **NODE),
+        down("GpuExportersDown", "critical", "south", "s-b"),
+        down("GpuLost", "critical", "north", "n-a", node="n7", instance="n7:9836", gpu="3", uuid="GPU-3"),
+    ]
+    requests.post(f"{url}/api/v2/alerts", json=posted, timeout=10).raise_for_status()
+
+    def muted() -> list[str] | None:
+        answer = requests.get(f"{url}/api/v2/alerts", params={"filter": 'site=~"north|south"'}, timeout=10).json()
+        quiet = sorted(e["labels"].get("cluster", "") for e in answer if e["status"]["inhibitedBy"])
+        return quiet if len(answer) == len(posted) and quiet else None
+
+    assert poll("the site's alerts to be muted", muted, deadline=20) == ["n-a", "n-b", "n-b"]
+
+
 def test_rack_that_is_down_inhibits_its_own_nodes(url: str) -> None:
     c = {"cluster": "racks"}
 

@@ -26,14 +26,16 @@ def away(count: int) -> dict[str, str]:
     }
 
 
-def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost") -> dict[str, str]:
+def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost", cluster: str = "c1") -> dict[str, str]:
     """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down."""
     return {
-        f'ALERTS{{alertname="{alert}",alertstate="firing",severity="critical",audience="oncall",cluster="c1",'
+        f'ALERTS{{alertname="{alert}",alertstate="firing",severity="critical",audience="oncall",cluster="{cluster}",'
         f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"}}': values
         for n in range(first, first + nodes)
     }
 
+
+_A, _B = ',site="a"', ',site="b"'
 
 DOWN: tuple[Case, ...] = (
     fires("GpuExporterDown", "no answer", "20m", node("up", "1x10 0x20") | node("up", "1x30", where=SECOND_NODE)),
@@ -56,6 +58,20 @@ DOWN: tuple[Case, ...] = (
         "a rack of a cluster that is otherwise well",
         "20m",
         ups(4, "1x10 0x30", more=',rack="r1"') | ups(40, "1x40", 5, more=',rack="r2"'),
+    ),
+    fires(
+        "GpuExportersDown",
+        "a site of two clusters, and each of them",
+        "20m",
+        ups(3, "1x10 0x30", more=_A)
+        | ups(3, "1x10 0x30", cluster="c2", more=_A)
+        | ups(9, "1x40", cluster="c3", more=_B),
+    ),
+    fires(
+        "GpuExportersDown",
+        "one cluster of a site is told by its name alone",
+        "20m",
+        ups(3, "1x10 0x30", more=_A) | ups(3, "1x40", cluster="c2", more=_A),
     ),
     silent("GpuExportersDown", "three of a hundred", "20m", ups(3, "1x10 0x30") | ups(97, "1x40", 4)),
     silent("GpuExportersDown", "both of two", "20m", ups(2, "1x10 0x30")),
@@ -102,6 +118,30 @@ INCIDENT: tuple[Case, ...] = (
         "it lasts as long as the last of them",
         "200m",
         critical(3, "_x30 1x60") | critical(1, "_x30 1x300", 4),
+    ),
+    fires(
+        "GpuIncident",
+        "two clusters of one site are one message",
+        "32m",
+        critical(3, "_x30 1x60")
+        | critical(3, "_x30 1x60", cluster="c2")
+        | ups(3, "1x90", more=_A)
+        | ups(3, "1x90", cluster="c2", more=_A),
+    ),
+    fires(
+        "GpuIncident",
+        "the racks of the nodes are named",
+        "32m",
+        critical(4, "_x30 1x60") | ups(3, "1x90", more=',rack="r1"') | ups(1, "1x90", 4, more=',rack="r2"'),
+    ),
+    fires(
+        "GpuIncident",
+        "clusters of two sites are two messages",
+        "32m",
+        critical(3, "_x30 1x60")
+        | critical(3, "_x30 1x60", cluster="c2")
+        | ups(3, "1x90", more=_A)
+        | ups(3, "1x90", cluster="c2", more=_B),
     ),
     silent("GpuIncidentNode", "two nodes", "31m", critical(2, "_x30 1x60")),
     silent(

@@ -26,7 +26,7 @@ from exporter.metrics.family import Type
 from exporter.sampling.families import families
 from tests.stack import ROOT
 
-TARGET = {"job", "instance", "node", "cluster", "rack"}
+TARGET = {"job", "instance", "node", "cluster", "rack", "site"}
 OTHERS = {
     "up": set(),
     "kube_node_spec_unschedulable": set(),
