@@ -11,6 +11,7 @@ from pathlib import Path
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.show_job import ShowJob
@@ -68,7 +69,7 @@ def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> 
     node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
     slices = replace(site, slices=lambda: resource_slices.listed(server, node))
-    return Kubernetes(slices, watch=PodWatch(server, node, options.pod_labels))
+    return Kubernetes(slices, watch=PodWatch(server, node, options.pod_labels), owner_objects=OwnerObjects(server))
 
 
 def _slurm(

@@ -57,6 +57,9 @@ INFO_LABELS = (
     "pod_uid",
     "image",
     "trust",
+    "owner_kind",
+    "part_of",
+    "inferred",
     "class",
     "class_source",
 )
@@ -100,9 +103,9 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
 
 def _newest(rows: Rows) -> Iterable[WorkloadRow]:
     """One row of each workload: once a source has told more of it, the row with fewer labels has ended."""
-    found: dict[tuple[str, str], WorkloadRow] = {}
+    found: dict[tuple[str, str, str], WorkloadRow] = {}
     for row in rows:
-        key = (row.owner.workload, row.owner.container)
+        key = (row.owner.workload, row.owner.pod, row.owner.container)
         if key not in found or row.gpus or row.processes or not (found[key].gpus or found[key].processes):
             found[key] = row
     return found.values()
@@ -123,6 +126,9 @@ def _told(row: WorkloadRow) -> tuple[str, ...]:
         info.pod_uid,
         info.image,
         info.trust,
+        info.owner_kind,
+        info.part_of,
+        "false" if info.trust == "exact" and not info.name_inferred else "true",
         *row.work,
     )
 
@@ -162,6 +168,7 @@ _G, _C = Type.GAUGE, Type.COUNTER
 _FAMILIES: tuple[Family[Rows], ...] = (
     _row("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", _G, Unit.BYTES, _of(lambda row: row.memory_bytes)),
     _row("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", _G, Unit.NONE, _of(lambda row: row.gpus)),
+    _row("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", _G, Unit.NONE, _of(lambda row: row.info.restarts)),
     _row("gpu_workload_processes", "Processes of the workload on GPUs.", _G, Unit.NONE, _of(lambda row: row.processes)),
     _row("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", _C, Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds)),
     _row("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", _G, Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores)),

@@ -128,7 +128,7 @@ class Attribution:
         if cgroup.pod:
             place = pods.place(cgroup)
             if place:
-                return naming.pod_owner(place)
+                return pods.owner(place) or NOBODY
             return NOBODY if cgroup.pod in pods.waiting else naming.nameless_pod(cgroup.pod)
         return naming.host_owner(cgroup, group.command, group.user, self._containers.name(cgroup))
 
@@ -164,7 +164,9 @@ def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | 
     for place, amounts in pods.given.items():
         for uuid, amount in amounts.items():
             if not any((owner.namespace, owner.pod) == (place.namespace, place.pod) for owner in found[uuid]):
-                found[uuid][naming.pod_owner(place)] = amount
+                owner = pods.owner(place)
+                if owner:
+                    found[uuid][owner] = amount
     return found
 
 

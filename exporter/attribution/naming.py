@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.kubernetes.api_server import Pod
+from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.root import Root
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.slurm.environ import JobEnviron
@@ -72,12 +73,21 @@ def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust
         start_time=known.start_time,
         trust=trust,
         nodes=known.node_count,
+        part_of=_whole(known),
+        restarts=known.restarts,
     )
 
 
-def pod_owner(place: PodPlace) -> Owner:
+def _whole(job: Job) -> str:
+    """The array, or the heterogeneous job, that it is a part of."""
+    whole = job.array_job or job.het_job
+    return f"slurm:{whole}" if whole else ""
+
+
+def pod_owner(place: PodPlace, root: Root) -> Owner:
+    """Pods of one workload share its name; each is an owner of its own."""
     return Owner(
-        workload=f"{place.namespace}/{place.pod}",
+        workload=f"{place.namespace}/{root.name}",
         kind="pod",
         namespace=place.namespace,
         pod=place.pod,
@@ -90,19 +100,23 @@ def nameless_pod(uid: str) -> Owner:
     return Owner(workload=f"pod:{uid}", kind="pod")
 
 
-def pod_info(pod: Pod | None, uid: str, container: str, trust: str) -> WorkloadInfo:
+def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root | None) -> WorkloadInfo:
+    root = root or Root("")
+    info = WorkloadInfo(
+        pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of, name_inferred=root.inferred
+    )
     if pod is None:
-        return WorkloadInfo(pod_uid=uid, trust=trust)
+        return info
     images = dict(pod.containers.values())
-    return WorkloadInfo(
+    return replace(
+        info,
         pod_uid=pod.uid,
         image=images.get(container, ""),
         start_time=pod.start_time,
         pod_labels=pod.labels,
-        controller=pod.controller,
         asked_class=pod.asked_class,
+        restarts=pod.restarts.get(container),
         pods=pod.group_size,
-        trust=trust,
     )
 
 

@@ -11,8 +11,9 @@ KINDS = ("pod", "slurm", "container", "unit", "process")
 class Owner:
     """One workload. An empty field does not apply or is not known; all empty is nobody known.
 
-    `workload` is one printable id: `namespace/pod`, `slurm:12345`, `docker:name`, `unit:jupyter.service`,
-    `process:python3`. Where Slurm runs inside Kubernetes both the job and the pod are filled.
+    `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `docker:name`,
+    `unit:jupyter.service`, `process:python3`. The pods of one workload are owners each. Where Slurm runs inside
+    Kubernetes both the job and the pod are filled.
     """
 
     workload: str = ""
@@ -27,7 +28,7 @@ class Owner:
 
     def __hash__(self) -> int:
         """Of what tells owners apart; hashing all nine fields was the dearest part of a pass."""
-        return hash((self.workload, self.container, self.user))
+        return hash((self.workload, self.pod, self.container, self.user))
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -59,8 +59,14 @@ class WorkloadInfo:
     trust: str = "exact"
     """`exact`, or `low` where only what the user can write (environ) says so."""
     pod_labels: tuple[tuple[str, str], ...] = ()
-    controller: str = ""
-    """Kind of the object that made the pod: `Job`, `ReplicaSet`, `StatefulSet`."""
+    owner_kind: str = ""
+    """Kind of the object that is the workload of a pod: `Job`, `Deployment`, `PyTorchJob`."""
+    part_of: str = ""
+    """The whole that the workload is a part of: `CronJob/nightly`, `slurm:12` of an array or a heterogeneous job."""
+    name_inferred: bool = False
+    """Whether nobody who knows has told the workload's name."""
+    restarts: int | None = None
+    """How often its scheduler has started it again."""
     asked_class: str = ""
     """Class of work that the pod's own label asks for."""
     nodes: int | None = None

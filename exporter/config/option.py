@@ -175,7 +175,7 @@ STATIC: tuple[Option, ...] = (
     Option("series.hide", (), names, "NAMES", "Metrics to leave out, whatever the profile; * stands for any text.", _SERIES),
     Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: auto is on where the kubelet's socket is.", _OWNER),
     Option("attribution.kubernetes.pod-resources-socket", _POD_RESOURCES, text, "PATH", "The kubelet's pod-resources socket.", _OWNER),
-    Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods (names of pods with no allocation, labels).", _OWNER),
+    Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods and what they belong to: exact names of workloads, labels, restarts.", _OWNER),
     Option("attribution.kubernetes.pod-labels", (), names, "NAMES", "Pod labels to show on gpu_workload_info, as label_NAME.", _OWNER),
     Option("attribution.kubernetes.node-name", "", text, "NAME", "This node's name in Kubernetes (default: $NODE_NAME).", _OWNER),
     Option("attribution.slurm", "auto", _MODE, "MODE", "Slurm jobs: auto is on where slurmd's files or job cgroups are.", _OWNER),

@@ -36,7 +36,8 @@ def job_block(name: str) -> int:
 class Workload:
     """Runs from `start` for `duration` seconds, again every `every` seconds; `every` 0 is once.
 
-    Each run is an owner of its own: the next Slurm job, the next pod. `rank` is this node's among the `nodes` it is on.
+    Each run is an owner of its own: the next Slurm job, the next job's pods.
+    `rank` is this node's among the `nodes` it is on.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Workload:
                 f"slurm:{job}", "slurm", slurm_job=job, user=self.user, account=self.account, partition=self.partition
             )
         pod = self._pod(run)
-        return Owner(f"{self.namespace}/{pod}", "pod", namespace=self.namespace, pod=pod, container="main")
+        return Owner(f"{self.namespace}/{self._made(run)}", "pod", namespace=self.namespace, pod=pod, container="main")
 
     def info(self, run: int, epoch: float) -> WorkloadInfo:
         """`epoch` is the start of the simulation in Unix seconds."""
@@ -105,6 +106,7 @@ class Workload:
             pod_uid=self._pod_uid(run),
             image=f"registry.example/{self.name}:1.{self.job % 10}",
             start_time=UnixTime(began),
+            owner_kind="Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet",
             pod_labels=(("app", self.name),),
         )
 
@@ -123,7 +125,11 @@ class Workload:
         return text.partition("/step_")[0] if self.slurm else text.rpartition("/")[0]
 
     def _pod(self, run: int) -> str:
-        return f"{self.name}-{run}-{self.rank}" if self.every else f"{self.name}-{self.rank}"
+        return f"{self._made(run)}-{self.rank}"
+
+    def _made(self, run: int) -> str:
+        """What its pods are made for: each run is another job."""
+        return f"{self.name}-{run}" if self.every else self.name
 
     def _pod_uid(self, run: int) -> str:
         digest = hashlib.sha256(f"{self.namespace}/{self._pod(run)}/{self.job}".encode()).hexdigest()

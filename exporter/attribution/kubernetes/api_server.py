@@ -6,20 +6,18 @@ and nothing else. Of each pod only the fields below are kept.
 
 from __future__ import annotations
 
-import calendar
 import logging
 import os
 import threading
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes.documents import Document, decoded, lines, part, parts, text, whole
-from exporter.attribution.kubernetes.pod_group import group_size
+from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -31,30 +29,14 @@ _READ_SECONDS = WATCH_SECONDS + 30.0
 _CONNECT_SECONDS = 5.0
 _GONE = 410
 _OK = 200
-_CONFIG_HASH = "kubernetes.io/config.hash"
-"""Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
 
 
-CLASS_LABEL = "gpu-exporter/class"
-"""Pod label by which its owner says what class of work it is."""
+class StatusError(SourceError):
+    """The API server answered with another status than 200."""
 
-
-@dataclass(frozen=True, slots=True)
-class Pod:
-    namespace: str
-    name: str
-    uid: str
-    labels: tuple[tuple[str, str], ...] = ()
-    """Those on the allow-list, in its order."""
-    containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
-    """Container id (64 hex) to name and image."""
-    start_time: UnixTime | None = None
-    controller: str = ""
-    """Kind of the object that made it."""
-    asked_class: str = ""
-    """What the label of `CLASS_LABEL` says."""
-    group_size: int | None = None
-    """Pods that work together with it, itself included."""
+    def __init__(self, url: str, status: int) -> None:
+        super().__init__(f"{url}: HTTP {status}")
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +52,10 @@ class ApiServer:
         port = environment.get("KUBERNETES_SERVICE_PORT", "443")
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", account)
 
-    def lines(self, path: str, parameters: Mapping[str, str], *, stream: bool) -> Iterator[bytes]:
-        """The answer's lines as they come. Raises SourceError."""
+    def lines(
+        self, path: str, parameters: Mapping[str, str], *, stream: bool, accept: str = "application/json"
+    ) -> Iterator[bytes]:
+        """The answer's lines as they come. Raises SourceError; StatusError where the server refuses."""
         import requests  # noqa: PLC0415 - 12.5 MiB that only this option costs
 
         authority = self.account / "ca.crt"
@@ -80,51 +64,16 @@ class ApiServer:
             with requests.get(
                 self.url + path,
                 params=dict(parameters),
-                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+                headers={"Authorization": f"Bearer {token}", "Accept": accept},
                 verify=str(authority) if authority.exists() else True,
                 timeout=(_CONNECT_SECONDS, _READ_SECONDS if stream else 30.0),
                 stream=True,
             ) as response:
                 if response.status_code != _OK:
-                    raise SourceError(f"{self.url}: HTTP {response.status_code}")
+                    raise StatusError(self.url, response.status_code)
                 yield from lines(response.iter_content(chunk_size=None if stream else 65536))
         except (requests.RequestException, OSError) as error:
             raise SourceError(f"{self.url}: {error}") from error
-
-
-def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
-    """One pod of the API's JSON, and the uid its cgroup carries."""
-    metadata, status = part(document, "metadata"), part(document, "status")
-    own, uid = part(metadata, "labels"), text(metadata, "uid")
-    statuses = [*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")]
-    pod = Pod(
-        namespace=text(metadata, "namespace"),
-        name=text(metadata, "name"),
-        uid=uid,
-        labels=tuple((name, text(own, name)) for name in labels if name in own),
-        containers={
-            text(each, "containerID").rpartition("/")[2]: (text(each, "name"), text(each, "image"))
-            for each in statuses
-            if text(each, "containerID")
-        },
-        start_time=_seconds(text(status, "startTime")),
-        controller=_controller(parts(metadata, "ownerReferences")),
-        asked_class=text(own, CLASS_LABEL),
-        group_size=group_size(document),
-    )
-    return text(part(metadata, "annotations"), _CONFIG_HASH) or uid, pod
-
-
-def _controller(references: Iterable[Document]) -> str:
-    return next((text(each, "kind") for each in references if each.get("controller")), "")
-
-
-def _seconds(moment: str) -> UnixTime | None:
-    """The moment of the API's RFC 3339 in UTC."""
-    try:
-        return UnixTime(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
-        return None
 
 
 class PodWatch:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from exporter.attribution import naming
 from exporter.attribution.allocations import MIG_PLACE, Amounts, pod_allocations
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.kubernetes.pod_roots import PodRoots
+from exporter.attribution.kubernetes.root import Root
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
 from exporter.attribution.naming import PodPlace
 from exporter.attribution.owner import Owner
@@ -27,16 +29,25 @@ class PodsNow:
     uids: Mapping[PodName, str] = field(default_factory=dict[PodName, str])
     inferred: frozenset[str] = frozenset()
     view: KubernetesView = field(default_factory=KubernetesView)
+    roots: Mapping[PodName, Root] = field(default_factory=dict[PodName, Root])
+    """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
 
+    def owner(self, place: PodPlace) -> Owner | None:
+        """None while the name of its workload is being asked for."""
+        root = self.roots.get((place.namespace, place.pod))
+        return naming.pod_owner(place, root) if root else None
+
     def info(self, owner: Owner) -> WorkloadInfo:
-        uid = self.uids.get((owner.namespace, owner.pod), "") or owner.workload.removeprefix("pod:")
+        name = (owner.namespace, owner.pod)
+        uid = self.uids.get(name, "") or owner.workload.removeprefix("pod:")
         trust = naming.INFERRED if uid in self.inferred else naming.EXACT
-        return naming.pod_info(self.view.pods.get(uid), uid if "/" not in uid else "", owner.container, trust)
+        pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
+        return naming.pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
 
 
 class PodOwners:
@@ -45,6 +56,7 @@ class PodOwners:
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
         self._names = PodNames()
+        self._roots = PodRoots(kubernetes.owner_objects)
         self._first = FirstSeen()
 
     def join(self, index: ProcessIndex) -> PodsNow:
@@ -68,6 +80,8 @@ class PodOwners:
             self._kubernetes.wake()
         named = {uid: name for uid in running if (name := self._names.name(uid))}
         idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
+        present = {*named.values(), *((place.namespace, place.pod) for place in given)}
+        pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
         return PodsNow(
             given=given,
             places=self._places(index, view, given),
@@ -75,6 +89,7 @@ class PodOwners:
             uids=idle | {name: uid for uid, name in named.items()},
             inferred=self._names.inferred,
             view=view,
+            roots=self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods),
             conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
             unresolved=unresolved,
         )

@@ -11,7 +11,9 @@ from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.kubernetes import pod_logs, pod_resources
-from exporter.attribution.kubernetes.api_server import Pod, PodWatch
+from exporter.attribution.kubernetes.api_server import PodWatch
+from exporter.attribution.kubernetes.owner_objects import OwnerObjects
+from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
@@ -58,6 +60,7 @@ class Kubernetes:
         site: KubernetesSite,
         *,
         watch: PodWatch | None = None,
+        owner_objects: OwnerObjects | None = None,
         interval: float = INTERVAL,
         timeout: float = 5.0,
         clock: MonotonicClock = monotonic_time,
@@ -66,6 +69,7 @@ class Kubernetes:
         self._timeout = timeout
         self._met = site.required
         self._watch = watch
+        self.owner_objects = owner_objects
         self._logs = site.logs
         self._ask_slices = site.slices
         self._logged: Mapping[str, PodName] = {}
@@ -81,11 +85,20 @@ class Kubernetes:
         self._poller.start(threads)
         if self._watch:
             self._watch.start(threads)
+        if self.owner_objects:
+            self.owner_objects.start(threads)
 
     def stop(self) -> None:
         self._poller.stop()
         if self._watch:
             self._watch.stop()
+        if self.owner_objects:
+            self.owner_objects.stop()
+
+    @property
+    def may_learn_pods(self) -> bool:
+        """Whether the API server is asked for pods, and what it has not told of may yet come."""
+        return self._watch is not None
 
     def wake(self) -> None:
         self._poller.wake()
@@ -104,7 +117,8 @@ class Kubernetes:
     def health(
         self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[SourceHealth, ...]:
-        api = (self._watch.health(now),) if self._watch else ()
+        owners = self.owner_objects.health() if self.owner_objects else None
+        api = (*((self._watch.health(now),) if self._watch else ()), *((owners,) if owners else ()))
         if not self._met:
             return api
         own = self._poller.health(POD_RESOURCES, now, conflicts.get(POD_RESOURCES, 0))

@@ -14,11 +14,20 @@ from pathlib import Path
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.slurm.job import Job, indices
 from exporter.clock import UnixTime
-from exporter.host.text import bounded
+from exporter.host.text import bounded, natural
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
 _ID = re.compile(r"[0-9]{1,10}")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_COMPLETE = (
+    "SLURM_JOB_USER",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_RESTART_COUNT",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_END_TIME",
+)
+"""What a Slurm tells that tells all, as from 23.02 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,8 @@ class JobFile:
     devices: tuple[DeviceName, ...]
     boot: str = ""
     """The machine's boot id when it was written."""
+    complete: bool = False
+    """Whether slurmctld has nothing to add: not with a Slurm that tells its prolog less, nor for parts of GPUs."""
 
 
 def job_of(file: str) -> str:
@@ -58,11 +69,14 @@ def parse(job: str, text: str) -> JobFile | None:
             het_offset=_id(told, "SLURM_HET_JOB_OFFSET"),
             time_limit_seconds=end - start if start and end and end > start else None,
             start_time=None if start is None else UnixTime(start),
+            node_count=natural(_value(told, "SLURM_JOB_NUM_NODES")),
+            restarts=natural(_value(told, "SLURM_JOB_RESTART_COUNT")),
             gres=None,
         ),
         indices(told.get("SLURM_JOB_GPUS", "")),
         mig_instances(told.get("CUDA_VISIBLE_DEVICES", "")),
         told.get("BOOT_ID", ""),
+        complete=all(told.get(name) for name in _COMPLETE) and not told.get("SLURM_SHARDS_ON_NODE"),
     )
 
 

@@ -47,6 +47,7 @@ def _job(fields: _Fields) -> Job:
         state=_state(fields.get("job_state")),
         time_limit_seconds=limit * 60.0 if limit else None,
         start_time=UnixTime(float(start)) if start else None,
+        restarts=_number(fields, "restart_cnt"),
         gres=_gres(fields),
     )
 

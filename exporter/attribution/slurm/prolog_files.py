@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +62,8 @@ class PrologFiles:
     """By job. Where a GPU has a file by UUID and one by index, both are told."""
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
     """Jobs whose prolog told who they are of."""
+    complete: frozenset[str] = frozenset()
+    """Jobs whose prolog told all there is to know: alone on their GPUs, by a Slurm that says it."""
     old: frozenset[str] = frozenset()
     """Jobs whose file is from before the machine started: they hold nothing."""
 
@@ -86,9 +88,12 @@ def read(folder: Path) -> PrologFiles:
     old = frozenset(job for job, note in noted.items() if note.boot and boot and note.boot != boot)
     for job in noted.keys() - old:
         found[job] += _devices(noted[job])
+    users = Counter(device for devices in found.values() for device in set(devices))
+    alone = {job for job, devices in found.items() if all(users[device] == 1 for device in devices)}
     return PrologFiles(
         {job: tuple(devices) for job, devices in found.items()},
         {job: note.job for job, note in noted.items() if job not in old},
+        frozenset(job for job, note in noted.items() if note.complete and job in alone and job not in old),
         old,
     )
 

@@ -98,7 +98,7 @@ class Slurm:
             self._local_files.wake()
         self._noticed = frozenset(jobs)
         if self._job_cache:
-            self._job_cache.want({*jobs, *self.present()})
+            self._job_cache.want({*jobs, *self.present()} - self._files().complete)
 
     def present(self) -> AbstractSet[str]:
         """Jobs that hold something here: those of the prolog's files, and with a cgroup, that have not ended."""
@@ -154,7 +154,8 @@ class Slurm:
         if self._reconciliation:
             self._reconciliation.watch(view.silent - view.finished_jobs)
         if self._job_cache:
-            self._job_cache.want(self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs))
+            present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
+            self._job_cache.want(present - self._files().complete)
         return view
 
     def _files(self) -> PrologFiles:

@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from exporter.attribution.kubernetes.api_server import ApiServer, Pod, PodWatch, pod_of
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.pod import Pod, pod_of
 from tests.attribution_kit.nodes import becomes, until
 
 CONTAINER = "3f05ee050f82c0145f1d88c94269c39dff0f07dbf8bba20aafd54b3a75dcaecc"

@@ -79,6 +79,7 @@ def test_pod_labels_are_columns_fixed_at_start() -> None:
         **dict.fromkeys(info.all_labels, ""),
         **dict(zip(OWNER_LABELS, BOB.labels, strict=True)),
         "trust": "exact",
+        "inferred": "false",
         "label_team": "vision",
     }
     assert "label_app_kubernetes_io_name" in info.all_labels

@@ -61,7 +61,7 @@ def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
     ownership = joined.join([A, B], {A.uuid: [70]}, of([host_process(70, cgroup(path))]), 1.0)
 
     both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
-    pod = Owner("slurm/n1-0", "pod", namespace="slurm", pod="n1-0", container="slurmd")
+    pod = Owner("slurm/n1", "pod", namespace="slurm", pod="n1-0", container="slurmd")
     assert ownership.holders == {A.uuid: (both,), B.uuid: (pod,)}
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes import documents, grpc_unary
-from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch, pod_of
+from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
+from exporter.attribution.kubernetes.pod import pod_of
 from exporter.threads.runner import Threads
 from tests.attribution_kit.nodes import until
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.kubernetes.api_server import pod_of
+from exporter.attribution.kubernetes.pod import pod_of
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.naming import pod_info
 
@@ -69,5 +69,5 @@ def test_pod_of_a_group_has_peers_elsewhere() -> None:
     uid, pod = pod_of(_pod({"leaderworkerset.sigs.k8s.io/size": "4"}), ())
     _, alone = pod_of(_pod(), ())
 
-    assert pod_info(pod, uid, "main", "exact").spread
-    assert not pod_info(alone, uid, "main", "exact").spread
+    assert pod_info(pod, uid, "main", "exact", None).spread
+    assert not pod_info(alone, uid, "main", "exact", None).spread

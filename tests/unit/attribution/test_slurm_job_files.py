@@ -63,3 +63,22 @@ def test_any_text_is_survived(name: str, text: str) -> None:
     parse(job_of(name), text)
     parse("7", f"SLURM_JOB_ID=7\n{text}")
     mig_instances(text)
+
+
+_ALL_TOLD = f"{FILE}SLURM_JOB_RESTART_COUNT=2\nSLURM_JOB_NUM_NODES=4\n"
+
+
+def test_newer_slurm_tells_its_prolog_all_there_is() -> None:
+    found = parse("7", _ALL_TOLD)
+
+    assert found
+    assert found.complete
+    assert (found.job.restarts, found.job.node_count) == (2, 4)
+
+
+@pytest.mark.parametrize("text", [FILE, f"{_ALL_TOLD}SLURM_SHARDS_ON_NODE=2\n"])
+def test_older_slurm_and_parts_of_gpus_leave_something_to_ask(text: str) -> None:
+    found = parse("7", text)
+
+    assert found
+    assert not found.complete

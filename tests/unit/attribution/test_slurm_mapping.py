@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import prolog_files
+from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, jobs, named, read
+from tests.attribution_kit.slurm_node import Node
 
 UUID = "GPU-00000000-0000-0000-0000-000000000001"
 
@@ -124,3 +126,38 @@ def test_file_of_another_user_names_no_job(tmp_path: Path) -> None:
 def test_any_text_is_survived(text: str) -> None:
     assert all(job.isdecimal() for job in jobs(text))
     named(text)
+
+
+class _Controller(dict[str, Job]):
+    """Notes which jobs it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__({"1": Job("1")})
+        self.asked: list[str] = []
+
+    def get(self, key: str, default: object = None) -> None:  # type: ignore[override]
+        del default
+        self.asked.append(key)
+
+
+def _told(job: str, gpus: str, *more: str) -> str:
+    facts = ("USER=ada", "PARTITION=gpu", "NAME=train", "RESTART_COUNT=0", "START_TIME=1000", "END_TIME=4600", *more)
+    return f"SLURM_JOB_ID={job}\nSLURM_JOB_GPUS={gpus}\n" + "".join(f"SLURM_JOB_{fact}\n" for fact in facts)
+
+
+def test_slurmctld_is_not_asked_about_a_job_of_which_the_prolog_told_all(tmp_path: Path) -> None:
+    """Once per node and job adds up: a job of 1,000 nodes would ask it 1,000 times at the same moment."""
+    controller = _Controller()
+    node = Node(tmp_path, controller=controller)
+    (node.root / "gres.conf").write_text("")
+    (node.mapping / "job_7").write_text(_told("7", "0-3", "ACCOUNT=nlp"))
+    (node.mapping / "job_8").write_text(_told("8", "4").replace("SLURM_JOB_START_TIME", "OLD"))
+    for name in ("job_9", "job_10"):
+        (node.mapping / name).write_text(_told(name[4:], "5"))
+    node.cgroup("7", 70)
+    node.read()
+
+    assert sorted(set(controller.asked)) == ["10", "8", "9"]
+    known = node.slurm.job("7")
+    assert known
+    assert (known.user, known.account, known.restarts) == ("ada", "nlp", 0)

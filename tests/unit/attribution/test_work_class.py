@@ -20,12 +20,12 @@ LISTENS = HostSignals(serves=True, programs=("python app.py",))
 @pytest.mark.parametrize(
     ("owner", "info", "host", "told"),
     [
-        (POD, WorkloadInfo(asked_class="batch", controller="ReplicaSet"), LISTENS, WorkClass("batch", "label")),
+        (POD, WorkloadInfo(asked_class="batch", owner_kind="ReplicaSet"), LISTENS, WorkClass("batch", "label")),
         (POD, WorkloadInfo(asked_class="anything"), HostSignals(), WorkClass()),
-        (POD, WorkloadInfo(controller="ReplicaSet"), HostSignals(), WorkClass("service", "scheduler")),
-        (POD, WorkloadInfo(controller="Job"), LISTENS, WorkClass("batch", "scheduler")),
-        (POD, WorkloadInfo(controller="StatefulSet"), NOTEBOOK, WorkClass("interactive", "program")),
-        (POD, WorkloadInfo(controller="StatefulSet"), LISTENS, WorkClass("service", "socket")),
+        (POD, WorkloadInfo(owner_kind="ReplicaSet"), HostSignals(), WorkClass("service", "scheduler")),
+        (POD, WorkloadInfo(owner_kind="Job"), LISTENS, WorkClass("batch", "scheduler")),
+        (POD, WorkloadInfo(owner_kind="StatefulSet"), NOTEBOOK, WorkClass("interactive", "program")),
+        (POD, WorkloadInfo(owner_kind="StatefulSet"), LISTENS, WorkClass("service", "socket")),
         (JOB, WorkloadInfo(slurm_step="interactive"), HostSignals(), WorkClass("interactive", "scheduler")),
         (JOB, WorkloadInfo(slurm_step="0"), NOTEBOOK, WorkClass("interactive", "program")),
         (JOB, WorkloadInfo(slurm_step="0"), HostSignals(), WorkClass("batch", "scheduler")),
@@ -41,7 +41,7 @@ def test_the_option_goes_before_what_is_seen() -> None:
     rules = parse_rules("namespace=ml:batch, partition=debug*:interactive")
 
     assert rules == (ClassRule("namespace", "ml", "batch"), ClassRule("partition", "debug*", "interactive"))
-    assert classify(POD, WorkloadInfo(controller="ReplicaSet"), LISTENS, rules) == ("batch", "option")
+    assert classify(POD, WorkloadInfo(owner_kind="ReplicaSet"), LISTENS, rules) == ("batch", "option")
     assert classify(JOB, WorkloadInfo(), HostSignals(), rules) == ("interactive", "option")
 
 

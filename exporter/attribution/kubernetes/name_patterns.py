@@ -1,0 +1,66 @@
+"""The workload of a pod by its name alone: controllers make names in ways that are known. Always a guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_RANDOM = "-[bcdfghjklmnpqrstvwxz2456789]{5}"
+"""What the API server appends for `generateName`: no vowels and no digits that look like letters."""
+_HASH = "-[4-9bcdf]{6,10}"
+"""A ReplicaSet's hash: a decimal number in that alphabet, which leaves ten letters."""
+
+
+class Guess(NamedTuple):
+    """`part_of` is the whole it is a part of, as `Kind/name`; an empty kind is not told by the name."""
+
+    name: str
+    kind: str = ""
+    part_of: str = ""
+
+
+class _Pattern(NamedTuple):
+    kind: str
+    pod: re.Pattern[str]
+
+
+_CRON = re.compile(r"(?P<cron>.+)-[0-9]{8,10}")
+_KSERVE = "-(?:predictor|transformer|explainer)(?:-default)?(?:-[0-9]{5}-deployment)?"
+_RAY = f"(?:-raycluster{_RANDOM})?(?:-head|(?:-[a-z]+)?-?(?:worker)?group(?:-[0-9]+)?-worker){_RANDOM}"
+_PATTERNS = tuple(
+    _Pattern(kind, re.compile(f"(?P<name>{name}){rest}"))
+    for kind, name, rest in (
+        ("InferenceService", ".+", f"{_KSERVE}{_HASH}{_RANDOM}"),
+        ("Deployment", ".+", f"{_HASH}{_RANDOM}"),
+        ("RayCluster", ".+?", _RAY),
+        ("MPIJob", ".+", f"-launcher(?:-[0-9]{{1,5}}|{_RANDOM})?"),
+        ("", ".+", "-(?:master|chief|worker|ps|evaluator)-[0-9]{1,5}"),
+        ("Job", ".+-[0-9]{8,10}", f"(?:-[0-9]{{1,6}})?{_RANDOM}"),
+        ("JobSet", ".+", f"-[a-z][a-z0-9]*-[0-9]{{1,6}}-[0-9]{{1,6}}{_RANDOM}"),
+        ("Job", ".+", f"-[0-9]{{1,6}}{_RANDOM}"),
+        ("LeaderWorkerSet", ".+", "-[0-9]{1,5}-[0-9]{1,5}"),
+        ("StatefulSet", ".+", "-[0-9]{1,5}"),
+        ("", ".+", _RANDOM),
+    )
+)
+"""The first that fits counts. A random end alone is a Job's, a DaemonSet's or somebody's own `generateName`."""
+
+
+def guess(pod: str) -> Guess:
+    """A pod that no pattern fits is its own workload."""
+    return next(_guesses(pod), Guess(pod, "Pod"))
+
+
+def _guesses(pod: str) -> Iterator[Guess]:
+    for kind, pattern in _PATTERNS:
+        match = pattern.fullmatch(pod)
+        if match:
+            name = match["name"]
+            yield Guess(name, kind, whole(name) if kind == "Job" else "")
+
+
+def whole(job: str) -> str:
+    """The CronJob that a Job of that name is a run of: it appends its minute."""
+    match = _CRON.fullmatch(job)
+    return f"CronJob/{match['cron']}" if match else ""

@@ -1,0 +1,126 @@
+"""The objects above pods, asked of the API server one by one: their metadata alone, and only of kinds known here.
+
+The role needs `get` on those kinds and nothing else. What it may not read is left out, and what is above it unknown.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.kubernetes import owner_kinds
+from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
+from exporter.attribution.kubernetes.documents import decoded, part, text, whole
+from exporter.attribution.kubernetes.pod import Reference, controller_of
+from exporter.attribution.kubernetes.root import Above, Missing
+from exporter.attribution.ownership import SourceHealth
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.runner import Threads
+
+log = logging.getLogger(__name__)
+
+SOURCE = "kubernetes_owners"
+RETRY_SECONDS = 300.0
+"""After which what could not be read is asked for again."""
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_NOT_ALLOWED = (401, 403)
+_NOT_THERE = (404, 410)
+
+
+class Key(NamedTuple):
+    namespace: str
+    reference: Reference
+
+
+class OwnerObjects:
+    """What is above an object; each is asked for once, beside the passes, and kept while a pod here needs it."""
+
+    def __init__(self, server: ApiServer, *, clock: MonotonicClock = monotonic_time) -> None:
+        self._server = server
+        self._clock = clock
+        self._lookup: Lookup[Key, Above] = Lookup(
+            SOURCE.replace("_", "-"), self._read, retry=RETRY_SECONDS, clock=clock
+        )
+        self._failed: set[Key] = set()
+        self._refused: dict[str, MonotonicTime] = {}
+        """Resources that the role does not allow, and when that was told."""
+        self._error = ""
+
+    def start(self, threads: Threads) -> None:
+        self._lookup.start(threads)
+
+    def stop(self) -> None:
+        self._lookup.stop()
+
+    def above(self, namespace: str, reference: Reference) -> Above | Missing:
+        """Waits for a moment at most."""
+        key = Key(namespace, reference)
+        if not _path(key):
+            return Missing.UNKNOWN
+        found = self._lookup.get(key)
+        return found or (Missing.UNKNOWN if key in self._failed else Missing.PENDING)
+
+    def keep(self, keys: Collection[Key]) -> None:
+        """Forget all others."""
+        self._lookup.keep(keys)
+        self._failed.intersection_update(keys)
+
+    def health(self) -> SourceHealth | None:
+        """None where nothing was ever asked for. What the role does not allow is a choice, not a failure."""
+        if not self._lookup.used:
+            return None
+        waiting = self._lookup.waiting_seconds()
+        return SourceHealth(SOURCE, not self._error and waiting < HANGS_SECONDS, waiting)
+
+    def _read(self, key: Key) -> Above | None:
+        """None where it is not known: then it is asked for again after a while."""
+        resource = f"{owner_kinds.group(key.reference)}/{key.reference.kind}"
+        refused = self._refused.get(resource)
+        found = None
+        if refused is None or self._clock() - refused >= RETRY_SECONDS:
+            try:
+                found = self._asked(key)
+                self._error = ""
+                self._refused.pop(resource, None)
+            except StatusError as error:
+                self._note(resource, error)
+            except SourceError as error:
+                self._error = str(error)
+        if found is None:
+            self._failed.add(key)
+        else:
+            self._failed.discard(key)
+        return found
+
+    def _note(self, resource: str, error: StatusError) -> None:
+        if error.status in _NOT_ALLOWED:
+            if resource not in self._refused:
+                log.info("the API server does not let %s be read: names of workloads above it are inferred", resource)
+            self._refused[resource] = self._clock()
+        self._error = "" if error.status in (*_NOT_ALLOWED, *_NOT_THERE) else str(error)
+
+    def _asked(self, key: Key) -> Above | None:
+        """None for another object than the reference means: anybody can write a reference, only one has the uid."""
+        answer = whole(self._server.lines(_path(key), {}, stream=False, accept=_METADATA))
+        metadata = part(decoded(answer), "metadata")
+        if not key.reference.uid or text(metadata, "uid") != key.reference.uid:
+            return None
+        return Above(controller_of(metadata))
+
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_VERSION = re.compile(r"[a-z0-9.-]{1,100}/v[0-9][a-z0-9]{0,15}")
+
+
+def _path(key: Key) -> str:
+    """Empty for a kind that is not known here, and for what is no name."""
+    reference = key.reference
+    resource = owner_kinds.resource(reference)
+    named = _NAME.fullmatch(reference.name) and _NAME.fullmatch(key.namespace) and _VERSION.fullmatch(reference.version)
+    if not resource or not named:
+        return ""
+    return f"/apis/{reference.version}/namespaces/{key.namespace}/{resource}/{reference.name}"

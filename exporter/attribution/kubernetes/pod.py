@@ -1,0 +1,99 @@
+"""A pod as the API server knows it: only what attribution needs of it is kept."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exporter.attribution.kubernetes.documents import Document, part, parts, text
+from exporter.attribution.kubernetes.pod_group import group_size
+from exporter.attribution.kubernetes.project_labels import LABELS
+from exporter.clock import UnixTime
+
+_CONFIG_HASH = "kubernetes.io/config.hash"
+"""Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
+CLASS_LABEL = "gpu-exporter/class"
+"""Pod label by which its owner says what class of work it is."""
+
+
+class Reference(NamedTuple):
+    """The object that made another one, as an owner reference names it."""
+
+    version: str
+    """`apps/v1`: API group and version."""
+    kind: str
+    name: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    namespace: str
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """Those on the allow-list, in its order."""
+    containers: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Container id (64 hex) to name and image."""
+    start_time: UnixTime | None = None
+    controller: Reference | None = None
+    """The object that made it."""
+    projects: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels by which controllers of well-known projects mark their pods."""
+    asked_class: str = ""
+    """What the label of `CLASS_LABEL` says."""
+    restarts: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By container name, as the kubelet counts them."""
+    group_size: int | None = None
+    """Pods that work together with it, itself included."""
+
+
+def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
+    """One pod of the API's JSON, and the uid its cgroup carries."""
+    metadata, status = part(document, "metadata"), part(document, "status")
+    own, uid = part(metadata, "labels"), text(metadata, "uid")
+    statuses = [*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")]
+    pod = Pod(
+        namespace=text(metadata, "namespace"),
+        name=text(metadata, "name"),
+        uid=uid,
+        labels=tuple((name, text(own, name)) for name in labels if name in own),
+        containers={
+            text(each, "containerID").rpartition("/")[2]: (text(each, "name"), text(each, "image"))
+            for each in statuses
+            if text(each, "containerID")
+        },
+        start_time=_seconds(text(status, "startTime")),
+        controller=controller_of(metadata),
+        projects={name: value for name in LABELS if (value := text(own, name))},
+        asked_class=text(own, CLASS_LABEL),
+        restarts=dict(_restarts(statuses)),
+        group_size=group_size(document),
+    )
+    return text(part(metadata, "annotations"), _CONFIG_HASH) or uid, pod
+
+
+def controller_of(metadata: Document) -> Reference | None:
+    """The reference to the one owner that manages the object; None where nobody does."""
+    for each in parts(metadata, "ownerReferences"):
+        if each.get("controller") is True and text(each, "kind") and text(each, "name"):
+            return Reference(text(each, "apiVersion"), text(each, "kind"), text(each, "name"), text(each, "uid"))
+    return None
+
+
+def _restarts(statuses: Iterable[Document]) -> Iterable[tuple[str, int]]:
+    for each in statuses:
+        count = each.get("restartCount")
+        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 1 << 31:
+            yield text(each, "name"), count
+
+
+def _seconds(moment: str) -> UnixTime | None:
+    """The moment of the API's RFC 3339 in UTC."""
+    try:
+        return UnixTime(calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None

@@ -1,0 +1,68 @@
+"""The labels by which well-known projects mark the pods they make: what the work is called, and what kind it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Named(NamedTuple):
+    """Name and kind of a workload by a label of its pods."""
+
+    name: str
+    kind: str
+
+
+class _Project(NamedTuple):
+    label: str
+    """Its value is the name."""
+    kind: str = ""
+    kind_label: str = ""
+    """Its value tells the kind, where one label serves several."""
+
+
+_PROJECTS = (
+    _Project("serving.kserve.io/inferenceservice", "InferenceService"),
+    _Project("ray.io/originated-from-cr-name", "RayCluster", "ray.io/originated-from-crd"),
+    _Project("ray.io/cluster", "RayCluster"),
+    _Project("leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"),
+    _Project("jobset.sigs.k8s.io/jobset-name", "JobSet"),
+    _Project("training.kubeflow.org/job-name", "", "training.kubeflow.org/operator-name"),
+    _Project("volcano.sh/job-name", "Job"),
+    _Project("notebook-name", "Notebook"),
+    _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
+    _Project("workflows.argoproj.io/workflow", "Workflow"),
+    _Project("batch.kubernetes.io/job-name", "Job"),
+    _Project("job-name", "Job"),
+)
+"""From the outermost to the innermost: a JobSet's pods carry the labels of its Jobs too."""
+
+_OPERATORS = {
+    "pytorchjob-controller": "PyTorchJob",
+    "tfjob-controller": "TFJob",
+    "mpijob-controller": "MPIJob",
+    "mpi-operator": "MPIJob",
+    "xgboostjob-controller": "XGBoostJob",
+    "paddlejob-controller": "PaddleJob",
+    "jaxjob-controller": "JAXJob",
+}
+TEMPLATE_HASH = "pod-template-hash"
+"""What a Deployment's ReplicaSet adds to its name."""
+LABELS = (
+    *(project.label for project in _PROJECTS),
+    *(project.kind_label for project in _PROJECTS if project.kind_label),
+    TEMPLATE_HASH,
+)
+
+
+def named(labels: Mapping[str, str]) -> Named | None:
+    """By the outermost project whose label is there."""
+    for project in _PROJECTS:
+        name = labels.get(project.label)
+        if name:
+            told = labels.get(project.kind_label, "")
+            return Named(name, _OPERATORS.get(told, told if told in _RAY else project.kind))
+    return None
+
+
+_RAY = ("RayCluster", "RayJob", "RayService")

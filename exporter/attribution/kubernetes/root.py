@@ -1,0 +1,126 @@
+"""The root owner of a pod: the object that people made and know by name, which is their workload.
+
+By owner references as far as they can be checked, then by the labels of the projects, then by what names tell; what is
+not checked is said to be inferred, for whoever makes pods writes their labels, their names and their references.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from exporter.attribution.kubernetes import name_patterns, project_labels
+from exporter.attribution.kubernetes.owner_kinds import known
+from exporter.attribution.kubernetes.pod import Pod, Reference
+from exporter.attribution.kubernetes.project_labels import TEMPLATE_HASH
+
+_MOST_ABOVE = 8
+"""Owners of owners; no project has more than six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """`part_of` is what it is one run or part of, as `Kind/name`."""
+
+    name: str
+    kind: str = ""
+    part_of: str = ""
+    inferred: bool = False
+
+
+class Missing(enum.Enum):
+    """Why nothing is said of an object."""
+
+    PENDING = "pending"
+    """It is being asked for."""
+    UNKNOWN = "unknown"
+    """It may not be read, is of a kind that is not known here, or is not the one that the reference means."""
+
+
+class Above(NamedTuple):
+    """An object that is there, and its own controller."""
+
+    controller: Reference | None
+
+
+Ask = Callable[[Reference], "Above | Missing"]
+
+
+class _Step(NamedTuple):
+    reference: Reference
+    checked: bool
+    complete: bool
+    """Checked, and nothing is above it."""
+
+
+def by_name(pod: str) -> Root:
+    guess = name_patterns.guess(pod)
+    return Root(guess.name, guess.kind, guess.part_of, inferred=True)
+
+
+def root_of(pod: Pod, ask: Ask) -> Root | None:
+    """None while an owner on the way is being asked for."""
+    steps = _steps(pod, ask)
+    if steps is None:
+        return None
+    checked = [step.reference for step in steps if step.checked]
+    if steps and steps[-1].complete:
+        return _of_checked(checked)
+    label = project_labels.named(pod.projects)
+    if label and not (checked and label.name == checked[-1].name):
+        agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
+        return Root(label.name, label.kind, _cron(label.kind, label.name), inferred=not agrees)
+    if checked:
+        return _below(checked, steps[-1].reference)
+    if steps:
+        return _of_reference(steps[-1].reference, pod)
+    alone = pod.controller is None or pod.controller.kind == "Node"
+    return Root(pod.name, "Pod") if alone else by_name(pod.name)
+
+
+def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:
+    """From the pod's own controller upwards, as far as can be seen; a pod that made others is none of them."""
+    found: list[_Step] = []
+    reference = pod.controller
+    while reference is not None and reference.kind not in ("Node", "Pod") and len(found) < _MOST_ABOVE:
+        answer = ask(reference)
+        if answer is Missing.PENDING:
+            return None
+        above = answer.controller if isinstance(answer, Above) else None
+        checked = isinstance(answer, Above)
+        found.append(_Step(reference, checked=checked, complete=checked and above is None))
+        reference = above
+    return found
+
+
+def _of_checked(checked: Sequence[Reference]) -> Root:
+    """The topmost; of a CronJob its Job, which is one run."""
+    top = checked[-1]
+    if top.kind == "CronJob" and len(checked) > 1:
+        return Root(checked[-2].name, checked[-2].kind, f"CronJob/{top.name}")
+    return Root(top.name, top.kind)
+
+
+def _below(checked: Sequence[Reference], last: Reference) -> Root:
+    """Where the last of the references could not be checked: one of a known kind is believed, others are above it."""
+    if last is checked[-1]:
+        return _of_checked(checked)
+    if known(last):
+        return replace(_of_checked((*checked, last)), inferred=True)
+    root = _of_checked(checked)
+    return replace(root, part_of=root.part_of or f"{last.kind}/{last.name}")
+
+
+def _of_reference(reference: Reference, pod: Pod) -> Root:
+    """By the pod's own reference, which nobody has checked."""
+    name, kind = reference.name, reference.kind
+    made = f"-{pod.projects.get(TEMPLATE_HASH, '')}"
+    if kind == "ReplicaSet" and made != "-" and name.endswith(made):
+        name, kind = name.removesuffix(made), "Deployment"
+    return Root(name, kind, _cron(kind, name), inferred=True)
+
+
+def _cron(kind: str, name: str) -> str:
+    return name_patterns.whole(name) if kind == "Job" else ""

@@ -1,0 +1,121 @@
+"""Root owners of pods, over what each kind's controllers make: with all rights, with fewer, with none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from exporter.attribution.kubernetes import owner_kinds
+from exporter.attribution.kubernetes.pod import Pod, Reference, controller_of, pod_of
+from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
+
+_CASES: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "data/kubernetes_owners.yaml").read_text()
+)
+
+
+def _pod(case: Mapping[str, Any]) -> Pod:
+    metadata = dict(case["pod"])
+    return pod_of({"metadata": {"namespace": "ml", "uid": "p", **metadata}, "status": {}}, ())[1]
+
+
+def _root(told: str) -> Root:
+    """`Kind/name`, with `< Kind/name` for the whole that it is a part of."""
+    own, _, whole = told.partition(" < ")
+    kind, _, name = own.rpartition("/")
+    return Root(name, kind, whole)
+
+
+class _Objects:
+    """What the API server has of a case; `refused` are kinds that the role does not allow."""
+
+    def __init__(self, case: Mapping[str, Any], *refused: str) -> None:
+        self._above = {(each["kind"], each["metadata"]["name"]): each["metadata"] for each in case.get("above", ())}
+        self._refused = refused
+
+    def __call__(self, reference: Reference) -> Above | Missing:
+        metadata = self._above.get((reference.kind, reference.name))
+        if metadata is None or not owner_kinds.known(reference) or "*" in self._refused:
+            return Missing.UNKNOWN
+        if reference.kind in self._refused or metadata["uid"] != reference.uid:
+            return Missing.UNKNOWN
+        return Above(controller_of(metadata))
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_with_all_rights_the_root_is_exact(name: str) -> None:
+    case = _CASES[name]
+
+    assert root_of(_pod(case), _Objects(case)) == _root(case["root"])
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_without_rights_on_owners_the_pods_own_labels_tell_and_it_is_said(name: str) -> None:
+    case = _CASES[name]
+    expected = _root(case.get("by_labels", case["root"]))
+    plain = expected.kind == "Pod"
+
+    assert root_of(_pod(case), _Objects(case, "*")) == Root(
+        expected.name, expected.kind, expected.part_of, inferred=not plain
+    )
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_without_the_api_server_the_pods_name_tells_and_it_is_said(name: str) -> None:
+    case = _CASES[name]
+    expected = _root(case.get("by_name", case["root"]))
+
+    assert by_name(_pod(case).name) == Root(expected.name, expected.kind, expected.part_of, inferred=True)
+
+
+def test_reference_to_an_object_of_another_uid_is_not_believed() -> None:
+    """Who makes a pod writes its references: one that names another team's Deployment does not make it theirs."""
+    case = _CASES["Deployment"]
+    forged = {**case, "above": [{**each, "metadata": {**each["metadata"], "uid": "x"}} for each in case["above"]]}
+
+    found = root_of(_pod(case), _Objects(forged))
+
+    assert found
+    assert found.inferred
+
+
+def test_nothing_is_said_while_an_owner_is_being_asked_for() -> None:
+    assert root_of(_pod(_CASES["Deployment"]), lambda _: Missing.PENDING) is None
+
+
+def test_references_in_a_circle_end() -> None:
+    itself = Reference("apps/v1", "ReplicaSet", "a", "u")
+    found = root_of(Pod("ml", "a-1", "p", controller=itself), lambda _: Above(itself))
+
+    assert found
+    assert found.name == "a"
+
+
+def test_owner_that_only_part_of_the_way_may_be_read_to_is_said_to_be_inferred() -> None:
+    case = _CASES["Deployment"]
+
+    assert root_of(_pod(case), _Objects(case, "Deployment")) == Root("chat", "Deployment", inferred=True)
+
+
+def test_label_is_confirmed_by_an_object_that_is_named_after_it() -> None:
+    """The serverless objects between may be out of reach: the ReplicaSet's name carries the service's."""
+    case = _CASES["KServe InferenceService, serverless"]
+
+    found = root_of(_pod(case), _Objects(case, "Revision"))
+
+    assert found == Root("llama", "InferenceService")
+
+
+def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
+    case = _CASES["Kubeflow PyTorchJob"]
+    wrapper = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "sweep", "uid": "w"}
+    job = case["above"][0]
+    inside = {**job["metadata"], "ownerReferences": [{**wrapper, "controller": True}]}
+
+    found = root_of(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
+
+    assert found == Root("bert", "PyTorchJob", "AppWrapper/sweep")
