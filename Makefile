@@ -32,8 +32,12 @@ lint: venv ## ruff, mypy strict, pyright strict, codespell
 	$(BIN)/codespell
 
 .PHONY: test
-test: lint ## All tests that need no GPU and no cluster
-	$(BIN)/pytest -n 2 --dist loadgroup
+test: lint ## All tests that need no GPU and no cluster (six minutes on two cores)
+	$(BIN)/pytest -n 4 --dist loadgroup # many wait for a program they started: twice as many as cores
+
+.PHONY: test-deep
+test-deep: lint ## All of `make test`, the demo, more examples of every property, every value in every place (half an hour)
+	TEST_DEPTH=deep $(BIN)/pytest -n 4 --dist loadgroup
 
 .PHONY: run
 run: venv ## Serve this machine's GPUs

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.depth import DEEP, EXAMPLES
 from tests.fake_nvml.fixture import fake_nvml
 
 # How long an example takes says how loaded the machine is, and nothing about the code.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unhurried", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("unhurried")
 
 __all__ = ["fake_nvml", "pytest_terminal_summary"]
@@ -21,11 +24,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of one group share servers and an order: stop at once where pytest-xdist does not keep them together."""
+    _leave_out_deep(config, items)
     if not getattr(config.option, "loadgroup", False):
         return
     torn = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
     if torn:
         raise pytest.UsageError(f"pytest-xdist does not group tests with this pytest, as {torn[0].nodeid}")
+
+
+def _leave_out_deep(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `deep` run in `make test-deep`, and where they are named on the command line."""
+    named = any("::" in argument or argument.endswith(".py") for argument in config.args)
+    if DEEP or named:
+        return
+    deep = [item for item in items if item.get_closest_marker("deep")]
+    config.hook.pytest_deselected(items=deep)
+    items[:] = [item for item in items if item not in deep]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -30,6 +30,7 @@ def children() -> list[str]:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.xdist_group("demo")
 def test_the_demo_shows_what_it_promises_and_leaves_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"

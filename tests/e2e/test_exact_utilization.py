@@ -20,25 +20,29 @@ PATTERNS = {
     uuid(1): ("square 0 100 5 0.55", 0.55),
 }
 """Alternations faster than any scrape, whole in number between two: what is told, and its mean."""
-INTERVALS = (15, 60)
+SCRAPES = {5: 5, 15: 6, 60: 4}
+"""How many to wait for, by the seconds between two."""
+WINDOWS = {5: 20, 15: 60, 60: 120}
+"""Of `rate()`, which is exact over whole patterns: from its first to its last sample there are 15 s or several."""
 
 
-@pytest.mark.xdist_group("exact-utilization")
+@pytest.mark.parametrize("intervals", [(5,), pytest.param((15, 60), marks=pytest.mark.deep)], ids=str)
 def test_rate_of_busy_seconds_is_exact_at_any_scrape_interval(
-    fake_nvml: Callable[..., Any], tmp_path: Path, record_property: Callable[[str, object], None]
+    intervals: tuple[int, ...],
+    fake_nvml: Callable[..., Any],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     fake = fake_nvml({f"gpu{number}.utilization": pattern for number, (pattern, _) in enumerate(PATTERNS.values())})
     with exporter(tmp_path, environment=fake.environment) as running:
         target = [{"targets": [running.url.removeprefix("http://")]}]
-        jobs = [{"job_name": f"every-{s}s", "scrape_interval": f"{s}s", "static_configs": target} for s in INTERVALS]
+        jobs = [{"job_name": f"every-{s}s", "scrape_interval": f"{s}s", "static_configs": target} for s in intervals]
         config = tmp_path / "prometheus.yml"
         config.write_text(json.dumps({"scrape_configs": jobs}))
         with prometheus(config, tmp_path) as url:
-            for seconds in INTERVALS:
+            for seconds in intervals:
                 job = f'job="every-{seconds}s"'
-                # rate() needs two samples, and at the very start of a series it assumes less than there was.
-                window = f"{max(60, 2 * seconds)}s"
-                wanted = 6 if seconds < 60 else 4
+                window, wanted = f"{WINDOWS[seconds]}s", SCRAPES[seconds]
                 poll(f"{wanted} scrapes of {job}", lambda job=job, n=wanted: _scrapes(url, job) >= n or None, 300, 1.0)
                 for gpu, (_, told) in PATTERNS.items():
                     found = _value(url, f'rate(gpu_busy_seconds_total{{{job},uuid="{gpu}"}}[{window}])')

@@ -22,6 +22,8 @@ from tests.hardware.keep import keep
 from tests.hardware.run import PARTS
 from tests.stack import ROOT
 
+pytestmark = pytest.mark.deep
+
 DENIED = "nvmlDeviceGetUtilizationRates"
 
 

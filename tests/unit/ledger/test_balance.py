@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.owner import Owner
@@ -16,6 +16,7 @@ from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import OF_BUSY_TIME
+from tests.depth import examples
 
 OWNERS = tuple(Owner(workload=f"slurm:{number}", kind="slurm", slurm_job=str(number)) for number in range(4))
 GPUS = (Target("GPU-0", 0, "0000:01:00.0"), Target("GPU-1", 1, "0000:02:00.0"), Target("GPU-2", 2, "0000:03:00.0"))
@@ -117,7 +118,7 @@ def run(steps: list[LedgerInput]) -> list[Ledger]:
 
 
 @given(st.lists(passes(), min_size=1, max_size=4))
-@settings(max_examples=80)
+@examples(25)
 def test_ledger_balances(steps: list[LedgerInput]) -> None:
     """One run of passes for all the laws: drawing them is what takes the time."""
     ledgers = run(steps)
@@ -177,7 +178,7 @@ def no_total_decreases(before: Ledger, after: Ledger) -> None:
 
 
 @given(passes())
-@settings(max_examples=60)
+@examples(20)
 def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> None:
     busy_states = [state for state, _ in OF_BUSY_TIME]
     entries = advance(Ledger(), step).targets
@@ -191,7 +192,7 @@ def test_busy_time_of_a_target_is_what_the_driver_says(step: LedgerInput) -> Non
 
 
 @given(st.lists(passes(), min_size=1, max_size=3), st.floats(0, 50))
-@settings(max_examples=20)
+@examples(8)
 def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerInput], retention: float) -> None:
     last = run(steps)[-1]
 
