@@ -6,7 +6,7 @@ from deploy.prometheus.alerts_workload import WORKLOAD_LABELS as _WORKLOAD
 from deploy.prometheus.alerts_workload import named
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.states import BUSY, regex
-from deploy.prometheus.wording import NODE, OWNER, STATE_OF_GPU, STATE_OF_NODE
+from deploy.prometheus.wording import NODE, OWNER, PORT_OF_GPU, STATE_OF_GPU, STATE_OF_NODE
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
 _SECONDS = "gpu_workload_gpu_seconds_total"
@@ -26,7 +26,7 @@ STRAGGLER = Alert(
     ),
     summary=f"{OWNER} waits for GPU {{{{ $labels.gpu }}}} of {NODE}",
     description=f"The other GPUs of {OWNER} on the node waited for GPU {{{{ $labels.gpu }}}} of {NODE} for "
-    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{STATE_OF_GPU}",
+    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{PORT_OF_GPU}{STATE_OF_GPU}",
 )
 
 _SHARE_ON_NODE = f"""\

@@ -10,6 +10,7 @@ import yaml
 
 from deploy.prometheus.alerts_demand import DEMAND
 from deploy.prometheus.alerts_exporter import EXPORTER
+from deploy.prometheus.alerts_fabric import FABRIC
 from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_ranks import RANKS
@@ -23,7 +24,7 @@ JOBS = ".*gpu-exporter.*"
 ALERT_GROUPS = {
     "gpu-workload.alerts": (*WORKLOAD, *RANKS, *DEMAND),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
-    "gpu-hardware.alerts": (*HARDWARE, *INCIDENT),
+    "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
     "gpu-fleet.alerts": FLEET,
 }

@@ -59,6 +59,15 @@ def _own_state(selector: str, *labels: str) -> str:
 STATE_OF_GPU = _own_state(
     f"gpu_time_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", "cluster", "instance", "uuid"
 )
+PORT_OF_GPU = (
+    "{{ with printf `gpu_rdma_port_degraded{cluster=%[1]q,instance=%[2]q} == 1"
+    " and on (cluster, instance, device, port)"
+    " gpu_rdma_port_nearest_gpu_info{cluster=%[1]q,instance=%[2]q,uuid=%[3]q}`"
+    " $labels.cluster $labels.instance $labels.uuid | query }}{{ with first . }}"
+    " Its network port {{ .Labels.device }}/{{ .Labels.port }} is in trouble: {{ .Labels.reason }}."
+    "{{ end }}{{ end }}"
+)
+"""A slow way to other nodes, where the port nearest to the GPU has one."""
 STATE_OF_NODE = _own_state(
     f"gpu_workload_gpu_seconds_total{{cluster=%[1]q,instance=%[2]q,workload=%[3]q,{_OF_OTHERS}}}",
     "cluster",

@@ -34,6 +34,13 @@ _SYSTEM = ("nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystem
 _ALWAYS = ("nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetUUID")
 """Asked once of every device, whichever collectors run: names make a capture readable, the others are masked."""
 
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "nvmlDeviceGetGpuFabricInfoV": ("clusterUuid",),
+    "nvmlDeviceGetPlatformInfo": ("ibGuid", "chassisSerialNumber"),
+}
+_TELLING = 6
+"""Characters of a name that can be told from any other text."""
+
 
 @dataclass(slots=True)
 class _Log:
@@ -225,6 +232,19 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"
+        found |= _masked_place(device["calls"])
+    return found
+
+
+def _masked_place(calls: Mapping[str, Any]) -> dict[str, str]:
+    """Names of the NVLink cluster and of the chassis: the same digits for the same thing, and no others."""
+    found: dict[str, str] = {}
+    for function, fields in _PLACES.items():
+        for _, answer in calls.get(key_of(function, ()), []):
+            told: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
+            for value in (told.get(name) for name in fields):
+                if isinstance(value, str) and value.strip("0") and len(value) >= _TELLING:
+                    found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
     return found
 
 

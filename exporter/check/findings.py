@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from exporter.check.facts import Facts
@@ -176,6 +176,47 @@ def xids(*classes: str) -> Find:
                 yield series.gpu, {"xid": xid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 
     return find
+
+
+def sxids(kind: str) -> Find:
+    """SXIDs of this class within the window, each switch and code once."""
+
+    def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
+        latest: dict[tuple[str, str], float] = {}
+        for series in facts.of("gpu_nvswitch_sxid_last_timestamp_seconds", **{"class": kind}):
+            key = (series.labels["switch"], series.labels["sxid"])
+            latest[key] = max(series.value, latest.get(key, 0.0))
+        for (switch, sxid), last in latest.items():
+            ago = facts.time - UnixTime(last)
+            if ago <= limits.xid_window:
+                yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
+
+    return find
+
+
+_SAID_OF_PORTS = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}
+
+
+def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """InfiniBand and RoCE ports in trouble, said of the GPU they are nearest to; of several, of the node."""
+    for series in facts.of("gpu_rdma_port_degraded"):
+        if series.value:
+            device, port = series.labels["device"], series.labels["port"]
+            near = {s.gpu for s in facts.of("gpu_rdma_port_nearest_gpu_info", device=device, port=port)}
+            what = _SAID_OF_PORTS.get(series.labels["reason"], series.labels["reason"])
+            yield (near.pop() if len(near) == 1 else ""), {"port": f"{device}/{port}", "what": what}
+
+
+def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """GPUs of one node that reach each other over NVLink are in one clique of one cluster."""
+    found = {s.gpu: (s.labels["cluster_uuid"], s.labels["clique_id"]) for s in facts.of("gpu_fabric_info")}
+    told = {gpu: place for gpu, place in found.items() if place[0]}
+    if not told:
+        return
+    most, _ = Counter(told.values()).most_common(1)[0]
+    for gpu, place in told.items():
+        if place != most:
+            yield gpu, {"clique": place[1], "most": most[1]}
 
 
 def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:

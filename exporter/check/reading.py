@@ -10,15 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
+from exporter.attribution.ownership import Target
 from exporter.clock import Moment, MonotonicTime, boot_time, monotonic_time
 from exporter.collectors.base import AnyCollector
-from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver
 from exporter.exposition.text import Renderer
 from exporter.faults.watch import FaultWatch
-from exporter.host import process
+from exporter.host import process, rdma
 from exporter.host.model import HostProcess
 from exporter.node.interface import Node, pci_gpus
+from exporter.node.network_port_source import seats
+from exporter.node.network_ports import NetworkPorts, PortWatch
 from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import progress_message
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -44,6 +46,9 @@ class PciNode(UnknownNode):
     def pci_gpus(self, at: Moment) -> int | None:
         del at
         return pci_gpus(self._sysfs)
+
+    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+        return PortWatch().look(rdma.ports(self._sysfs), seats(self._sysfs, targets), monotonic_time())
 
 
 def read_node(
@@ -73,9 +78,7 @@ def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             for record in _records(descriptor):
-                event = parse(record, boot, uuids)
-                if event:
-                    found.add(event, "kmsg")
+                found.read(record, boot, uuids)
         finally:
             os.close(descriptor)
 

@@ -2,7 +2,7 @@
 """Every rule of the health check, as data: what is wrong, how bad that is, what NVIDIA says to do.
 
 Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xid catalogue
-(docs.nvidia.com/deploy/xid-errors); `memory` NVIDIA's GPU memory error management guide
+(docs.nvidia.com/deploy/xid-errors); `sxid` NVIDIA's Fabric Manager user guide; `memory` NVIDIA's GPU memory error management guide
 (docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt); `debug` NVIDIA's GPU debug guidelines
 (docs.nvidia.com/deploy/gpu-debug-guidelines); `ours` a choice of this project, the same as that of the alert.
 """
@@ -31,7 +31,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 BY_HAND = frozenset(
     {
         *("gpu_missing", "gpu_down", "driver_hangs", "fault", "xid_reset", "xid_restart"),
-        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked"),
+        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked", "nvswitch_fatal"),
     }
 )
 """Rules whose faults somebody has to mend. The others may pass: a driver upgrade, a fabric that comes up, heat."""
@@ -58,6 +58,10 @@ SHORT: Mapping[str, str] = {
     "fabric_bandwidth": "fabric slow",
     "fabric_recovery": "fabric recovery",
     "fabric_timeout": "fabric time-out",
+    "fabric_cliques": "other clique",
+    "nvswitch_fatal": "NVSwitch SXID {sxid}",
+    "nvswitch_error": "NVSwitch SXID {sxid}",
+    "port_degraded": "port {port}",
     "nvlink_down": "NVLink down",
     "reference": "{name} {value}",
     "limited": "{what} low",
@@ -146,6 +150,14 @@ RULES: tuple[Rule, ...] = (
          "the NVLink fabric recovers a route",                            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
     _row("fabric_timeout",      DEGRADED, over("gpu_fabric_unhealthy", check="access_timeout_recovery"),
          "the NVLink fabric recovers from an access time-out",            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
+    _row("fabric_cliques",      DEGRADED, findings.cliques,
+         "its NVLink clique is {clique}, that of most GPUs here {most}",  "Look at the fabric manager's partitions and log; reset the GPU.", "ours"),
+    _row("nvswitch_fatal",      FAILED,   findings.sxids("fatal"),
+         "NVSwitch {switch}: fatal SXID {sxid}, {minutes} min ago",       "Drain the node; reset all GPUs and NVSwitches together, or restart it.", "sxid"),
+    _row("nvswitch_error",      DEGRADED, findings.sxids("non_fatal"),
+         "NVSwitch {switch}: SXID {sxid}, {minutes} min ago",             "Look at the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
+    _row("port_degraded",       DEGRADED, findings.ports,
+         "network port {port} is {what}",                                 "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_rate_bytes_per_second.", "ours"),
     _row("nvlink_down",         DEGRADED, findings.links_down,
          "NVLink {links} of {count} down",                                "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
     _row("reference",           DEGRADED, reference.unlike_reference,

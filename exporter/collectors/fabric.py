@@ -1,4 +1,4 @@
-"""How the GPU stands in the NVLink fabric (NVSwitch machines, Hopper and newer)."""
+"""How the GPU stands in the NVLink fabric (NVSwitch machines, Hopper and newer), and where it sits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by
+from exporter.metrics.family import Family, Sample, Type, Unit, by
 
 _STATES = {
     nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not_started",
@@ -23,21 +23,65 @@ _CHECKS = {
     "access_timeout_recovery": 6,
 }
 _CONFIGURATION, _CONFIGURATION_BITS, _CONFIGURATION_GOOD = 8, 0xF, 1
+_LONGEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the GPU sits, as labels; empty where the driver does not tell. Read once."""
+
+    chassis: str = ""
+    slot: str = ""
+    tray: str = ""
+    host: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """`unhealthy` by check; a check the driver knows nothing of is not in."""
+    """`unhealthy` by check; a check the driver knows nothing of is not in. `state` is empty outside of a fabric."""
 
     state: str
     unhealthy: Mapping[str, bool]
+    cluster: str = ""
+    """UUID of the fabric, of several nodes or of one; empty where it has none."""
+    clique: str = ""
+    """Within the cluster: GPUs that reach each other over NVLink."""
+    place: Place = Place()
 
 
-def read(device: Device, _previous: Fabric | None, _tick: Tick) -> Fabric:
+def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     info = device.get("nvmlDeviceGetGpuFabricInfoV")
+    seat = previous.place if previous else place(device)
     if info is None or not info.state:
-        raise UnsupportedError("not in a fabric")
-    return Fabric(_STATES.get(info.state, "unknown"), unhealthy(getattr(info, "healthMask", 0)))
+        if seat == Place():
+            raise UnsupportedError("not in a fabric")
+        return Fabric("", {}, place=seat)
+    cluster = _cluster(getattr(info, "clusterUuid", "")) if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else ""
+    return Fabric(
+        state=_STATES.get(info.state, "unknown"),
+        unhealthy=unhealthy(getattr(info, "healthMask", 0)),
+        cluster=cluster,
+        clique=str(info.cliqueId) if cluster else "",
+        place=seat,
+    )
+
+
+def place(device: Device) -> Place:
+    """By the platform (Blackwell and newer), else the module's number on its baseboard alone."""
+    info = device.get("nvmlDeviceGetPlatformInfo")
+    if info is not None:
+        chassis = "".join(each for each in str(info.chassisSerialNumber)[:_LONGEST] if each.isprintable())
+        return Place(chassis, str(info.slotNumber), str(info.trayIndex), str(info.hostId), str(info.moduleId))
+    module = device.get("nvmlDeviceGetModuleId")
+    return Place(module="" if module is None else str(module))
+
+
+def _cluster(digits: str) -> str:
+    """As UUIDs are written; empty for zeros, which is a fabric within one node."""
+    if len(digits) != 32 or not digits.strip("0"):  # noqa: PLR2004 - 16 bytes
+        return ""
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def unhealthy(mask: int) -> Mapping[str, bool]:
@@ -48,16 +92,22 @@ def unhealthy(mask: int) -> Mapping[str, bool]:
 
 
 def _state(fabric: Fabric) -> Iterable[tuple[str, float]]:
-    return ((fabric.state, 1.0),)
+    return ((fabric.state, 1.0),) if fabric.state else ()
 
 
 def _unhealthy(fabric: Fabric) -> Iterable[tuple[str, float]]:
     return ((check, float(bad)) for check, bad in fabric.unhealthy.items())
 
 
+def _seat(fabric: Fabric) -> Iterable[Sample]:
+    seat = fabric.place
+    labels = (fabric.cluster, fabric.clique, seat.chassis, seat.slot, seat.tray, seat.host, seat.module)
+    return (Sample(1, labels),) if any(labels) else ()
+
+
 FABRIC = Collector(
     name="fabric",
-    help="State of the NVLink fabric; 1 driver call every 30 s.",
+    help="State of the NVLink fabric; 1 driver call every 30 s, and 2 once for the GPU's place.",
     pace=Pace.SLOW,
     read=read,
     families=(
@@ -76,6 +126,17 @@ FABRIC = Collector(
             unit=Unit.NONE,
             labels=("check",),
             samples=by(_unhealthy),
+        ),
+        Family(
+            name="gpu_fabric_info",
+            help=(
+                "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot,"
+                " tray, host in the slot and module; empty labels are not told."
+            ),
+            type=Type.INFO,
+            unit=Unit.NONE,
+            labels=("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module"),
+            samples=_seat,
         ),
     ),
 )

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from exporter.clock import UnixTime
 from exporter.driver.interface import XidEvent
 
-_RECORD = re.compile(r"\d+,\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
+RECORD = re.compile(r"\d+,\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)
+"""One record of /dev/kmsg."""
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)\):\s*(?P<xid>\d{1,9})(?!\d)")
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.(?P<function>[0-7]))?",
@@ -22,7 +23,7 @@ def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | N
     `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
     event of a GPU that is not among them has an empty uuid.
     """
-    head = _RECORD.match(record)
+    head = RECORD.match(record)
     found = head and _XID.match(head["text"])
     if not head or not found:
         return None

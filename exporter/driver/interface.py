@@ -13,7 +13,8 @@ A few NVML calls are composite in C (versioned structs, sample buffers, GPM). Be
 | nvmlDeviceGetProcessUtilization | last timestamp µs | Records pid, timeStamp, smUtil, memUtil, encUtil, decUtil |
 | nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses | | Records pid, usedGpuMemory (None: not known) |
 | nvmlGpmMetricsGet | (metric, …) | {metric: value} since the call before this one; {} on the first |
-| nvmlDeviceGetGpuFabricInfoV, …MemoryInfo (v2), …SramEccErrorStatus, …TemperatureV | | the struct as a Record |
+| nvmlDeviceGetGpuFabricInfoV, …MemoryInfo (v2), …PlatformInfo | | the struct as a Record |
+| nvmlDeviceGetSramEccErrorStatus, …TemperatureV | | the struct as a Record |
 | nvmlSystemGetDriverVersion | | a Device answers it too, as the Driver does |
 """
 

@@ -64,6 +64,7 @@ DEFAULT: tuple[Thinned, ...] = (
     Thinned(("gpu_nvlink_link_up",), ZERO, "Links that are down; how many are up is in `gpu_nvlink_links_up`."),
     Thinned(("gpu_pcie_errors_total",), NONZERO, "A kind has a series from its first error on; replays have `gpu_pcie_replays_total`."),
     Thinned(("gpu_fabric_unhealthy",), NONZERO, "Reasons that hold; the state is in `gpu_fabric_state`."),
+    Thinned(("gpu_rdma_port_errors_total", "gpu_rdma_port_degraded"), NONZERO, "Kinds of errors that occurred and reasons that hold; whether a port is up is in `gpu_rdma_port_up`."),
     Thinned(("gpu_exporter_diagnosable",), ZERO, "States that this GPU and host cannot tell; all others they can."),
     Thinned(("gpu_exporter_readings_rejected_total",), NONZERO, "Collectors that had answers to leave out."),
     Thinned(("gpu_process_utilization_ratio",), _SM, "The other engines of a process while it uses them."),
@@ -88,6 +89,7 @@ gpu_power_default_limit_watts gpu_temperature_margin_celsius gpu_temperature_cel
 gpu_fault_timestamp_seconds gpu_expected_devices gpu_node_maintenance
 gpu_xid_last_timestamp_seconds gpu_ecc_errors_total gpu_ecc_mode_enabled gpu_ecc_sram_threshold_exceeded
 gpu_retired_pages_pending gpu_row_remap_pending gpu_row_remap_failed gpu_recovery_action gpu_nvlink_links_up
+gpu_nvswitch_sxid_last_timestamp_seconds gpu_rdma_port_nearest_gpu_info
 gpu_pcie_link_generation gpu_pcie_link_max_generation gpu_pcie_link_width gpu_pcie_link_max_width gpu_pcie_replays_total
 gpu_fan_speed_ratio gpu_fan_speed_rpm gpu_owner_share gpu_mig_owner_share
 gpu_workload_info gpu_workload_gpus gpu_workload_energy_joules_total gpu_workload_memory_bytes
@@ -109,6 +111,7 @@ LEAN: Mapping[str, Part] = {
     "gpu_throttle_active": _HELD_DOWN,
     "gpu_nvlink_errors_total": NONZERO,
     "gpu_fabric_unhealthy": NONZERO,
+    "gpu_rdma_port_degraded": NONZERO,
     "gpu_row_remap_banks": _FEW_SPARE,
     "gpu_clock_hertz": _CLOCK,
     "gpu_clock_max_hertz": _CLOCK,

@@ -61,6 +61,8 @@ class LedgerInput:
     """Class of each owner's work, where known."""
     spread: frozenset[Owner] = frozenset()
     """Owners known to have GPUs on other nodes too."""
+    slow_ports: frozenset[str] = frozenset()
+    """Uuids of the GPUs whose nearest network port is down, slow, or counts errors."""
     starts: Mapping[Owner, UnixTime] = field(default_factory=dict[Owner, UnixTime])
     """Unix seconds each workload started, where known."""
     host_tells: frozenset[str] = frozenset()

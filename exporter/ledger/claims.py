@@ -115,10 +115,13 @@ def peer(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def network(evidence: Evidence, limits: Thresholds) -> float:
-    """Its program sits in a receive, or its network namespace carries much. A service's traffic is its requests."""
+    """Its program sits in a receive, its network namespace carries much, or its way to other nodes is in trouble.
+
+    A service's traffic is its requests.
+    """
     if evidence.work in ON_DEMAND:
         return 0.0
-    receives = _at_least(evidence.own.receiving, limits.blocked)
+    receives = evidence.slow_port or _at_least(evidence.own.receiving, limits.blocked)
     return float(receives or _at_least(evidence.host.network_bytes_per_second, limits.network_rate))
 
 

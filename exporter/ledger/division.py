@@ -69,6 +69,7 @@ class Side(NamedTuple):
     peer_level: float = 0.0
     """How much its busiest other target computed for it, as a share of its part."""
     peers_spin: float = 0.0
+    slow_port: bool = False
 
 
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
@@ -161,6 +162,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         peer_lead=max(0.0, side.peer_level - own / holding.share),
         peers_spin=side.peers_spin,
         peers=side.peers,
+        slow_port=side.slow_port,
         past=side.past,
         work=side.work,
     )

@@ -70,6 +70,8 @@ class Evidence(NamedTuple):
     """The most any other GPU of the owner spun in a collective."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
+    slow_port: bool = False
+    """The network port nearest to the GPU is in trouble, and the owner has GPUs on other nodes."""
     past: Past = NO_PAST
     work: str = ""
     """Class of the owner's work (`workclass.py`); empty: not known."""

@@ -99,6 +99,7 @@ def _side(
         peers=held[owner] > 1 or owner in current.spread,
         peer_level=max((each.computed for each in rest), default=0.0),
         peers_spin=max((each.spun for each in rest), default=0.0),
+        slow_port=uuid in current.slow_ports and owner in current.spread,
     )
 
 
@@ -146,7 +147,7 @@ def _owners(
     ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, limits)
-    for owner, uuid, share in stragglers(current.readings, divisions):
+    for owner, uuid, share in stragglers(current.readings, divisions, current.slow_ports):
         own = sums[owner].past
         own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
@@ -54,8 +54,13 @@ def others(owner: Owner, uuid: str, pids: Sequence[int], among: Levels) -> Seque
     return found
 
 
-def stragglers(readings: Sequence[Reading], divisions: Mapping[str, Division]) -> Sequence[tuple[Owner, str, float]]:
-    """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait."""
+def stragglers(
+    readings: Sequence[Reading], divisions: Mapping[str, Division], slow_ports: Collection[str] = ()
+) -> Sequence[tuple[Owner, str, float]]:
+    """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
+
+    Where all wait and the network port of a few is in trouble, the others wait for these.
+    """
     waits: dict[Owner, list[tuple[str, float]]] = {}
     for reading in readings:
         for part in divisions[reading.target.uuid].owner_shares:
@@ -65,8 +70,16 @@ def stragglers(readings: Sequence[Reading], divisions: Mapping[str, Division]) -
     found: list[tuple[Owner, str, float]] = []
     for owner, each in waits.items():
         if len(each) > 1 and any(waiting >= _WAITS for _, waiting in each):
-            found += [(owner, uuid, held_up) for uuid, held_up in _held_up(each)]
+            found += [(owner, uuid, held_up) for uuid, held_up in _held_up(_less_slow_links(each, slow_ports))]
     return found
+
+
+def _less_slow_links(waits: Sequence[tuple[str, float]], slow_ports: Collection[str]) -> Sequence[tuple[str, float]]:
+    """Those behind a bad link count as not waiting, where all wait and they are the fewer."""
+    slow = {uuid for uuid, _ in waits if uuid in slow_ports}
+    if not slow or 2 * len(slow) >= len(waits) or any(waiting < _WAITS for _, waiting in waits):
+        return waits
+    return [(uuid, 0.0 if uuid in slow else waiting) for uuid, waiting in waits]
 
 
 def _held_up(waits: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:

@@ -75,7 +75,10 @@ WAITING_RULES: tuple[Rule, ...] = (
         audience="owner",
         certainty=Certainty.LIKELY,
         meaning="The GPU has nothing to run while its program waits for the network.",
-        signature="Its processes sit in a receive, or its own network carries much; not for services",
+        signature=(
+            "Its processes sit in a receive, its own network carries much, or the job has other nodes and the port"
+            " nearest to the GPU is down, slow or counts errors; not for services"
+        ),
         advice="Fetch data ahead or keep it near (local cache, same zone); look at the node's network ports and links.",
         claim=claims.network,
         thresholds=("blocked", "network_rate"),

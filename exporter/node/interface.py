@@ -10,6 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
 
@@ -55,6 +56,10 @@ class Node(Protocol):
 
     def pci_gpus(self, at: Moment) -> int | None:
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+        ...
+
+    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+        """The InfiniBand and RoCE ports, with the GPUs they are nearest to."""
         ...
 
     def start(self, threads: Threads) -> None:

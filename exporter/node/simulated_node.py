@@ -10,6 +10,7 @@ from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.ledger.states import HOST_SIGNALS
+from exporter.node.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Progress, Reported
 from exporter.threads.runner import Threads
 
@@ -94,6 +95,10 @@ class SimulatedNode:
     def pci_gpus(self, at: Moment) -> int | None:
         del at
         return self._simulation.pci_count
+
+    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+        del targets
+        return NO_PORTS
 
     def start(self, threads: Threads) -> None:
         """Nothing to start."""

@@ -17,6 +17,8 @@ from exporter.host.process import ProcessReader
 from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.host.users import UserNames
 from exporter.node.interface import pci_gpus
+from exporter.node.network_port_source import NetworkPortSource
+from exporter.node.network_ports import NetworkPorts
 from exporter.node.usage import HostReader
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
@@ -59,6 +61,8 @@ class ThisNode:
             "command-lines", lambda key: command_line(key[0], paths.procfs)
         )
         self._pci: tuple[MonotonicTime, int | None] | None = None
+        self._ports = NetworkPortSource(paths.sysfs)
+        self._threads: Threads | None = None
 
     def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         del at
@@ -83,7 +87,7 @@ class ThisNode:
         told = self._users.health()
         users = () if told is None else (SourceHealth(USER_DATABASE, told[0], told[1]),)
         programs = self._progress.health() if self._progress else ()
-        return replace(found, health=(*found.health, *users, *programs))
+        return replace(found, health=(*found.health, *users, *programs, *self._ports.health()))
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
@@ -103,9 +107,14 @@ class ThisNode:
     def pci_gpus(self, at: Moment) -> int | None:
         if self._pci is None or at.monotonic - self._pci[0] >= _PCI_EVERY:
             self._pci = (at.monotonic, pci_gpus(self._paths.sysfs))
+            self._ports.start_where_present(self._threads)
         return self._pci[1]
 
+    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+        return self._ports.ports(targets)
+
     def start(self, threads: Threads) -> None:
+        self._threads = threads
         self._users.start(threads)
         if self._command_lines:
             self._arguments.start(threads)
@@ -116,6 +125,7 @@ class ThisNode:
     def stop(self) -> None:
         self._attribution.stop()
         self._arguments.stop()
+        self._ports.stop()
         self._users.stop()
         if self._progress:
             self._progress.stop()

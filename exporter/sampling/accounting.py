@@ -20,6 +20,7 @@ from exporter.ledger.states import STATES
 from exporter.ledger.thresholds import Thresholds
 from exporter.metrics.family import AnyFamily, Family
 from exporter.node.interface import Node
+from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
@@ -76,6 +77,7 @@ class Accounting:
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
         readings = self._readings.of(gpus, join, at.monotonic)
+        ports = node.network_ports([each.target for each in readings])
         current = LedgerInput(
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
@@ -84,6 +86,7 @@ class Accounting:
             hosts=hosts,
             work={owner: each.name for owner, each in work.items()},
             spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
+            slow_ports=ports.troubled_gpus,
             starts=join.starts(),
             host_tells=node.host_tells(),
         )
@@ -97,6 +100,7 @@ class Accounting:
             ownership=join.ownership,
             blocks=(
                 *self._blocks(readings, workloads, processes),
+                *(LazyBlock(family, ports) for family in NETWORK_PORT_FAMILIES if ports.ports),
                 *self._progress.blocks(reported, self._ledger.owners),
             ),
             processes=processes,

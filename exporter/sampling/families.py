@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from exporter.attribution.families import SHARE_FAMILIES, workload_families
 from exporter.attribution.process_families import PROCESS_FAMILIES
 from exporter.collectors import COLLECTORS
+from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES
 from exporter.exposition.exporter_families import NODE_FAMILIES
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.metrics.family import AnyFamily
+from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
 
 
@@ -30,7 +32,11 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
     devices = (Group(c.name, c.help, tuple(c.families)) for c in COLLECTORS if c.families)
     return (
         *devices,
-        Group("xid", "XIDs as the driver and the kernel log report them.", tuple(XID_FAMILIES)),
+        Group(
+            "xid",
+            "XIDs as the driver and the kernel log report them, and SXIDs of NVSwitches from the kernel log.",
+            (*XID_FAMILIES, *SXID_FAMILIES),
+        ),
         Group(
             "faults",
             "Faults that stand until they are mended, and the GPUs there should be; looked at every 5 s.",
@@ -41,6 +47,11 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),
         Group("progress", "What programs report of themselves, every 5 s.", tuple(PROGRESS_FAMILIES)),
         Group("processes", "Processes on the GPUs, joined with their owners every pass.", tuple(PROCESS_FAMILIES)),
+        Group(
+            "rdma",
+            "InfiniBand and RoCE ports of the node, read every 10 s from sysfs; absent without.",
+            NETWORK_PORT_FAMILIES,
+        ),
         Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES)),
     )
 

@@ -11,6 +11,7 @@ from exporter.attribution.ownership import Ownership, SourceHealth, Target
 from exporter.clock import NEVER, Moment, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
+from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.sampling.worker import Worker
 from exporter.threads.runner import Threads
@@ -73,6 +74,9 @@ class NodeDeadline:
 
     def skipped_tasks(self) -> int:
         return self._node.skipped_tasks()
+
+    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+        return self._node.network_ports(targets)
 
     def pci_gpus(self, at: Moment) -> int | None:
         return self._ask("pci_gpus", lambda: self._node.pci_gpus(at), None)

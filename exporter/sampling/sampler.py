@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from exporter.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
+from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.driver.interface import Driver
 from exporter.exposition.snapshot import AnyBlock, GpuStatus, LazyBlock, NodeStatus, ProcessHealth, Snapshot
 from exporter.faults.evidence import seen
@@ -137,7 +138,7 @@ class Sampler:
         )
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
         stale = self._pacing.stale
-        faults = self._faults.status
+        faults, switches = self._faults.status, self.xids.switches
 
         def series() -> Iterator[AnyBlock]:
             broken: set[str] = set()
@@ -145,6 +146,7 @@ class Sampler:
                 yield from device_blocks(gpu, started, stale, broken)
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
+            yield from (LazyBlock(family, switches) for family in SXID_FAMILIES if switches.seen)
             yield from result.blocks
             yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)

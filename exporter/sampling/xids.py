@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from exporter.clock import boot_time
+from exporter.clock import UnixTime, boot_time
+from exporter.collectors import sxid
+from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted
 from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
@@ -33,11 +35,24 @@ class XidLog:
         self._lock = threading.Lock()
         self._counts: dict[str, XidCounts] = {}
         self._sources: dict[str, bool] = {}
+        self.switches = SxidCounts()
+        """Those of NVSwitches. Replaced, never changed in place."""
 
     def add(self, event: XidEvent, source: str) -> None:
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
             self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
+
+    def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
+        """Take the XID or SXID that one record of the kernel log tells of, if any."""
+        event = parse(record, booted, uuids)
+        if event:
+            self.add(event, "kmsg")
+        switch = sxid.parse(record, booted)
+        if switch:
+            log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
+            with self._lock:
+                self.switches = sxid.counted(self.switches, *switch)
 
     def heard(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is told
         """Whether `source` is being followed."""
@@ -91,9 +106,7 @@ def follow_kernel_log(
         found.heard("kmsg", up=True)
         while not stopped.is_set():
             for message in _messages(descriptor):
-                event = parse(message, boot_time(), uuids())
-                if event:
-                    found.add(event, "kmsg")
+                found.read(message, boot_time(), uuids())
     finally:
         found.heard("kmsg", up=False)
         os.close(descriptor)

@@ -92,7 +92,7 @@ def _fabric(gpu: Gpu, time: float) -> Record:
     if gpu.model.architecture < HOPPER:
         raise unsupported("fabric")
     healthy = 0b10_10_10_10 | 1 << 8
-    return Record(clusterUuid=(0,) * 16, status=0, cliqueId=0, state=3, healthMask=healthy, healthSummary=1)
+    return Record(clusterUuid="00" * 16, status=0, cliqueId=0, state=3, healthMask=healthy, healthSummary=1)
 
 
 def _mig_mode(gpu: Gpu, time: float) -> tuple[int, int]:
@@ -147,7 +147,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "nvmlDeviceGetBrand":                         Function(0, _same(lambda gpu: 14 if gpu.model.ecc else 5)),
     "nvmlDeviceGetCudaComputeCapability":         Function(0, _same(lambda gpu: gpu.model.compute)),
     "nvmlDeviceGetNumGpuCores":                   Function(510, _same(lambda gpu: gpu.model.sms * 128)),
-    "nvmlDeviceGetModuleId":                      Function(535, _same(lambda gpu: gpu.index + 1)),
+    "nvmlDeviceGetModuleId":                      Function(535, _same(lambda gpu: gpu.index + 1 if gpu.model.links else refuse("module id"))),
     "nvmlDeviceGetPciInfo":                       Function(0, _same(lambda gpu: Record(busId=f"0000{gpu.pci_bus_id.upper()}", domain=0, bus=gpu.bus, device=0, pciDeviceId=0x233010DE, pciSubSystemId=0x16C110DE))),
     "nvmlDeviceGetMemoryAffinity":                Function(0, _numa_words),
     "nvmlDeviceGetNumaNodeId":                    Function(550, _same(lambda _: refuse("NUMA node of the GPU's memory"))),

@@ -95,6 +95,23 @@ nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, unsi
     return leave(code);
 }
 
+/* Blackwell and newer: machines that are part of a rack. */
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *out)
+{
+    BEGIN;
+    if (out->version != nvmlPlatformInfo_v2)
+        return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    NEED(slot, "platform.slot");
+    const char *chassis = device_text(self, "platform.chassis");
+    memset(out->ibGuid, 0xcd, sizeof out->ibGuid);
+    strncpy((char *)out->chassisSerialNumber, chassis ? chassis : "", sizeof out->chassisSerialNumber);
+    out->slotNumber = (unsigned char)slot;
+    out->trayIndex = (unsigned char)device_number(self, 0, "platform.tray");
+    out->hostId = (unsigned char)device_number(self, 0, "platform.host");
+    out->moduleId = (unsigned char)device_number(self, 0, "platform.module");
+    return leave(NVML_SUCCESS);
+}
+
 /* Struct version 3 came with R570. */
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *out)
 {

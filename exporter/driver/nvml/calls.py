@@ -51,6 +51,7 @@ _CALLS: Mapping[str, Callable[..., Any]] = {
     "nvmlDeviceGetMarginTemperature":          structs.margin,
     "nvmlDeviceGetFanSpeedRPM":                structs.fan_rpm,
     "nvmlDeviceGetGpuFabricInfoV":             structs.fabric,
+    "nvmlDeviceGetPlatformInfo":               structs.platform,
     "nvmlDeviceGetSramEccErrorStatus":         structs.sram_ecc,
     "nvmlDeviceGetUtilizationRates":           structs.utilization_rates,
     "nvmlDeviceGetPowerUsage":                 _one("nvmlDeviceGetPowerUsage", ctypes.c_uint),

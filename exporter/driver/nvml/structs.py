@@ -44,6 +44,8 @@ FAN_RPM = Layout("nvmlDeviceGetFanSpeedRPM", 1, Struct("=III"), ("fan", "speed")
 MARGIN = Layout("nvmlDeviceGetMarginTemperature", 1, Struct("=Ii"), ("marginTemperature",))
 FABRIC_V3 = Layout("nvmlDeviceGetGpuFabricInfoV", 3, Struct("=I16sIIIIB3x"), (*_FABRIC, "healthSummary"))
 FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRIC)
+_PLATFORM = ("ibGuid", "chassisSerialNumber", "slotNumber", "trayIndex", "hostId", "peerType", "moduleId")
+PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM)
 SRAM_ECC = Layout("nvmlDeviceGetSramEccErrorStatus", 1, Struct("=I4x11QI4x"), _SRAM)
 UTILIZATION = Layout("nvmlDeviceGetUtilizationRates", 0, Struct("=II"), ("gpu", "memory"))
 ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES)
@@ -111,6 +113,14 @@ def fabric(target: Target) -> Record:
             raise
         info = read(target, FABRIC_V2)
     info.clusterUuid = info.clusterUuid.hex()
+    return info
+
+
+def platform(target: Target) -> Record:
+    """Where the GPU sits in its rack; the serial number as text, the GUID as hexadecimal digits."""
+    info = read(target, PLATFORM_V2)
+    info.ibGuid = info.ibGuid.hex()
+    info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
     return info
 
 

@@ -196,6 +196,16 @@ def test_r470_driver_answers_what_it_can(fake_nvml: Make) -> None:
     ]
 
 
+def test_place_in_the_rack_where_the_platform_tells(fake_nvml: Make) -> None:
+    rack = {"gpu.platform.chassis": "1820325191207", "gpu.platform.slot": 12, "gpu.platform.tray": 3,
+            "gpu.platform.host": 1, "gpu.platform.module": 2}  # fmt: skip
+    told = answers(fake_nvml(rack), ("nvmlDeviceGetPlatformInfo",))[0]
+
+    assert "chassisSerialNumber='1820325191207', slotNumber=12, trayIndex=3, hostId=1" in told
+    assert told.endswith("moduleId=2)")
+    assert answers(fake_nvml(), ("nvmlDeviceGetPlatformInfo",)) == ["UnsupportedError NOT_SUPPORTED"]
+
+
 def test_older_fabric_struct_where_the_newer_is_not_known(fake_nvml: Make) -> None:
     fake = fake_nvml({"driver_version": "550.54.15"}, "550")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.contract.rules import (
     cases_exporter,
+    cases_fabric,
     cases_fleet,
     cases_hardware,
     cases_heat,
@@ -18,6 +19,7 @@ CASES = (
     *cases_heat.CASES,
     *cases_hardware.CASES,
     *cases_links.CASES,
+    *cases_fabric.CASES,
     *cases_exporter.CASES,
     *cases_fleet.CASES,
 )

@@ -68,6 +68,16 @@ def fault(kind: str, evidence: str, action: str) -> str:
     return series("gpu_fault_timestamp_seconds", NOW - 7200, fault=kind, evidence=evidence, action=action)
 
 
+def sxid(kind: str, ago: float = 60) -> str:
+    labels = f'switch="1",pci_bus_id="0000:c1:00.0",sxid="20034",class="{kind}",link="30"'
+    return f"gpu_nvswitch_sxid_last_timestamp_seconds{{{labels}}} {NOW - ago}"
+
+
+def clique(gpu: int, number: int) -> str:
+    cluster = "01234567-89ab-cdef-0123-456789abcdef"
+    return f'gpu_fabric_info{{gpu="{gpu}",uuid="GPU-{gpu}",cluster_uuid="{cluster}",clique_id="{number}"}} 1'
+
+
 LIMITS = Limits(reference={"ecc": "on"})
 
 FIRES = {
@@ -93,6 +103,10 @@ FIRES = {
     "fabric_bandwidth": series("gpu_fabric_unhealthy", 1, check="degraded_bandwidth"),
     "fabric_recovery": series("gpu_fabric_unhealthy", 1, check="route_recovery"),
     "fabric_timeout": series("gpu_fabric_unhealthy", 1, check="access_timeout_recovery"),
+    "fabric_cliques": "\n".join(clique(gpu, number) for gpu, number in ((0, 1), (1, 1), (2, 2))),
+    "nvswitch_fatal": sxid("fatal"),
+    "nvswitch_error": sxid("non_fatal"),
+    "port_degraded": 'gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="slow"} 1',
     "nvlink_down": series("gpu_nvlink_link_up", 0, link="1"),
     "limited": series("gpu_power_limit_watts", 300) + "\n" + series("gpu_power_default_limit_watts", 700),
     "nvlink_errors": series("gpu_nvlink_errors_total", 1001, type="replay"),
@@ -136,6 +150,9 @@ def test_well_node_is_ok_whatever_is_normal() -> None:
     [
         (xid(79, ago=3601), Limits()),
         (xid(13), Limits()),
+        (sxid("fatal", ago=3601), Limits()),
+        (clique(0, 1) + "\n" + clique(1, 1), Limits()),
+        ('gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="down"} 0', Limits()),
         (series("gpu_temperature_margin_celsius", 2), Limits(margin=1)),
         (series("gpu_fan_speed_rpm", 0, fan="0"), Limits(hot=80)),
         ('gpu_devices{source="driver"} 2', Limits()),
@@ -151,6 +168,14 @@ def test_well_node_is_ok_whatever_is_normal() -> None:
 )
 def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
     assert judge(facts(change), limits).verdict is Verdict.OK
+
+
+def test_port_in_trouble_is_told_of_the_gpu_next_to_it() -> None:
+    near = f'gpu_rdma_port_nearest_gpu_info{{device="mlx5_0",port="1",{DEVICE},path="PIX"}} 1'
+    (finding,) = judge(facts(FIRES["port_degraded"], near), Limits()).findings
+
+    assert finding.gpu == "0"
+    assert finding.reason == "network port mlx5_0/1 is slower than it or its like were"
 
 
 def test_unbridged_card_has_all_links_down_and_is_well() -> None:

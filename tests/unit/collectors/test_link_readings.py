@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from exporter.collectors.base import Tick
@@ -86,3 +88,48 @@ def test_fabric_tells_what_is_unwell() -> None:
 def test_fabric_not_supported_is_absent() -> None:
     with pytest.raises(UnsupportedError):
         first(FABRIC, FakeDevice({"nvmlDeviceGetGpuFabricInfoV": Record(state=0, healthMask=0)}))
+
+
+_CLUSTER = "0123456789abcdef0123456789abcdef"
+
+
+def _fabric(state: int = 3, cluster: str = _CLUSTER) -> Record:
+    return Record(clusterUuid=cluster, status=0, cliqueId=7, state=state, healthMask=0)
+
+
+def _platform(**fields: Any) -> Record:
+    told = {"chassisSerialNumber": "1820325191207", "slotNumber": 12, "trayIndex": 3, "hostId": 1, "moduleId": 2}
+    return Record(**{**told, **fields})
+
+
+def test_place_of_a_gpu_in_its_rack() -> None:
+    device = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(), "nvmlDeviceGetPlatformInfo": _platform()})
+
+    assert first(FABRIC, device)["gpu_fabric_info"] == {
+        ("01234567-89ab-cdef-0123-456789abcdef", "7", "1820325191207", "12", "3", "1", "2"): 1.0
+    }
+
+
+def test_place_is_what_is_told_and_no_more() -> None:
+    """A baseboard's module number without a fabric; a clique only of a fabric that is joined and has a name."""
+    alone = FakeDevice({"nvmlDeviceGetModuleId": 4})
+    joining = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(state=2)})
+    single = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(cluster="0" * 32)})
+
+    assert first(FABRIC, alone) == {"gpu_fabric_info": {("", "", "", "", "", "", "4"): 1.0}}
+    assert "gpu_fabric_info" not in first(FABRIC, joining)
+    assert "gpu_fabric_info" not in first(FABRIC, single)
+
+
+def test_place_is_asked_for_once() -> None:
+    device = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": _fabric(), "nvmlDeviceGetPlatformInfo": _platform()})
+    passes(FABRIC, device, 3, every=30.0)
+
+    assert device.functions.count("nvmlDeviceGetPlatformInfo") == 1
+
+
+def test_serial_number_that_is_no_text_is_shown_without_what_cannot_be() -> None:
+    device = FakeDevice({"nvmlDeviceGetPlatformInfo": _platform(chassisSerialNumber="18\x07\n" + "9" * 100)})
+    (labels,) = first(FABRIC, device)["gpu_fabric_info"]
+
+    assert labels[2] == "18" + "9" * 60

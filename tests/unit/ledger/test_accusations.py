@@ -38,6 +38,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
     host: HostSignals = CALM,
     spread: bool = False,
     pids: Sequence[int] = (),
+    slow_ports: Iterable[str] = (),
     ledger: Ledger | None = None,
 ) -> Ledger:
     """GPU 0, 1, … of one owner, each with a process 100, 101, … of its own."""
@@ -61,6 +62,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
                 hosts=hosts,
                 work={owner: work},
                 spread=frozenset({owner}) if spread else frozenset(),
+                slow_ports=frozenset(slow_ports),
             ),
         )
     return ledger
@@ -277,3 +279,21 @@ def test_a_rank_that_others_wait_for_is_in_use_whatever_keeps_it() -> None:
 
     assert shares(stuck, 2, before) == {"wait_other": pytest.approx(1.0)}
     assert straggling(stuck)["GPU-2"] == pytest.approx(1800)
+
+
+def test_rank_behind_a_bad_link_is_the_one_that_all_spin_for() -> None:
+    """All spin in the same collective: what tells the culprit is the port next to its GPU."""
+    found = run([[SPINS] * 4] * 100, spread=True, slow_ports=["GPU-2"])
+
+    assert {gpu for gpu, seconds in straggling(found).items() if seconds >= 80} == {"GPU-2"}
+    assert not any(straggling(run([[SPINS] * 4] * 100, spread=True)).values())
+    assert not any(straggling(run([[SPINS] * 2] * 100, spread=True, slow_ports=["GPU-0", "GPU-1"])).values())
+
+
+def test_rank_that_waits_behind_a_bad_link_waits_for_the_network() -> None:
+    """Only of a job with other nodes: within one, nothing goes over the port."""
+    quiet = [[HOPPER]] * 5 + [[NOTHING]] * 95
+
+    assert shares(run(quiet, spread=True, slow_ports=["GPU-0"]))["wait_network"] >= 0.8
+    assert "wait_network" not in shares(run(quiet, slow_ports=["GPU-0"]))
+    assert "wait_network" not in shares(run(quiet, spread=True))

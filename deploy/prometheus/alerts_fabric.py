@@ -1,0 +1,45 @@
+"""Alerts to on-call about what is between the GPUs: NVSwitches, and the network ports next to them."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.wording import NODE, NODE_HIT
+
+SWITCH = Alert(
+    name="GpuNvswitchError",
+    audience=Audience.ONCALL,
+    severity=Severity.CRITICAL,
+    # An error that does not end the fabric's work is told by the check, and is no alert.
+    expr="""\
+min by (cluster, node, instance, switch, sxid) (
+  time() - gpu_nvswitch_sxid_last_timestamp_seconds{class="fatal"}
+) < <window>""",
+    params=(Param("window", 3600, Unit.SECONDS, "Time an SXID counts for."),),
+    summary=f"NVSwitch {{{{ $labels.switch }}}} of {NODE} has failed: SXID {{{{ $labels.sxid }}}}",
+    description=f"NVSwitch {{{{ $labels.switch }}}} of {NODE} reported the fatal SXID {{{{ $labels.sxid }}}} "
+    "{{ $value | humanizeDuration }} ago. Work over its links hangs or ends. "
+    f"Drain the node and reset its GPUs and switches together. {NODE_HIT}",
+)
+
+_NEAREST = (
+    "{{ with printf `gpu_rdma_port_nearest_gpu_info{cluster=%q,instance=%q,device=%q,port=%q}`"
+    " $labels.cluster $labels.instance $labels.device $labels.port | query }}, nearest to GPU"
+    " {{ range $i, $near := sortByLabel `gpu` . }}{{ if $i }}, {{ end }}{{ $near.Labels.gpu }}{{ end }},{{ end }}"
+)
+
+PORT = Alert(
+    name="GpuNetworkPortDegraded",
+    audience=Audience.ONCALL,
+    severity=Severity.WARNING,
+    expr="max by (cluster, node, instance, device, port, reason) (gpu_rdma_port_degraded) == 1",
+    wait="5m",
+    keep="15m",
+    summary=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE} is in trouble: "
+    "{{ $labels.reason }}",
+    description=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE}{_NEAREST} is "
+    "{{ if eq $labels.reason `down` }}down{{ else if eq $labels.reason `slow` }}slower than it was, or than its like"
+    "{{ else }}counting errors{{ end }}. Jobs over several nodes wait for it, or fall back to a slower network. "
+    f"Look at cable, optics and the switch's port. {NODE_HIT}",
+)
+
+FABRIC = (SWITCH, PORT)

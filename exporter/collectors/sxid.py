@@ -1,0 +1,94 @@
+"""SXIDs: what the driver of the NVSwitches reports in the kernel log, counted by switch and code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exporter.clock import EPOCH, UnixTime
+from exporter.collectors.xid_messages import RECORD, pci_bus_id
+from exporter.metrics.family import Family, Sample, Type, Unit
+
+_SXID = re.compile(
+    r"nvidia-nvswitch(?P<switch>\d{1,4}): SXid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)\):\s*(?P<sxid>\d{1,9}),\s*"
+    r"(?P<severity>Fatal|Non-fatal|Non-Fatal),?\s*(?:Link (?P<link>\d{1,4}))?"
+)
+"""The first line of each; lines with its data and instance follow, and are not counted again."""
+_MOST = 256
+"""Kinds that are kept apart: a broken switch must not make series without end."""
+
+
+class Sxid(NamedTuple):
+    """One kind of event. `link` is empty where it is not about one."""
+
+    switch: str
+    pci_bus_id: str
+    sxid: str
+    kind: str
+    """`fatal`: the fabric has to be reset; `non_fatal`: it goes on."""
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class SxidCounts:
+    """Since the exporter started, with the Unix time of the latest."""
+
+    seen: Mapping[Sxid, tuple[int, UnixTime]] = field(default_factory=dict[Sxid, "tuple[int, UnixTime]"])
+
+
+def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
+    """The SXID in one record of /dev/kmsg and its Unix time, or None where it tells of none."""
+    head = RECORD.match(record)
+    found = head and _SXID.match(head["text"])
+    if not head or not found:
+        return None
+    kind = Sxid(
+        found["switch"],
+        pci_bus_id(found["address"]),
+        str(int(found["sxid"])),
+        found["severity"].lower().replace("-", "_"),
+        found["link"] or "",
+    )
+    return kind, boot_time + int(head["microseconds"]) / 1e6
+
+
+def counted(before: SxidCounts, kind: Sxid, time: UnixTime) -> SxidCounts:
+    """`before` and one more; of a kind beyond the limit without its link, and then not at all."""
+    if kind not in before.seen and len(before.seen) >= _MOST:
+        kind = kind._replace(link="")
+        if kind not in before.seen and len(before.seen) >= 2 * _MOST:
+            return before
+    count, last = before.seen.get(kind, (0, EPOCH))
+    return SxidCounts({**before.seen, kind: (count + 1, max(last, time))})
+
+
+def _counts(sxids: SxidCounts) -> Iterable[Sample]:
+    return (Sample(count, tuple(kind)) for kind, (count, _) in sxids.seen.items())
+
+
+def _last(sxids: SxidCounts) -> Iterable[Sample]:
+    return (Sample(float(last), tuple(kind)) for kind, (_, last) in sxids.seen.items())
+
+
+SXID_FAMILIES: tuple[Family[SxidCounts], ...] = (
+    Family(
+        name="gpu_nvswitch_sxid_errors_total",
+        help="SXIDs of the node's NVSwitches since the exporter started, by the kernel log; absent until the first.",
+        type=Type.COUNTER,
+        unit=Unit.NONE,
+        labels=("switch", "pci_bus_id", "sxid", "class", "link"),
+        samples=_counts,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_nvswitch_sxid_last_timestamp_seconds",
+        help="When the SXID was last reported, Unix time.",
+        type=Type.GAUGE,
+        unit=Unit.SECONDS,
+        labels=("switch", "pci_bus_id", "sxid", "class", "link"),
+        samples=_last,
+        prefix=(),
+    ),
+)

@@ -1,0 +1,166 @@
+"""InfiniBand and RoCE ports as sysfs shows them, and where devices sit on the PCI bus.
+
+Reading may take milliseconds: network cards ask their firmware for some counters. Not for the thread of the passes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exporter.host.text import bounded, natural, read_text
+
+_CLASS = "class/infiniband"
+_MOST_PORTS = 64
+_WORDS_BYTES = 4
+"""The architecture counts bytes of a port in words of four."""
+_STATE = re.compile(r"\d+:\s*(?P<state>\w+)")
+_RATE = re.compile(r"(?P<gigabits>\d+(?:\.\d+)?)\s*Gb/sec")
+
+_ERRORS = (
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors",
+    "port_rcv_constraint_errors",
+    "port_xmit_discards",
+    "port_xmit_constraint_errors",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "VL15_dropped",
+)
+"""Of `counters/`, by the architecture's names."""
+_HARDWARE_ERRORS = (
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rnr_nak_retry_err",
+    "out_of_buffer",
+    "implied_nak_seq_err",
+    "req_cqe_error",
+    "resp_cqe_error",
+    "rx_icrc_encapsulated",
+)
+"""Of `hw_counters/`, where the card has them: mostly RoCE's."""
+
+PciPath = tuple[str, ...]
+"""From the root complex to the device, as sysfs nests them; empty where it is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """One port. What sysfs does not tell is None or empty."""
+
+    device: str
+    port: str
+    state: str = ""
+    """`active`, `down`, `initialize`, `armed`: the logical state, in lower case."""
+    physical_state: str = ""
+    link_layer: str = ""
+    """`InfiniBand`, or `Ethernet` for RoCE."""
+    rate: float | None = None
+    """Bytes per second, one direction, of the link as it is trained."""
+    bytes: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By direction: `receive`, `transmit`."""
+    errors: Mapping[str, float] = field(default_factory=dict[str, float])
+    board: str = ""
+    """What kind of card it is: ports of the same kind are compared."""
+    netdev: str = ""
+    path: PciPath = ()
+    numa_node: str = ""
+
+
+def ports(sysfs: Path) -> tuple[Port, ...]:
+    """All ports of this machine; none where the kernel has no such class."""
+    return tuple(_ports(sysfs))
+
+
+def present(sysfs: Path) -> bool:
+    return (sysfs / _CLASS).is_dir()
+
+
+def pci_path(sysfs: Path, bus_id: str) -> PciPath:
+    """Of the device with this address (`0000:1a:00.0`)."""
+    return _path(sysfs / "bus/pci/devices" / bus_id)
+
+
+def pci_numa_node(sysfs: Path, bus_id: str) -> str:
+    return _numa(sysfs / "bus/pci/devices" / bus_id)
+
+
+def _ports(sysfs: Path) -> Iterator[Port]:
+    found = 0
+    for device in _names(sysfs / _CLASS):
+        folder = sysfs / _CLASS / device
+        path, numa = _path(folder / "device"), _numa(folder / "device")
+        board = _word(folder / "board_id") or _word(folder / "hca_type")
+        for port in _names(folder / "ports"):
+            found += 1
+            if found > _MOST_PORTS:
+                return
+            yield _port(folder / "ports" / port, device, port, (board, path, numa))
+
+
+def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) -> Port:
+    board, path, numa = card
+    rate = _RATE.match(_word(folder / "rate"))
+    moved = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
+    words = {direction: _count(folder / "counters" / name) for direction, name in moved.items()}
+    errors = {name: _count(folder / "counters" / name) for name in _ERRORS}
+    errors |= {name: _count(folder / "hw_counters" / name) for name in _HARDWARE_ERRORS}
+    return Port(
+        device=bounded(device),
+        port=bounded(port),
+        state=_state(folder / "state"),
+        physical_state=_state(folder / "phys_state"),
+        link_layer=_word(folder / "link_layer"),
+        rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
+        bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},
+        errors={name: count for name, count in errors.items() if count is not None},
+        board=board,
+        netdev=_word(folder / "gid_attrs/ndevs/0"),
+        path=path,
+        numa_node=numa,
+    )
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return []
+
+
+def _word(path: Path) -> str:
+    return bounded(read_text(str(path)).strip())
+
+
+def _state(path: Path) -> str:
+    match = _STATE.match(_word(path))
+    return match["state"].lower() if match else ""
+
+
+def _count(path: Path) -> float | None:
+    number = natural(_word(path))
+    return None if number is None else float(number)
+
+
+def _path(link: Path) -> PciPath:
+    """`/sys/devices/pci0000:00/0000:00:01.0/0000:1a:00.0` without what stands before the root complex."""
+    try:
+        parts = Path(os.path.realpath(link, strict=True)).parts
+    except OSError:
+        return ()
+    roots = [place for place, part in enumerate(parts) if part.startswith("pci")]
+    return parts[roots[0] :] if roots else ()
+
+
+def _numa(folder: Path) -> str:
+    """The kernel writes -1 for a machine without NUMA."""
+    number = natural(_word(folder / "numa_node"))
+    return "" if number is None else str(number)

@@ -1,0 +1,145 @@
+"""The network ports of a node beside its GPUs: which GPU each is nearest to, and which of them is in trouble. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from exporter.clock import MonotonicTime
+from exporter.host.rdma import PciPath, Port
+
+NEAR = ("PIX", "PXB", "PHB", "NODE")
+"""How GPU and card meet, nearest first, in the words of `nvidia-smi topo`: one bridge, several bridges, the root
+complex, the NUMA node. What is further away (SYS) is near to none."""
+TROUBLES = ("down", "slow", "errors")
+
+_WITHIN = 300.0
+"""Seconds for which errors count as lately."""
+_MANY = 100.0
+"""Errors within them that are too many. A link that went down or had to recover is one too many."""
+_GRAVE = frozenset({"link_downed", "link_error_recovery"})
+_HARMLESS = frozenset({"VL15_dropped", "port_rcv_switch_relay_errors", "port_rcv_constraint_errors"})
+"""They come with a fabric that is being set up, and with multicast."""
+
+Key = tuple[str, str]
+_Errors = tuple[MonotonicTime, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSeat:
+    """Where one GPU sits on the PCI bus."""
+
+    index: int
+    uuid: str
+    path: PciPath
+    numa_node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatus:
+    port: Port
+    near: tuple[tuple[GpuSeat, str], ...] = ()
+    """The GPUs nearest to it, all equally near, each with how they meet."""
+    troubles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPorts:
+    """All ports in one look; never changed once made."""
+
+    ports: tuple[PortStatus, ...] = ()
+
+    @property
+    def troubled_gpus(self) -> frozenset[str]:
+        """UUIDs of the GPUs one of whose nearest ports is in trouble."""
+        return frozenset(gpu.uuid for each in self.ports if each.troubles for gpu, _ in each.near)
+
+
+NO_PORTS = NetworkPorts()
+
+
+@dataclass(slots=True)
+class _Past:
+    """What one port has had: it was active, its best rate, and its errors some time ago."""
+
+    active: bool = False
+    rate: float = 0.0
+    errors: list[tuple[MonotonicTime, Mapping[str, float]]] = field(
+        default_factory=list[tuple[MonotonicTime, Mapping[str, float]]]
+    )
+
+
+@dataclass(slots=True)
+class PortWatch:
+    """Judges ports by their own past and by others of their kind on this node."""
+
+    _past: dict[Key, _Past] = field(default_factory=dict[Key, _Past])
+
+    def look(self, ports: Sequence[Port], gpus: Sequence[GpuSeat], now: MonotonicTime) -> NetworkPorts:
+        """A port that is not shown any more is forgotten."""
+        self._past = {key: self._past.get(key, _Past()) for key in ((port.device, port.port) for port in ports)}
+        for port in ports:
+            self._remember(port, now)
+        return NetworkPorts(tuple(PortStatus(port, nearest(port, gpus), self._troubles(port, ports)) for port in ports))
+
+    def _remember(self, port: Port, now: MonotonicTime) -> None:
+        past = self._past[port.device, port.port]
+        past.active = past.active or port.state == "active"
+        if port.state == "active":
+            past.rate = max(past.rate, port.rate or 0.0)
+        past.errors = [(at, errors) for at, errors in past.errors if now - at <= _WITHIN]
+        past.errors.append((now, port.errors))
+
+    def _troubles(self, port: Port, ports: Sequence[Port]) -> frozenset[str]:
+        """A port that never was active may have no cable: it is down only where others of its kind are up."""
+        past = self._past[port.device, port.port]
+        alike = [each for each in ports if _kind(each) == _kind(port) and each.state == "active"]
+        found: set[str] = set()
+        if port.state == "active":
+            best = max([past.rate, *(each.rate or 0.0 for each in alike)])
+            found |= {"slow"} if port.rate is not None and port.rate < best else set()
+        elif port.state and (past.active or alike):
+            found.add("down")
+        if _erring(past.errors[0][1], port.errors):
+            found.add("errors")
+        return frozenset(found)
+
+
+def _kind(port: Port) -> tuple[str, str, str]:
+    return (port.board, port.link_layer, port.port)
+
+
+def _erring(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    more = {name: count - before[name] for name, count in after.items() if name in before and name not in _HARMLESS}
+    return any(more.get(name, 0.0) > 0 for name in _GRAVE) or sum(max(0.0, each) for each in more.values()) > _MANY
+
+
+def nearest(port: Port, gpus: Sequence[GpuSeat]) -> tuple[tuple[GpuSeat, str], ...]:
+    """The GPUs that share the longest part of their way to the CPU with the port."""
+    ways = [(gpu, way) for gpu in gpus if (way := meeting(port, gpu))]
+    best = min((_rank(way) for _, way in ways), default=None)
+    return tuple((gpu, way[0]) for gpu, way in ways if _rank(way) == best)
+
+
+def _rank(way: tuple[str, int]) -> tuple[int, int]:
+    return NEAR.index(way[0]), -way[1]
+
+
+def meeting(port: Port, gpu: GpuSeat) -> tuple[str, int] | None:
+    """How they meet, and how many steps of their paths they share; None where they are far apart or it is not known."""
+    if not port.path or not gpu.path:
+        return None
+    shared = sum(1 for _ in _common(port.path, gpu.path))
+    if shared > 1:
+        bridges = max(len(port.path), len(gpu.path)) - shared - 1
+        return ("PIX" if bridges <= 1 else "PXB"), shared
+    if shared:
+        return "PHB", shared
+    return ("NODE", 0) if port.numa_node and port.numa_node == gpu.numa_node else None
+
+
+def _common(one: PciPath, other: PciPath) -> Iterator[str]:
+    for mine, theirs in zip(one, other, strict=False):
+        if mine != theirs:
+            return
+        yield mine

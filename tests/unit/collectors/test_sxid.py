@@ -1,0 +1,72 @@
+"""SXIDs of NVSwitches in the kernel log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.clock import EPOCH, UnixTime
+from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, counted, parse
+
+FATAL = "4,880,2000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+NON_FATAL = "4,881,2500000,-;nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress"
+NO_LINK = "4,882,3000000,-;nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 10003, Fatal, Host"
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        (FATAL, Sxid("3", "0000:c1:00.0", "20034", "fatal", "30")),
+        (NON_FATAL, Sxid("0", "0000:05:00.0", "12028", "non_fatal", "32")),
+        (NO_LINK, Sxid("1", "0000:06:00.0", "10003", "fatal", "")),
+    ],
+)
+def test_first_line_of_an_sxid(record: str, kind: Sxid) -> None:
+    found = parse(record, UnixTime(1000.0))
+
+    assert found is not None
+    assert found[0] == kind
+    assert found[1] == 1000.0 + int(record.split(",")[2]) / 1e6
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "4,883,1,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Severity 0 Engine instance 30",
+        "4,884,1,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Data {0x00000001, 0x00000001}",
+        "4,885,1,-;NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.",
+        "4,886,1,-;a user writes: nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30",
+        "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30",
+        "",
+    ],
+)
+def test_lines_that_follow_and_lines_of_others_count_nothing(record: str) -> None:
+    assert parse(record, UnixTime(1000.0)) is None
+
+
+@given(st.text())
+def test_whatever_the_log_says_is_survived(text: str) -> None:
+    parse(f"4,1,1,-;nvidia-nvswitch0: SXid ({text}", EPOCH)
+    parse(text, EPOCH)
+
+
+def test_counts_and_the_latest_time_by_kind() -> None:
+    found = SxidCounts()
+    for record in (FATAL, NON_FATAL, FATAL):
+        told = parse(record, UnixTime(1000.0))
+        assert told is not None
+        found = counted(found, *told)
+    shown = {family.name: {s.labels: s.value for s in family.collect(found)} for family in SXID_FAMILIES}
+
+    fatal = ("3", "0000:c1:00.0", "20034", "fatal", "30")
+    assert shown["gpu_nvswitch_sxid_errors_total"][fatal] == 2
+    assert shown["gpu_nvswitch_sxid_last_timestamp_seconds"][fatal] == 1002.0
+
+
+def test_kinds_without_end_are_cut() -> None:
+    found = SxidCounts()
+    for number in range(2000):
+        found = counted(found, Sxid("0", "0000:05:00.0", str(number), "fatal", "1"), UnixTime(1.0))
+
+    assert len(found.seen) <= 512
