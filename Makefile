@@ -65,6 +65,11 @@ audit: ## Known vulnerabilities of what the image installs (asks pypi.org)
 	@test -x .cache/audit/bin/pip-audit || { $(PYTHON) -m venv .cache/audit && .cache/audit/bin/pip install -q --disable-pip-version-check pip-audit==2.10.1; }
 	.cache/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement deploy/container/requirements.txt
 
+.PHONY: same-series
+BASE ?= main
+same-series: venv ## Whether every series is as in revision BASE, over captures and simulated passes
+	$(BIN)/python -m tests.bench.same_series $(BASE)
+
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine
 	@for bench in exporter passes http attribution slurm_hooks; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done

@@ -8,10 +8,11 @@ cgroup namespace, where paths start with `/../..`. Patterns are in the RE2 subse
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cgroup:
     """What the cgroup of one process tells. Empty: not said. `…_path` is the cgroup of the thing named."""
 

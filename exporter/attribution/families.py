@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
 from exporter.metrics.family import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkloadRow:
     """One workload in one pass. `memory_bytes` is GPU memory of its processes, `gpus` the sum of its shares."""
 
@@ -32,7 +33,7 @@ class WorkloadRow:
         return replace(self, usage=usage, memory_bytes=0, gpus=0.0, processes=0)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShareRow:
     """One owner's part (0 to 1) of one target. `profile` is the MIG instance's, empty for a GPU."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from exporter.record import record
 
 KINDS = ("pod", "slurm", "container", "unit", "process")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Owner:
     """One workload. An empty field does not apply or is not known; all empty is nobody known.
 

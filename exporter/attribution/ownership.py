@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exporter.attribution.owner import Owner
 from exporter.clock import UnixTime
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """One thing that can be held: a GPU without MIG, or a MIG instance, with every name an owner may use for it."""
 
@@ -26,7 +27,7 @@ class Target:
     """Of a MIG instance: `1g.10gb`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceHealth:
     """How one attribution source fares: `age` is seconds since its last good answer."""
 
@@ -40,7 +41,7 @@ class SourceHealth:
     """What is left of ended workloads and does not count; None for a source that does not look for such."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkloadInfo:
     """What is told of a workload only on `gpu_workload_info`. Empty fields are not known."""
 
@@ -80,7 +81,7 @@ class WorkloadInfo:
         return (self.nodes or 1) > 1 or (self.pods or 1) > 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ownership:
     """One pass's answer; never changed once made.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.clock import UnixTime
 from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.record import record
 
 OTHER = "other"
 """The pid of the row that sums up the processes over the limit."""
 _LABELS = ("gpu", "uuid", "pid", "command", *OWNER_LABELS)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessRow:
     """One process on one GPU; `uuid` is the whole GPU's, under MIG too. None is what is not known."""
 

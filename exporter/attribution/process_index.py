@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
@@ -13,12 +13,13 @@ from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
 from exporter.clock import MonotonicTime
 from exporter.host.model import HostProcess
+from exporter.record import record
 
 HOLD_SECONDS = 3.0
 """A new job or pod whose name is being asked for stays nobody's so long: its series should not change labels."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessGroup:
     """Processes that nothing tells apart: same cgroup, name and user. A node has few kinds, however many processes."""
 
@@ -30,7 +31,7 @@ class ProcessGroup:
     """Uuids of the targets that any of them runs on."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessIndex:
     """Processes on GPUs in one pass; `unseen` are those that the driver lists and /proc does not show."""
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.host.model import HostSignals
+from exporter.record import record
 
 CLASSES = ("batch", "service", "interactive")
 FIELDS = ("workload", "namespace", "account", "partition", "user", "kind")
@@ -26,7 +27,7 @@ class WorkClass(NamedTuple):
 UNKNOWN = WorkClass()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ClassRule:
     """One entry of the option: owners whose `field` matches are of the class `name`."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from exporter.driver import constants as nvml
+from exporter.record import record
 
 UNITS: tuple[tuple[str, int, str], ...] = (
     # unit           GPM id  what it does
@@ -24,7 +25,7 @@ UNITS: tuple[tuple[str, int, str], ...] = (
 UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Activity:
     """By unit: `ratios` are shares of the last pass (0 to 1), `seconds` totals since the first answer."""
 
@@ -34,13 +35,14 @@ class Activity:
 
 def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
     """Add what GPM says of the last `seconds`. A unit starts at 0 with its first answer."""
-    percents = {unit: finite(values.get(id_)) for unit, id_, _ in UNITS}
-    ratios = {unit: min(max(percent / 100, 0.0), 1.0) for unit, percent in percents.items() if percent is not None}
-    grown = {
-        unit: before.seconds[unit] + ratio * seconds if unit in before.seconds else 0.0
-        for unit, ratio in ratios.items()
-    }
-    return Activity(ratios, {**before.seconds, **grown})
+    ratios: dict[str, float] = {}
+    totals = dict(before.seconds)
+    for unit, id_, _ in UNITS:
+        percent = finite(values.get(id_))
+        if percent is not None:
+            ratio = ratios[unit] = min(max(percent / 100, 0.0), 1.0)
+            totals[unit] = totals[unit] + ratio * seconds if unit in totals else 0.0
+    return Activity(ratios, totals)
 
 
 def silent(before: Activity | None) -> Activity | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.record import record
 
 _DOMAINS = {
     "graphics": nvml.NVML_CLOCK_GRAPHICS,
@@ -19,7 +19,7 @@ _DOMAINS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Clocks:
     """Hertz by domain; `state` is 0 (P0, fastest) to 15."""
 

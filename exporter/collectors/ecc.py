@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
+from exporter.record import record
 
 _TOTALS = (
     # type, its code, field since driver load, field over the life of the board
@@ -42,7 +42,7 @@ _LOCATIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ecc:
     """Counts by type, and by (type, location)."""
 

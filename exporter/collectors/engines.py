@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Unit, gauge
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Engines:
     """Shares of the driver's sampling period, 0 to 1."""
 

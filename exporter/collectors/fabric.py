@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit, by
+from exporter.record import record
 
 _STATES = {
     nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not_started",
@@ -26,7 +26,7 @@ _CONFIGURATION, _CONFIGURATION_BITS, _CONFIGURATION_GOOD = 8, 0xF, 1
 _LONGEST = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where the GPU sits, as labels; empty where the driver does not tell. Read once."""
 
@@ -37,7 +37,7 @@ class Place:
     module: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fabric:
     """`unhealthy` by check; a check the driver knows nothing of is not in. `state` is empty outside of a fabric."""
 

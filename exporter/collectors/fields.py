@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.clock import UnixTime
 from exporter.collectors.base import Tick
 from exporter.driver.interface import Device
+from exporter.record import record
 
 Field = tuple[int, int]
 """Field id and scope: a link number, ALL_LINKS, or 0 where the id has no scope."""
@@ -18,7 +18,7 @@ _PROBE_AGAIN = 300.0
 """Seconds until everything is asked again: what a GPU still starting up refused, it may have by then."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fields:
     """What one batch brought, and which of its fields this device has at all."""
 

@@ -6,7 +6,6 @@ Bytes come from the driver's field counters; where it has none, from GPM's rates
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
@@ -15,13 +14,14 @@ from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.record import record
 
 _MIB = 1024 * 1024
 _ASK_AGAIN = 300.0
 """Seconds until a GPU without GPM is asked again: leaving MIG mode brings it back."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Path:
     """Where one direction of one bus is counted: fields by preference (id, scope, bytes per unit), else GPM (MiB/s)."""
 
@@ -58,7 +58,7 @@ _NVLINK_FIELDS = tuple(field for path in PATHS if path.bus == "nvlink" for field
 _GPM_IDS = (*UNIT_IDS, *(path.gpm for path in PATHS))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gpm:
     """`activity` is None on a GPU without GPM. Bytes are totals by (bus, direction)."""
 
@@ -100,8 +100,10 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
         key = (path.bus, path.direction)
         fields = pcie if path.bus == "pcie" else nvlink
         total, rate = _moved(path, fields, values or {}, totals.get(key), tick.seconds)
-        totals.update({key: total} if total is not None else {})
-        rates.update({key: rate} if rate is not None else {})
+        if total is not None:
+            totals[key] = total
+        if rate is not None:
+            rates[key] = rate
     if values is None and not totals:
         raise UnsupportedError("neither GPM nor byte counters")
     units = (
@@ -127,8 +129,9 @@ def _moved(
     A field that does not answer for once is waited for: GPM's rates and the field's count are not to be mixed.
     """
     for field, scale in path.fields:
-        if field in fields.values:
-            total = fields.values[field] * scale
+        count = fields.values.get(field)
+        if count is not None:
+            total = count * scale
             known = before is not None and seconds > 0 and total >= before
             return total, (total - before) / seconds if known and before is not None else None
         if field in fields.supported:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by
+from exporter.record import record
 
 _FIELD = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _ACTIONS = (
@@ -24,7 +24,7 @@ _ACTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Health:
     action: str
     fields: Fields

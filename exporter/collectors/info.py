@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.peak import peak_flops
 from exporter.driver.interface import Device
 from exporter.metrics.family import Family, Sample, Type, Unit, gauge
+from exporter.record import record
 
 _ARCHITECTURES = {
     2: "kepler",
@@ -27,7 +27,7 @@ _NODE_WORDS = 4
 """Words of the NUMA mask asked for: 256 nodes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Info:
     """Texts are empty where the device does not say; modes are None."""
 

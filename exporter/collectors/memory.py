@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, gauge
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Memory:
     """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver says so."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
@@ -11,12 +10,13 @@ from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device
 from exporter.metrics.family import INSTANCE, Family, Sample, Type, Unit, gauge
+from exporter.record import record
 
 _ASK_AGAIN = 300.0
 """Seconds until an instance without GPM (A100) is asked again."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MigMemory:
     """Bytes of the instance."""
 
@@ -26,7 +26,7 @@ class MigMemory:
     reserved: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MigInstance:
     """`activity` is None without GPM; `asked` is when it was last asked for."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.record import record
 
 _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
 _SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_STATE
@@ -46,7 +46,7 @@ _PER_LINK = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Nvlink:
     """`up` by link number; errors summed over the links, by type; `speed` of one link in bytes per second."""
 

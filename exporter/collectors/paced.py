@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from exporter.clock import UnixTime
 from exporter.collectors.base import Pace, Tick
+from exporter.record import record
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ _EARLY = 0.5
 """Seconds before its time that a reading is due, so that a pass that starts a moment sooner does not skip it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Paced(Generic[T]):
     """What was read at `time`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -11,6 +10,7 @@ from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, counter, gauge
+from exporter.record import record
 
 _REPLAYS = nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER
 _ERRORS = {
@@ -28,7 +28,7 @@ _ERRORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slower:
     """What need not be read so often: the best link the slot and GPU allow, and error counts."""
 
@@ -39,7 +39,7 @@ class Slower:
     fields: Fields
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pcie:
     """The generation falls while the GPU idles, to save power; the width does not."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Watts. `enforced` is the lowest of all limiters, in force now."""
 
@@ -20,7 +19,7 @@ class Limits:
     maximum: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Power:
     """`watts` is a 1-s mean on Ampere (but GA100) and newer, instantaneous before; `joules` since driver load."""
 

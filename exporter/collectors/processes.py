@@ -6,12 +6,12 @@ Owners, names and the host's side are joined later: the families are in `process
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device, Record, UnsupportedError
+from exporter.record import record
 
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -35,7 +35,7 @@ _HOLD = 2.0
 second; one that is silent for longer used none."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuProcess:
     """`target` is the uuid of the GPU, or of the MIG instance, the process runs on; `memory_bytes` None: not known.
 
@@ -48,7 +48,7 @@ class GpuProcess:
     utilization: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Used:
     """What a process used of each engine, and when it was told."""
 
@@ -56,7 +56,7 @@ class Used:
     told: UnixTime
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Processes:
     running: tuple[GpuProcess, ...]
     lists: Paced[tuple[GpuProcess, ...]]
@@ -65,6 +65,7 @@ class Processes:
     cursor: int
 
 
+_UNUSED: Mapping[str, float] = {"sm": 0.0, "memory": 0.0, "encoder": 0.0, "decoder": 0.0}
 NO_PROCESSES = Processes((), Paced((), EPOCH), None, 0)
 
 
@@ -75,8 +76,10 @@ def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
     if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):
         lists = Paced(_listed(device), tick.time)
     running = tuple(
-        GpuProcess(process.pid, process.target, process.memory_bytes, _engines(used, process.pid))
-        for process in lists.value
+        [
+            GpuProcess(process.pid, process.target, process.memory_bytes, _engines(used, process.pid))
+            for process in lists.value
+        ]
     )
     return Processes(running, lists, used, cursor)
 
@@ -121,24 +124,30 @@ def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mappi
         if 0 <= tick.time - used.told <= _HOLD
     }
     fresh = {pid: Used(engines, tick.time) for pid, engines in by_process(samples, cursor).items()}
-    return {**before, **fresh}, max((cursor, *(sample.timeStamp for sample in samples)))
+    return {**before, **fresh}, max([cursor, *[sample.timeStamp for sample in samples]])
+
+
+_NOTHING: tuple[int, dict[str, float]] = (0, {})
 
 
 def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[str, float]]:
     """Mean utilization of each process over its samples newer than `cursor` (µs), garbage left out."""
-    newest = max((sample.timeStamp for sample in samples), default=0)
+    newest = max([sample.timeStamp for sample in samples], default=0)
     after = max(cursor, newest - _RECENT)
     sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
         percents = _percents(sample)
         numbers = percents.values()
         if sample.timeStamp > after and percents and min(numbers) >= 0 and max(numbers) <= _FULL:
-            number, before = sums.get(sample.pid, (0, {}))
+            number, before = sums.get(sample.pid, _NOTHING)
             sums[sample.pid] = (
                 number + 1,
                 {name: before.get(name, 0.0) + each / _FULL for name, each in percents.items()},
             )
-    return {pid: {engine: total / number for engine, total in totals.items()} for pid, (number, totals) in sums.items()}
+    return {
+        pid: totals if number == 1 else {engine: total / number for engine, total in totals.items()}
+        for pid, (number, totals) in sums.items()
+    }
 
 
 def _percents(sample: Record) -> Mapping[str, int]:
@@ -150,7 +159,7 @@ def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:
     """The driver has no sample of a process that used nothing: that is its way to say 0."""
     if used is None:
         return {}
-    return used[pid].engines if pid in used else {"sm": 0.0, "memory": 0.0, "encoder": 0.0, "decoder": 0.0}
+    return used[pid].engines if pid in used else _UNUSED
 
 
 PROCESSES = Collector(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver.interface import Device
 from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.record import record
 
 _AVAILABILITY = ("max", "high", "partial", "low", "none")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RemappedRows:
     """`banks` counts memory banks by how many spare rows they have left."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.record import record
 
 _SINGLE_BIT, _DOUBLE_BIT, _PENDING = (
     nvml.NVML_FI_DEV_RETIRED_SBE,
@@ -18,7 +18,7 @@ _SINGLE_BIT, _DOUBLE_BIT, _PENDING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RetiredPages:
     """`pending` is 1 while a page waits for the next reset."""
 

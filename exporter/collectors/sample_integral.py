@@ -8,9 +8,10 @@ buffer is read, and a load that alternates faster than any scrape is counted exa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from exporter.clock import EPOCH, UnixTime
+from exporter.record import record
 
 _FULL = 100
 """Percent."""
@@ -24,7 +25,7 @@ _SLACK = 2.0
 """Seconds by which the first samples may reach back before the first read."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Integral:
     """`total` is busy seconds since the first read; it never goes down and never outruns elapsed time by _SLACK.
 

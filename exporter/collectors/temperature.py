@@ -8,7 +8,6 @@ turned into the other, so they are two families.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -16,6 +15,7 @@ from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
+from exporter.record import record
 
 _GPU_SENSOR = nvml.NVML_TEMPERATURE_GPU
 _MEMORY_FIELD = nvml.NVML_FI_DEV_MEMORY_TEMP
@@ -28,7 +28,7 @@ _THRESHOLDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thresholds:
     """`celsius` are temperatures, `margins` the margin left at the threshold (T.Limit), both by threshold."""
 
@@ -38,7 +38,7 @@ class Thresholds:
     fans: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Temperature:
     """°C; `margin` is the distance to the nearest slowdown threshold. Fan speeds are ratios of the maximum, by fan."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -11,6 +10,7 @@ from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Family, Type, Unit, by
+from exporter.record import record
 
 _FLAGS = (
     # reason             bit
@@ -39,7 +39,7 @@ _POLICIES = (
 _THERMAL_POLICY = nvml.NVML_PERF_POLICY_THERMAL
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """What this device answers, found out with every probe of its fields: flags, fields, policies in their place."""
 
@@ -48,7 +48,7 @@ class Plan:
     policies: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Throttle:
     """By reason: whether it holds now, and seconds since driver load that it has held."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from exporter.clock import EPOCH
 from exporter.collectors.base import Collector, Pace, Tick
@@ -10,11 +10,12 @@ from exporter.collectors.sample_integral import Integral, advance, asks, assume
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
+from exporter.record import record
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Utilization:
     """`gpu` and `memory` are the driver's current window (1/6 s to 1 s by product), 0 to 1."""
 

@@ -8,11 +8,12 @@ Classes follow the column "immediate action" of NVIDIA's Xid catalogue
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.driver.interface import XidEvent
 from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.record import record
 
 _CLASSES: Mapping[str, tuple[int | range, ...]] = {
     "reset_gpu": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),
@@ -49,7 +50,7 @@ def class_of(xid: int) -> str:
     return CATALOGUE.get(xid, "unknown")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class XidCounts:
     """The XIDs of one GPU since the exporter started.
 

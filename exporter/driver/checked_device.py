@@ -6,9 +6,9 @@ for each GPU or MIG instance, which outlives the device objects that each enumer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 
 from exporter.clock import MonotonicTime
@@ -21,6 +21,7 @@ from exporter.driver.plausibility import (
     GPM_RATES,
     Followed,
     Growth,
+    Range,
     Rule,
     Shape,
     follow,
@@ -44,6 +45,12 @@ _LISTS = frozenset(
         "nvmlDeviceGetMPSComputeRunningProcesses",
     }
 )
+
+
+Judge = Callable[["CheckedDevice", Key, Any], Any]
+"""Looks at one answer: the device that gave it, what was asked, and the answer."""
+_GPM = tuple((rule.lowest, rule.highest) for rule in (GPM_PERCENT, GPM_MEBIBYTES_PER_SECOND))
+"""Bounds of a percentage, and of a rate."""
 
 
 class ImplausibleError(UnsupportedError):
@@ -101,19 +108,59 @@ class CheckedDevice(Device):
     def call(self, function: str, *args: Any) -> Any:
         if function == _FIELDS:
             return self._fields(args[0])
-        shape = FUNCTIONS.get(function)
-        key = _key(function, args, whole=shape is not None)
+        key = _key(function, args)
         try:
             answer = self._device.call(function, *args)
         except UnsupportedError:
             self._refuse(key)
             raise
-        self._accept(key)
-        if shape is not None:
-            return self._judged(key, answer, shape)
-        if function in _LISTS:
-            return self._processes(function, answer)
-        return self._metrics(answer) if function == "nvmlGpmMetricsGet" else answer
+        memory = self._memory
+        if memory.refused:
+            memory.refused.pop(key, None)
+        memory.answered.add(key)
+        judge = _JUDGES.get(function)
+        return answer if judge is None else judge(self, key, answer)
+
+    def number(self, key: Key, number: float, rule: Rule) -> float:
+        """The number as it is believed. Raises ImplausibleError."""
+        believed = self._believed(key, number, rule)
+        if believed is None:
+            raise ImplausibleError(str(key[0]))
+        return believed
+
+    def record(self, key: Key, answer: Any, shape: Mapping[str, Rule]) -> Any:
+        """The struct with its counters as they are believed. Raises ImplausibleError."""
+        for name, rule in shape.items():
+            number = getattr(answer, name, None)
+            if number is None:
+                self._refuse((*key, name))
+                continue
+            self._accept((*key, name))
+            believed = self.number((*key, name), number, rule)
+            if believed != number:
+                setattr(answer, name, believed)
+        if key[0] == "nvmlDeviceGetMemoryInfo" and (answer.used or 0) > answer.total:
+            self._reject(key, f"{answer.used} bytes used of {answer.total}")
+            raise ImplausibleError(str(key[0]))
+        return answer
+
+    def processes(self, key: Key, answer: Sequence[Record]) -> Sequence[Record]:
+        """Without those that cannot be."""
+        good = tuple(_processes(answer))
+        if len(good) < len(answer):
+            self._reject(key, "processes that cannot be")
+        return good
+
+    def metrics(self, _key: Key, answer: Mapping[int, float]) -> Mapping[int, float]:
+        """Without those that cannot be. Not a number is GPM's word for no data."""
+        bad = [
+            id_
+            for id_, number in answer.items()
+            if number == number and not _GPM[id_ in GPM_RATES][0] <= number <= _GPM[id_ in GPM_RATES][1]  # noqa: PLR0124
+        ]
+        for id_ in bad:
+            self._reject((f"GPM metric {id_}",), answer[id_])
+        return {id_: number for id_, number in answer.items() if id_ not in bad} if bad else answer
 
     def _accept(self, key: Key) -> None:
         memory = self._memory
@@ -133,40 +180,9 @@ class CheckedDevice(Device):
     def _reject(self, key: Key, number: object) -> None:
         self._rejected.append(f"{key[0]} answered {str(number)[:40]}, which is implausible")
 
-    def _judged(self, key: Key, answer: Any, shape: Shape) -> Any:
-        """The answer with its counters as they are believed. Raises ImplausibleError."""
-        if isinstance(shape, tuple):
-            return tuple(self._number((*key, place), *pair) for place, pair in enumerate(_pairs(answer, shape)))
-        if isinstance(shape, Mapping):
-            return self._record(key, answer, shape)
-        if isinstance(answer, Record):
-            return self._record(key, answer, dict.fromkeys(vars(answer), shape))
-        return self._number(key, answer, shape)
-
-    def _record(self, key: Key, answer: Any, shape: Mapping[str, Rule]) -> Any:
-        for name, rule in shape.items():
-            number = getattr(answer, name, None)
-            if number is None:
-                self._refuse((*key, name))
-                continue
-            self._accept((*key, name))
-            believed = self._number((*key, name), number, rule)
-            if believed != number:
-                setattr(answer, name, believed)
-        if key[0] == "nvmlDeviceGetMemoryInfo" and (answer.used or 0) > answer.total:
-            self._reject(key, f"{answer.used} bytes used of {answer.total}")
-            raise ImplausibleError(str(key[0]))
-        return answer
-
-    def _number(self, key: Key, number: float, rule: Rule | None) -> float:
-        believed = number if rule is None else self._believed(key, number, rule)
-        if believed is None:
-            raise ImplausibleError(str(key[0]))
-        return believed
-
     def _believed(self, key: Key, number: float, rule: Rule) -> float | None:
         if within(number, rule):
-            believed = self._followed(key, number, rule) if type(rule) is Growth else number
+            believed = number if isinstance(rule, Range) else self._followed(key, number, rule)
             if believed is not None:
                 return believed
         self._reject(key, number)
@@ -188,49 +204,34 @@ class CheckedDevice(Device):
             for field_ in asked:
                 self._refuse(_field_rule(field_)[0])
             raise
-        return tuple([self._field(field_, number) for field_, number in zip(asked, answer, strict=True)])
-
-    def _field(self, asked: tuple[int, int], number: float | None) -> float | None:
-        key, rule = _field_rule(asked)
-        if number is None:
-            self._refuse(key)
-            return None
-        self._accept(key)
-        return number if rule is None else self._believed(key, number, rule)
-
-    def _processes(self, function: str, answer: Sequence[Record]) -> Sequence[Record]:
-        good = tuple(_processes(answer))
-        if len(good) < len(answer):
-            self._reject((function,), "processes that cannot be")
-        return good
-
-    def _metrics(self, answer: Mapping[int, float]) -> Mapping[int, float]:
-        bad = [id_ for id_, number in answer.items() if not _gpm_plausible(id_, number)]
-        for id_ in bad:
-            self._reject((f"GPM metric {id_}",), answer[id_])
-        return {id_: number for id_, number in answer.items() if id_ not in bad} if bad else answer
+        memory, found = self._memory, list(answer)
+        for place, (key, rule) in enumerate(_field_rules(tuple(asked))):
+            number = found[place]
+            if number is None:
+                self._refuse(key)
+                continue
+            if memory.refused:
+                memory.refused.pop(key, None)
+            memory.answered.add(key)
+            if rule is not None:
+                found[place] = self._believed(key, number, rule)
+        return tuple(found)
 
 
-def _key(function: str, args: tuple[Any, ...], *, whole: bool) -> Key:
-    """What tells one reading from another: the `whole` call, else without the cursors that change from call to call."""
-    if whole:
+def _key(function: str, args: tuple[Any, ...]) -> Key:
+    """What tells one reading from another: the whole call, where it is judged, else without cursors that change."""
+    if function in FUNCTIONS:
         return (function, *args)
     return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
 
 
-@cache
+@lru_cache(maxsize=1024)
+def _field_rules(asked: tuple[tuple[int, int], ...]) -> Sequence[tuple[Key, Rule | None]]:
+    return tuple([_field_rule(each) for each in asked])
+
+
 def _field_rule(field: tuple[int, int]) -> tuple[Key, Rule | None]:
     return (f"field {field[0]}", field[1]), FIELDS.get(field[0])
-
-
-def _gpm_plausible(id_: int, number: float) -> bool:
-    """Not a number is GPM's word for no data."""
-    rule = GPM_MEBIBYTES_PER_SECOND if id_ in GPM_RATES else GPM_PERCENT
-    return rule.lowest <= number <= rule.highest or number != number  # noqa: PLR0124 - that is how NaN is told
-
-
-def _pairs(answer: Sequence[float], shape: tuple[Rule, ...]) -> Iterator[tuple[float, Rule]]:
-    return zip(answer, shape, strict=False)
 
 
 def _processes(answer: Sequence[Record]) -> Iterator[Record]:
@@ -240,3 +241,28 @@ def _processes(answer: Sequence[Record]) -> Iterator[Record]:
             memory = record.usedGpuMemory
             record.usedGpuMemory = memory if memory is None or memory <= LARGEST_MEMORY else None
             yield each
+
+
+def _judge(shape: Shape) -> Judge:
+    """What looks at the answers of one function, made once."""
+    if isinstance(shape, tuple):
+        rules = shape
+        return lambda device, key, answer: tuple(
+            [device.number((*key, place), *pair) for place, pair in enumerate(zip(answer, rules, strict=False))]
+        )
+    if isinstance(shape, Mapping):
+        fields = shape
+        return lambda device, key, answer: device.record(key, answer, fields)
+    rule = shape
+    return lambda device, key, answer: (
+        device.record(key, answer, dict.fromkeys(vars(answer), rule))
+        if type(answer) is Record
+        else device.number(key, answer, rule)
+    )
+
+
+_JUDGES: Mapping[str, Judge] = {
+    **{function: _judge(shape) for function, shape in FUNCTIONS.items()},
+    **dict.fromkeys(_LISTS, CheckedDevice.processes),
+    "nvmlGpmMetricsGet": CheckedDevice.metrics,
+}

@@ -61,8 +61,9 @@ def follow(before: Followed | None, raw: float, time: MonotonicTime, rule: Growt
     """The counter after one more read, and whether this read is believed."""
     if before is None:
         return Followed(raw, time), True
-    if raw == before.raw or _grows(before.raw, raw, time - before.time, rule):
-        return Followed(raw, time, before.excess), True
+    last, since, excess, *_ = before
+    if raw == last or last <= raw <= last + rule.at_once + rule.per_second * max(time - since, 0.0):
+        return Followed(raw, time, excess), True
     agrees = before.odd is not None and _grows(before.odd, raw, time - before.odd_time, rule)
     agreed = before.agreed + 1 if agrees else 1
     if agreed < CONFIRMATIONS:

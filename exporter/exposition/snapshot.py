@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from exporter.attribution.owner import Owner
@@ -11,10 +11,11 @@ from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
 from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.metrics.family import AnyFamily, Sample
+from exporter.record import record
 from exporter.threads.runner import ThreadState
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """Finished samples of one family; `prefix` are the values of the family's prefix labels."""
 
@@ -23,7 +24,7 @@ class Block:
     samples: tuple[Sample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LazyBlock:
     """Samples of one family that are made when somebody asks: passes are many, scrapes few.
 
@@ -42,7 +43,7 @@ class LazyBlock:
 AnyBlock = Block | LazyBlock
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuStatus:
     """One GPU as the node sees it. Numbers are None where the device has none or they are stale."""
 
@@ -64,7 +65,7 @@ class GpuStatus:
     """Ledger seconds of the GPU by state, since start."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CollectorStatus:
     name: str
     success: bool
@@ -73,7 +74,7 @@ class CollectorStatus:
     """Implausible answers left out since the start."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessHealth:
     """How the parts of the exporter fare that are not asked in a pass."""
 
@@ -84,7 +85,7 @@ class ProcessHealth:
     """Unix seconds; None without TLS."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeStatus:
     """The node and the exporter in one pass."""
 
@@ -112,7 +113,7 @@ class NodeStatus:
     """Whether each source of XIDs is being followed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """`series` makes the blocks, from what the pass found and nothing later."""
 

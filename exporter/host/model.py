@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exporter.clock import UnixTime
+from exporter.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostProcess:
     """One process as /proc shows it. `start_time` with `pid` tells a reused pid apart."""
 
@@ -26,7 +27,7 @@ class HostProcess:
     """Masked, on one line; only where they were asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostUsage:
     """Totals of one owner since its cgroup (or its oldest known process) began, and levels now."""
 
@@ -44,7 +45,7 @@ class HostUsage:
     """Seconds all its tasks that wanted to run were stalled (PSI `full`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProcessSignals:
     """One GPU process with its direct children (data loader workers): shares of the pass as in `HostSignals`."""
 
@@ -67,7 +68,7 @@ class ProcessSignals:
         return self.read_bytes_per_second + self.written_bytes_per_second
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostSignals:
     """What one owner's host side did in one pass, as shares of the pass (0 to 1); None: cannot tell."""
 

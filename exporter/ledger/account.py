@@ -11,6 +11,7 @@ from exporter.clock import UnixTime
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
+from exporter.record import record
 
 Seconds = tuple[float, ...]
 """One number per state, in the order of STATES."""
@@ -18,7 +19,7 @@ Seconds = tuple[float, ...]
 ZERO: Seconds = (0.0,) * len(STATES)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Holding:
     """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
 
@@ -30,7 +31,7 @@ class Holding:
     """SM utilization of its processes together, where the driver tells it apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reading:
     """One target in one pass. `signals` is None where it could not be read.
 
@@ -69,7 +70,7 @@ class LedgerInput:
     """Names of the `HostSignals` this host can tell."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetEntry:
     """Totals of one GPU or MIG instance since it was first seen; they sum to the time it was in the passes."""
 
@@ -86,7 +87,7 @@ class TargetEntry:
     """The ledger's clock at its last pass."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OwnerEntry:
     """Totals of one owner: they sum to its share of each target times the time it held it."""
 
@@ -102,7 +103,7 @@ class OwnerEntry:
     seen: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ledger:
     """All totals at the end of one pass. The empty ledger is where an exporter starts."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from exporter.host.model import HostSignals, ProcessSignals
+from exporter.record import record
 
 NO_HOST = HostSignals()
 NO_PROCESS = ProcessSignals()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signals:
     """One GPU, or one MIG instance, in one pass. Shares of the pass from 0 to 1; None: this device cannot tell."""
 
@@ -36,7 +36,7 @@ class Signals:
     sm_clock_max: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Past:
     """What one owner did on one target in the passes so far."""
 

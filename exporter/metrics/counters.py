@@ -34,10 +34,12 @@ def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
         before = previous.get(labels)
         if before is None:
             changed[labels] = Counted(0.0, value)
-        elif value < before.raw:
-            changed[labels] = Counted(before.value, value)
-        elif value > before.raw:
-            changed[labels] = Counted(before.base, value)
+            continue
+        base, raw = before
+        if value > raw:
+            changed[labels] = Counted(base, value)
+        elif value < raw:
+            changed[labels] = Counted(base + raw, value)
     return {**previous, **changed} if changed else previous
 
 

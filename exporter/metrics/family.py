@@ -91,7 +91,10 @@ class Family(Generic[R]):
 
     def collect(self, reading: R) -> tuple[Sample, ...]:
         """The samples of `reading`, each checked to have one value per label."""
-        samples = tuple(self.samples(reading))
+        return self.checked(tuple(self.samples(reading)))
+
+    def checked(self, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+        """The samples themselves. Raises ValueError where one has not one value per label."""
         wanted = len(self.labels)
         for sample in samples:
             if len(sample.labels) != wanted:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
 from exporter.host.threads import Task
+from exporter.record import record
 
 Tasks = Mapping[str, Task]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Counters:
     """One owner at one moment: its totals, and the tasks of its GPU processes by pid."""
 

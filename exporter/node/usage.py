@@ -18,6 +18,7 @@ from exporter.host.text import natural, read_text
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.node.signals import Counters, signals
+from exporter.record import record
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""
@@ -43,7 +44,7 @@ class _ProcessTotals(NamedTuple):
     written_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Network:
     """The last look at the bytes over an owner's own network namespace."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from exporter.attribution.owner import Owner
 from exporter.progress.reporters import Reporter
+from exporter.record import record
 
 WAITING_PHASES = frozenset({"communication"})
 """Phases in which a rank waits for the others: the slow rank is the one that spends the least in them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StepTimes:
     """Seconds of one step by rank, without what a rank waited for others. `slowest` is a rank's name."""
 
@@ -22,7 +23,7 @@ class StepTimes:
     slowest: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress:
     """One workload on this node. Counters and phases are totals that never go down while the workload is there."""
 
@@ -35,7 +36,7 @@ class Progress:
     steps: StepTimes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reported:
     """Everything reported on this node: by owner, and how many reports became what."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
@@ -22,6 +22,7 @@ from exporter.metrics.family import AnyFamily, Family
 from exporter.node.interface import Node
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
+from exporter.record import record
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
@@ -31,7 +32,7 @@ from exporter.sampling.workload_rows import WorkloadRows
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AccountingOptions:
     """How accounting are kept. Seconds: between passes, and how long an ended workload stays."""
 
@@ -42,7 +43,7 @@ class AccountingOptions:
     class_rules: tuple[ClassRule, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AccountingResult:
     """What the accounting say after one pass. Mappings are by GPU uuid."""
 

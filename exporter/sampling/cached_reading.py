@@ -41,7 +41,7 @@ class CachedReading:
         counts = iter(self.counts)
         for family in self.collector.families:
             counted = family.type is Type.COUNTER
-            yield family, published(next(counts)) if counted else family.collect(self.reading)
+            yield family, family.checked(published(next(counts))) if counted else family.collect(self.reading)
 
 
 _NONE: Counts = {}
@@ -51,7 +51,7 @@ def counted(collector: AnyCollector, before: CachedReading | None, reading: Any)
     """The collector's counters after one more reading."""
     previous = before.counts if before else (_NONE,) * len(collector.counters)
     return tuple(
-        [count(each, family.collect(reading)) for each, family in zip(previous, collector.counters, strict=True)]
+        [count(each, family.samples(reading)) for each, family in zip(previous, collector.counters, strict=True)]
     )
 
 

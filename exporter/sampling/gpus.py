@@ -5,18 +5,19 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
+from exporter.record import record
 from exporter.sampling.gpu_threads import GpuThreads
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gpu:
     """One GPU between passes. Times are monotonic seconds."""
 

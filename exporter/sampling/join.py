@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
@@ -11,13 +10,14 @@ from exporter.clock import Moment, UnixTime
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.host.model import HostProcess
 from exporter.node.interface import Node
+from exporter.record import record
 from exporter.sampling.exited_processes import ExitedProcesses
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import reading
 from exporter.sampling.targets import targets
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Join:
     """Never changed once made."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
+from exporter.record import record
 from exporter.sampling.cached_reading import CachedReading, counted
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ Memories = dict[str, Memory]
 """What each target answered before, by uuid; belongs to the thread that reads the GPU."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetState:
     """What is kept of one GPU or MIG instance between passes."""
 
@@ -46,7 +47,7 @@ class Outcome(NamedTuple):
     """Answers that were implausible and left out."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuRead:
     """One read of one GPU: the new states by target uuid, the outcomes, and whether the GPU answered."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from exporter.clock import MonotonicTime
@@ -19,6 +18,7 @@ from exporter.collectors.temperature import Temperature
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
+from exporter.record import record
 from exporter.sampling.cached_reading import is_fresh
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import TargetState
@@ -31,7 +31,7 @@ _THERMAL = ("sw_thermal", "hw_thermal", "thermal")
 _POWER_BRAKE = ("hw_power_brake",)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Numbers:
     """What a person wants to see first; None where the GPU has none, or it is stale."""
 
@@ -43,7 +43,7 @@ class Numbers:
     temperature: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Throttled:
     """Seconds since driver load that a GPU was held back, as last read."""
 

@@ -7,10 +7,8 @@ of the whole process, so they hold on a busy machine too; still, compare them on
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gzip
 import os
-import pstats
 import statistics
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from exporter.config import load as config
 from exporter.exposition.text import Renderer
 from exporter.sampling.sampler import Sampler
 from tests.bench.load import scenario, sleepers
+from tests.bench.thread_profiles import ThreadProfiles
 from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario
 
@@ -39,12 +38,12 @@ def main() -> int:
     given = _arguments()
     if not given.inside:
         return _outside(given)
+    profiles = ThreadProfiles() if given.profile else None
     sampler = _sampler(given.options.split())
-    profile = cProfile.Profile() if given.profile else None
-    found = _measure(sampler, given.passes, profile)
+    found = _measure(sampler, given.passes)
+    if profiles:
+        profiles.write(45)
     sampler.stop()
-    if profile:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(45)
     _write(found, given)
     return 0
 
@@ -89,17 +88,13 @@ class Measured:
     zipped: bytes = b""
 
 
-def _measure(sampler: Sampler, number: int, profile: cProfile.Profile | None) -> Measured:
+def _measure(sampler: Sampler, number: int) -> Measured:
     renderer, found = Renderer(), Measured()
     for second in range(-WARM, number):
-        if profile and second >= 0:
-            profile.enable()
         at = Moment(time.time(), float(second))
         started = time.process_time()
         blocks = sampler.run_pass(at).blocks
         spent = time.process_time() - started
-        if profile:
-            profile.disable()
         if second >= 0:
             found.passes.append(spent)
             found.yardsticks.append(_yardstick())

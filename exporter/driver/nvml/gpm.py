@@ -52,34 +52,34 @@ class Meter:
 
     def read(self, metrics: Sequence[int]) -> Mapping[int, float]:
         """Values since the call before; nothing on the first call, and nothing for a metric the device lacks."""
-        self._require_support()
+        if self._supported is not True:
+            self._require_support()
         now = self._clock()
         if self._taken is not None and now - self._taken < _SHORTEST:
             return {}
-        self._allocate()
-        earlier, later = self._samples
-        before, self._taken = self._taken, None  # what fails from here on begins a new window
-        self._fill(later)
-        self._samples, self._taken = [later, earlier], now
-        return {} if before is None else self._between(earlier, later, metrics)
+        with self._gate.hold():
+            self._allocate()
+            earlier, later = self._samples
+            before, self._taken = self._taken, None  # what fails from here on begins a new window
+            self._fill(later)
+            self._samples, self._taken = [later, earlier], now
+            return {} if before is None else self._between(earlier, later, metrics)
 
     def free(self) -> None:
         """Give the buffers back; only while no call of this device is under way."""
         samples, self._samples, self._taken = self._samples, [], None
         for sample in samples:
             try:
-                self._ask("nvmlGpmSampleFree", sample)
+                with self._gate.hold():
+                    self._library.ask("nvmlGpmSampleFree", sample)
             except DriverError:  # the driver has gone, and its buffers with it
                 return
-
-    def _ask(self, symbol: str, *args: Any) -> None:
-        with self._gate.hold():
-            self._library.ask(symbol, *args)
 
     def _require_support(self) -> None:
         if self._supported is None:
             answer = ctypes.create_string_buffer(_SUPPORT.pack(_VERSION, 0), _SUPPORT.size)
-            self._ask("nvmlGpmQueryDeviceSupport", self._gpu, answer)
+            with self._gate.hold():
+                self._library.ask("nvmlGpmQueryDeviceSupport", self._gpu, answer)
             self._supported = bool(_SUPPORT.unpack(answer)[1])
         if not self._supported:
             raise UnsupportedError("nvmlGpmQueryDeviceSupport: no GPM on this device", "NOT_SUPPORTED")
@@ -87,25 +87,25 @@ class Meter:
     def _allocate(self) -> None:
         while len(self._samples) < 2:  # noqa: PLR2004  an earlier and a later one
             sample = ctypes.c_void_p()
-            self._ask("nvmlGpmSampleAlloc", ctypes.byref(sample))
+            self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(sample))
             self._samples.append(sample)
 
     def _fill(self, sample: Any) -> None:
         if self._instance is None:
-            self._ask("nvmlGpmSampleGet", self._gpu, sample)
+            self._library.ask("nvmlGpmSampleGet", self._gpu, sample)
             return
         handle, gpu_instance = self._instance
         if self._library.has("nvmlGpmMigSampleGet"):
-            self._ask("nvmlGpmMigSampleGet", self._gpu, gpu_instance, sample)
+            self._library.ask("nvmlGpmMigSampleGet", self._gpu, gpu_instance, sample)
         else:  # R525
-            self._ask("nvmlGpmSampleGet", handle, sample)
+            self._library.ask("nvmlGpmSampleGet", handle, sample)
 
     def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
         query = self._query
         if query is None or query.metrics != tuple(metrics):
             query = self._query = _Query(metrics)
         query.ask(earlier, later)
-        self._ask("nvmlGpmMetricsGet", query.buffer)
+        self._library.ask("nvmlGpmMetricsGet", query.buffer)
         return query.answers()
 
 

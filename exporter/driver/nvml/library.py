@@ -83,7 +83,9 @@ class Library:
 
     def ask(self, symbol: str, *args: Any) -> None:
         """Call a C function. Raises the DriverError its return code stands for."""
-        code = self.invoke(symbol, *args)
+        function = self._functions.get(symbol) or self._found(symbol)
+        self._counts[threading.get_ident()] += 1
+        code = function(*args)
         if code != SUCCESS:
             raise error_for(code, symbol)
 

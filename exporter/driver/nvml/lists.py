@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
-from typing import Any
 
 from exporter.driver.interface import Record, UnsupportedError
 from exporter.driver.nvml.errors import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, error_for
@@ -28,17 +27,58 @@ _PROCESS_UTILIZATION = Struct("=I4xQIIII")
 _SAMPLE = {0: "d", 1: "I4x", 2: "Q", 3: "Q", 4: "q", 5: "i4x", 6: "H6x"}
 _SAMPLES: Mapping[int, Struct] = {type_: Struct(f"=Q{form}") for type_, form in _SAMPLE.items()}
 _SAMPLE_SIZE = 16
+_SAMPLES_OF, _UTILIZATION = "nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"
 _PERCENT = 100
 
-Ask = Callable[[Any, Any], int]
-"""(array, pointer to its length) -> return code."""
+Fill = Callable[["_Array"], int]
+"""Has the driver write into the array, and gives its return code."""
+
+
+class _Array:
+    """An array of structs that is offered to one function again and again, with the arguments beside it."""
+
+    def __init__(self, size: int, room: int) -> None:
+        self._size = size
+        self.count = ctypes.c_uint()
+        self.count_pointer = ctypes.byref(self.count)
+        self.since = ctypes.c_ulonglong()
+        self.type = ctypes.c_uint()
+        self.type_pointer = ctypes.byref(self.type)
+        self._make(room)
+
+    def filled(self, name: str, fill: Fill) -> memoryview:
+        """The bytes of the entries the driver wrote; none where it found none."""
+        for _ in range(_TRIES):
+            self.count.value = self.room
+            code = fill(self)
+            if code == SUCCESS:
+                return self._bytes[: min(self.count.value, self.room) * self._size]
+            if code == NOT_FOUND:
+                return self._bytes[:0]
+            if code != INSUFFICIENT_SIZE:
+                raise error_for(code, name)
+            # Somewhat more than asked for, since processes may start in between.
+            wanted = max(self.count.value, self.room) * 2 + 5
+            if wanted * self._size > _LARGEST:
+                break
+            self._make(wanted)
+        raise error_for(INSUFFICIENT_SIZE, name)
+
+    def __len__(self) -> int:
+        """Bytes."""
+        return len(self.buffer)
+
+    def _make(self, room: int) -> None:
+        self.room = room
+        self.buffer = ctypes.create_string_buffer(room * self._size)
+        self._bytes = memoryview(self.buffer).cast("B")
 
 
 def processes(target: Target, function: str) -> tuple[Record, ...]:
     """The processes of one kind on the device. `usedGpuMemory` is None where the driver does not know it."""
     for symbol, form in _process_calls(target, function):
         try:
-            return tuple(_process(*entry) for entry in _filled(target, symbol, form))
+            return tuple([_process(*entry) for entry in _listed(target, symbol, form)])
         except UnsupportedError as error:
             if error.code not in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH"):
                 raise
@@ -66,15 +106,21 @@ def _process(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_
     )
 
 
+def _listed(target: Target, symbol: str, form: Struct) -> Iterator[tuple[int, ...]]:
+    def fill(array: _Array) -> int:
+        return target.library.invoke(symbol, target.handle, array.count_pointer, array.buffer)
+
+    return form.iter_unpack(_kept(target, symbol, form.size).filled(symbol, fill))
+
+
 def process_utilization(target: Target, last: int) -> tuple[Record, ...]:
     """What each process used since `last` (µs), less the old samples and the nonsense some drivers add."""
 
-    def ask(array: Any, count: Any) -> int:
-        return target.library.invoke(
-            "nvmlDeviceGetProcessUtilization", target.handle, array, count, ctypes.c_ulonglong(last)
-        )
+    def fill(array: _Array) -> int:
+        array.since.value = last
+        return target.library.invoke(_UTILIZATION, target.handle, array.buffer, array.count_pointer, array.since)
 
-    found = _array(target, "nvmlDeviceGetProcessUtilization", _PROCESS_UTILIZATION.size, ask)
+    found = _kept(target, _UTILIZATION, _PROCESS_UTILIZATION.size).filled(_UTILIZATION, fill)
     return tuple(
         [
             Record(pid=pid, timeStamp=time, smUtil=sm, memUtil=memory, encUtil=encoder, decUtil=decoder)
@@ -86,56 +132,35 @@ def process_utilization(target: Target, last: int) -> tuple[Record, ...]:
 
 def samples(target: Target, type_: int, last: int) -> tuple[tuple[int, int | float], ...]:
     """(timestamp µs, value) newer than `last`, oldest first."""
-    value_type = ctypes.c_uint()
 
-    def ask(array: Any, count: Any) -> int:
-        kind, newer, out = ctypes.c_int(type_), ctypes.c_ulonglong(last), ctypes.byref(value_type)
-        return target.library.invoke("nvmlDeviceGetSamples", target.handle, kind, newer, out, count, array)
+    def fill(array: _Array) -> int:
+        array.since.value = last
+        return target.library.invoke(
+            _SAMPLES_OF, target.handle, type_, array.since, array.type_pointer, array.count_pointer, array.buffer
+        )
 
-    key = ("samples", type_)
-    if key not in target.buffers:
-        target.buffers[key] = _sized(ask)
-    found = _array(target, key, _SAMPLE_SIZE, ask)
-    form = _SAMPLES.get(value_type.value)
+    array: _Array | None = target.buffers.get((_SAMPLES_OF, type_))
+    if array is None:
+        array = target.buffers[_SAMPLES_OF, type_] = _Array(_SAMPLE_SIZE, _depth(target, type_, last))
+    found = array.filled(_SAMPLES_OF, fill)
+    form = _SAMPLES.get(array.type.value)
     if form is None:
-        raise UnsupportedError(f"nvmlDeviceGetSamples: value type {value_type.value}", "NOT_SUPPORTED")
-    return tuple(sorted([(time, value) for time, value in form.iter_unpack(found) if time > last]))
+        raise UnsupportedError(f"{_SAMPLES_OF}: value type {array.type.value}", "NOT_SUPPORTED")
+    return tuple(sorted([sample for sample in form.iter_unpack(found) if sample[0] > last]))
 
 
-def _sized(ask: Ask) -> Any:
-    """An array as long as the driver's sample buffer, which a call without one tells."""
-    count = ctypes.c_uint()
-    code = ask(None, ctypes.byref(count))
+def _depth(target: Target, type_: int, last: int) -> int:
+    """How many samples the driver's buffer holds, which a call without an array tells."""
+    value_type, count, since = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_ulonglong(last)
+    out, found = ctypes.byref(value_type), ctypes.byref(count)
+    code = target.library.invoke(_SAMPLES_OF, target.handle, type_, since, out, found, None)
     if code not in (SUCCESS, INSUFFICIENT_SIZE, NOT_FOUND):
-        raise error_for(code, "nvmlDeviceGetSamples")
-    return ctypes.create_string_buffer(min(max(count.value, _ROOM) * _SAMPLE_SIZE, _LARGEST))
+        raise error_for(code, _SAMPLES_OF)
+    return min(max(count.value, _ROOM), _LARGEST // _SAMPLE_SIZE)
 
 
-def _filled(target: Target, symbol: str, form: Struct) -> Iterator[tuple[int, ...]]:
-    def ask(array: Any, count: Any) -> int:
-        return target.library.invoke(symbol, target.handle, count, array)
-
-    return form.iter_unpack(_array(target, symbol, form.size, ask))
-
-
-def _array(target: Target, key: object, size: int, ask: Ask) -> memoryview:
-    """The bytes of the entries the driver wrote; none where it found none."""
-    for _ in range(_TRIES):
-        buffer = target.buffers.get(key)
-        if buffer is None:
-            buffer = target.buffers[key] = ctypes.create_string_buffer(_ROOM * size)
-        room = len(buffer) // size
-        count = ctypes.c_uint(room)
-        code = ask(buffer, ctypes.byref(count))
-        if code == SUCCESS:
-            return memoryview(buffer).cast("B")[: min(count.value, room) * size]
-        if code == NOT_FOUND:
-            return memoryview(b"")
-        if code != INSUFFICIENT_SIZE:
-            raise error_for(code, str(key))
-        # Somewhat more than asked for, since processes may start in between.
-        wanted = (max(count.value, room) * 2 + 5) * size
-        if wanted > _LARGEST:
-            break
-        target.buffers[key] = ctypes.create_string_buffer(wanted)
-    raise error_for(INSUFFICIENT_SIZE, str(key))
+def _kept(target: Target, function: str, size: int) -> _Array:
+    array: _Array | None = target.buffers.get(function)
+    if array is None:
+        array = target.buffers[function] = _Array(size, _ROOM)
+    return array

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from exporter.clock import monotonic_time
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError
@@ -64,13 +64,16 @@ class Session:
         thread = threading.get_ident()
         self._inside[thread] = target
         try:
-            if self._closed:
-                raise DriverGoneError("the driver was closed", "UNINITIALIZED")
-            if target is not None and target.retired:
-                raise DeviceLostError("the device is not there any more")
+            if self._closed or (target is not None and target.retired):
+                self._refuse()
             return call(*args)
         finally:
             del self._inside[thread]
+
+    def _refuse(self) -> NoReturn:
+        if self._closed:
+            raise DriverGoneError("the driver was closed", "UNINITIALIZED")
+        raise DeviceLostError("the device is not there any more")
 
     def answers(self) -> bool:
         """Whether the driver is there after all: one call that says it is gone, or not initialised, may lie."""

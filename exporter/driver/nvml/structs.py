@@ -61,7 +61,9 @@ def read(target: Target, layout: Layout, *given: int) -> Record:
     ctypes.memmove(buffer, blank, len(blank))
     target.library.ask(layout.symbol, target.handle, buffer)
     values = layout.form.unpack(buffer)
-    return Record(**dict(zip(layout.names, values[1:] if layout.version else values)))  # noqa: B905 - a Layout fits
+    record = Record()
+    vars(record).update(zip(layout.names, values[1:] if layout.version else values))  # noqa: B905 - a Layout fits
+    return record
 
 
 def _blank(layout: Layout, given: tuple[int, ...]) -> tuple[Any, bytes]:

@@ -1,0 +1,103 @@
+"""Every series of every recorded capture and of simulated nodes drawn by chance, pass after pass, as text.
+
+`same_series.py` runs this with the code of two revisions and compares what they print: the same answers of the driver
+must make the same series, however a pass is made. What tells of the exporter's own time is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from exporter.attribution.families import workload_families
+from exporter.capture.replay import load
+from exporter.collectors import COLLECTORS
+from exporter.driver.interface import Driver
+from exporter.exposition.text import Renderer
+from exporter.node.interface import Node
+from exporter.node.simulated_node import SimulatedNode
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.simulator import simulate
+from exporter.simulator.faults import KINDS
+from exporter.simulator.patterns import PATTERNS
+
+START = 1_700_000_000.0
+PASSES = 20
+_MODELS = ("T4", "V100", "A100", "A100-mig", "L40S", "RTX4090", "H100", "H100-mig", "H200", "B200")
+_DRIVERS = ("470.82.01", "525.60.13", "535.104.05", "550.54.15", "570.86.15", "580.95.05", "590.44.01")
+_OWN = ("process_", "gpu_exporter_pass_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--captures", type=Path, required=True)
+    parser.add_argument("--passes", type=int, default=1000, help="of simulated nodes")
+    parser.add_argument("--verbose", action="store_true", help="print the series themselves, not their digests")
+    given = parser.parse_args()
+    for capture in sorted(given.captures.glob("*.json")):
+        clock = _Clock()
+        _print(capture.stem, _pages(load(capture, clock), UnknownNode(), clock), verbose=given.verbose)
+    for number in range(given.passes // PASSES):
+        clock = _Clock()
+        chance = random.Random(number)  # noqa: S311 - the same each time
+        driver = simulate(_specification(chance), clock)
+        pages = _pages(driver, SimulatedNode(driver.node), clock)
+        _print(f"simulation {number}", pages, verbose=given.verbose)
+    return 0
+
+
+class _Clock:
+    """Unix seconds that stand still within a pass."""
+
+    now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _specification(chance: random.Random) -> str:
+    gpus = chance.choice((1, 2, 4))
+    patterns = ",".join(chance.choices(sorted(PATTERNS), k=chance.randint(1, gpus)))
+    kinds = [kind for kind in sorted(KINDS) if kind != "hang"]
+    fault = f"{chance.choice(kinds)}:all@{chance.randint(2, 12)}+{chance.randint(1, 8)}"
+    model, driver = chance.choice(_MODELS), chance.choice(_DRIVERS)
+    seed, churn = chance.randint(0, 999), chance.choice((5, 60, 3600))
+    return f"{gpus}x{model}:{patterns};seed={seed};driver={driver};churn={churn};fault={fault}"
+
+
+def _pages(driver: Driver, node: Node, clock: _Clock) -> Iterator[str]:
+    accounting = Accounting(AccountingOptions(), workload_families(()))
+    sampler = Sampler(driver, node, COLLECTORS, Pacing(deadline=20.0), accounting)
+    sampler.connection._attempt()
+    sampler.connection.first.set()
+    for second in range(PASSES):
+        clock.now = START + second
+        if sampler.connection.state.error:
+            sampler.connection._attempt()
+        snapshot = sampler.run_pass(Moment(clock.now, 1000.0 + second))
+        body = Renderer().render(snapshot.blocks, "")[1].decode()
+        yield "\n".join(_kept(body.splitlines()))
+    sampler.stop()
+
+
+def _kept(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if not line.startswith(("#", *_OWN))]
+
+
+def _print(name: str, pages: Iterable[str], *, verbose: bool) -> None:
+    began = time.monotonic()
+    for number, page in enumerate(pages):
+        shown = page if verbose else f"{page.count(chr(10))} {hashlib.sha256(page.encode()).hexdigest()}"
+        sys.stdout.write(f"{name} pass {number}: {shown}\n")
+    sys.stderr.write(f"{name}: {time.monotonic() - began:.1f} s\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
