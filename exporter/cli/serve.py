@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import os
 import signal
@@ -36,6 +37,9 @@ from exporter.web.status import Site, page
 
 log = logging.getLogger(__name__)
 
+_TURN = 0.001
+"""Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
@@ -54,6 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
+    _settle()
     exporter.start()
     server.start()
     address = settings["web.listen-address"][0] or "*"
@@ -64,6 +69,13 @@ def run(arguments: Sequence[str]) -> int:
     exporter.stop()
     sys.stderr.flush()
     return status
+
+
+def _settle() -> None:
+    """Let no thread keep the others waiting for long: short turns, and no search for garbage in what stays for ever."""
+    sys.setswitchinterval(_TURN)
+    gc.collect()
+    gc.freeze()
 
 
 def _signals() -> tuple[threading.Event, threading.Event]:
@@ -83,6 +95,7 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
     status = OncePerSnapshot(lambda: keeping.snapshot, lambda snapshot: _status(site, snapshot, history))
     return Pages(
         metrics=metrics.page,
+        kept=metrics.kept,
         status=status.page,
         ready=keeping.not_ready,
         unhealthy=keeping.unhealthy,

@@ -64,13 +64,25 @@ class PageStore:
         self._schedule.scraped(scraper, self._clock())
         return self._page(self._current, scraper)
 
+    def kept(self, scraper: Scraper) -> Page | None:
+        """The same where it is made already; None, and nobody has scraped, where it is not."""
+        found = self._current.kept.get(_form(scraper))
+        if found is not None:
+            self._schedule.scraped(scraper, self._clock())
+        return found
+
     def _page(self, pages: _Pages, scraper: Scraper) -> Page:
-        form = (content_type(scraper.accept), scraper.gzip)
+        form = _form(scraper)
         found = pages.kept.get(form)
         if found is None:
             with self._lock:
                 found = pages.kept.get(form) or pages.make(self._renderer, *form)
         return found
+
+
+def _form(scraper: Scraper) -> tuple[str, bool]:
+    """Content type, and whether compressed."""
+    return content_type(scraper.accept), scraper.gzip
 
 
 class _Pages:

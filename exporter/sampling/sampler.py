@@ -156,11 +156,12 @@ class Sampler:
     def _status(self, gpu: Gpu, result: AccountingResult, monotonic: MonotonicTime) -> GpuStatus:
         uuid = gpu.device.uuid
         shown = numbers(gpu, monotonic, self._pacing.stale)
+        up = gpu.answers(monotonic, self._pacing.stale)
         return GpuStatus(
             index=gpu.device.index,
             uuid=uuid,
             model=shown.model,
-            up=gpu.answers(monotonic, self._pacing.stale),
+            up=up,
             age=monotonic - gpu.answered,
             hung_seconds=self._gpus.hung_seconds(uuid),
             busy_ratio=shown.busy,
@@ -168,7 +169,7 @@ class Sampler:
             memory_total_bytes=shown.memory_total,
             power_watts=shown.power,
             temperature_celsius=shown.temperature,
-            unattributed_bytes=result.unattributed_bytes.get(uuid),
+            unattributed_bytes=result.unattributed_bytes.get(uuid) if up else None,
             owners=result.shares.get(uuid, ()),
             states=result.states.get(uuid, {}),
         )

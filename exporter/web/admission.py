@@ -9,15 +9,17 @@ import resource
 from collections.abc import Callable
 
 _MOST = 256
+_MOST_TLS = 64
+"""Each keeps some 80 KiB, most of it in OpenSSL."""
 _RESERVED = 48
 """Descriptors that the rest of the process may need."""
 _LEAST = 4
 
 
-def room(limit: int | None = None) -> int:
-    """How many connections the descriptors of this process allow."""
+def room(limit: int | None = None, *, tls: bool = False) -> int:
+    """How many connections the descriptors of this process and its memory allow."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
-    return max(_LEAST, min(_MOST, (soft - _RESERVED) // 2))
+    return max(_LEAST, min(_MOST_TLS if tls else _MOST, (soft - _RESERVED) // 2))
 
 
 class Admission:

@@ -6,6 +6,7 @@ import gzip
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
@@ -15,11 +16,14 @@ from exporter.web.response import Environ, Response
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
 Headers = list[tuple[str, str]]
 _HTML = "text/html; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _GZIP_FROM = 1024
 _PROBES = frozenset({"/-/healthy", "/-/ready"})
+_WRONG_SECONDS = 1.0
+"""A wrong password is answered so late; a client that tries one after the other gets no further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Pages:
     """Empty when ready, else the reason why not."""
     unhealthy: Callable[[], str] = str
     """The reason why only a new process can help; empty while none is needed."""
+    kept: Callable[[Scraper], Page | None] = lambda _: None
+    """What `metrics` would answer, where it is made already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ class _Answer:
     headers: tuple[tuple[str, str], ...] = ()
     gzip: bool = False
     """Whether the body is compressed already."""
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,22 @@ class Policy:
     """Asked before each request but the probes; when it says no, the answer is 429."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An answer that is not at hand: what makes it, and where that may run."""
+
+    lane: Lane
+    make: Callable[[], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    lane: Lane
+    make: Callable[[Environ], _Answer]
+    kept: Callable[[Environ], _Answer | None] = lambda _: None
+    """What `make` would answer, where that takes no time."""
+
+
 class App:
     """Answers GET and HEAD on /, the telemetry path, /-/healthy and /-/ready."""
 
@@ -61,66 +84,97 @@ class App:
         """`policy` is asked at each request: the file may change."""
         self._policy = policy
         self._failed = ""
-        self._routes: Mapping[str, Callable[[Environ], _Answer]] = {
-            telemetry_path: lambda env: _metrics(pages.metrics(_scraper(env))),
-            "/-/healthy": lambda _: _healthy(pages.unhealthy()),
-            "/-/ready": lambda _: _ready(pages.ready()),
-            "/": lambda _: _Answer("200 OK", _HTML, pages.status().encode(errors="replace")),
+        self._routes: Mapping[str, _Route] = {
+            telemetry_path: _Route(
+                Lane.PAGE,
+                lambda env: _metrics(pages.metrics(_scraper(env))),
+                lambda env: _metrics(page) if (page := pages.kept(_scraper(env))) else None,
+            ),
+            "/-/healthy": _at_once(lambda: _healthy(pages.unhealthy())),
+            "/-/ready": _at_once(lambda: _ready(pages.ready())),
+            "/": _Route(Lane.SLOW, lambda _: _Answer("200 OK", _HTML, pages.status().encode(errors="replace"))),
         }
 
-    def lane(self, environ: Environ) -> Lane:
-        """Where the answer is made: at once, beside other pages, or one after the other."""
-        if not self._policy().auth.settled(_authorization(environ)):
-            return Lane.SLOW
-        path = _path(environ)
-        if path in _PROBES or path not in self._routes:
-            return Lane.LOOP
-        return Lane.SLOW if path == "/" else Lane.PAGE
+    def begin(self, environ: Environ) -> Response | Work:
+        """The answer where it is at hand, else what makes it. Takes no time and never raises."""
+        return self._safely(environ, lambda: self._begin(environ, self._policy()))
 
     def respond(self, environ: Environ) -> Response:
-        """The answer; never raises."""
+        """The answer, however long it takes; never raises."""
+        begun = self.begin(environ)
+        return begun if isinstance(begun, Response) else begun.make()
+
+    def _begin(self, environ: Environ, policy: Policy) -> Response | Work:
+        if _path(environ) not in _PROBES and not policy.allows():
+            return _response(environ, policy, _Answer("429 Too Many Requests", _TEXT, b"too many requests\n"))
+        verdict = policy.auth.known(_authorization(environ), _peer(environ))
+        if verdict is None:
+            return self._work(Lane.SLOW, environ, policy, lambda: self._checked(environ, policy))
+        found = self._route(environ, verdict)
+        if isinstance(found, _Answer):
+            return _response(environ, policy, found)
+        kept = found.kept(environ)
+        if kept is None:
+            return self._work(found.lane, environ, policy, lambda: found.make(environ))
+        return _response(environ, policy, kept)
+
+    def _checked(self, environ: Environ, policy: Policy) -> _Answer:
+        found = self._route(environ, policy.auth.check(_authorization(environ), _peer(environ)))
+        return found if isinstance(found, _Answer) else found.make(environ)
+
+    def _work(self, lane: Lane, environ: Environ, policy: Policy, make: Callable[[], _Answer]) -> Work:
+        return Work(lane, lambda: self._safely(environ, lambda: _response(environ, policy, make())))
+
+    def _route(self, environ: Environ, verdict: Verdict) -> _Route | _Answer:
+        """What answers the request, or the refusal."""
+        if verdict is Verdict.WAIT:
+            retry = (("Retry-After", "10"),)
+            return _Answer("429 Too Many Requests", _TEXT, b"too many wrong passwords\n", retry, after=_WRONG_SECONDS)
+        if verdict is Verdict.REFUSED:
+            realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
+            after = _WRONG_SECONDS if _authorization(environ) else 0.0  # a browser asks without one first
+            return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm, after=after)
+        if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+            return _Answer("405 Method Not Allowed", _TEXT, b"only GET and HEAD\n", (("Allow", "GET, HEAD"),))
+        return self._routes.get(_path(environ)) or _Answer("404 Not Found", _TEXT, b"not found\n")
+
+    def _safely(self, environ: Environ, make: Callable[[], R]) -> R | Response:
         try:
-            return self._respond(environ)
+            return make()
         except Exception as error:  # a bug in one page must not end the thread that answers the others
             if repr(error) != self._failed:
                 log.exception("%s failed", _path(environ))
             self._failed = repr(error)
             return Response("500 Internal Server Error")
 
-    def _respond(self, environ: Environ) -> Response:
-        policy = self._policy()
-        answer = self._answer(environ, policy)
-        body = answer.body
-        headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *policy.headers]
-        if not answer.gzip and len(body) >= _GZIP_FROM and _accepts_gzip(environ):
-            body = gzip.compress(body, compresslevel=4, mtime=0)
-            headers.append(("Content-Encoding", "gzip"))
-        elif answer.gzip:
-            headers.append(("Content-Encoding", "gzip"))
-        headers += [
-            ("Content-Length", str(len(body))),
-            ("Vary", "Accept, Accept-Encoding"),
-            ("Cache-Control", "no-store"),
-        ]
-        return Response(answer.status, tuple(headers), b"" if environ["REQUEST_METHOD"] == "HEAD" else body)
 
-    def _answer(self, environ: Environ, policy: Policy) -> _Answer:
-        if _path(environ) not in _PROBES and not policy.allows():
-            return _Answer("429 Too Many Requests", _TEXT, b"too many requests\n")
-        verdict = policy.auth.check(_authorization(environ), str(environ.get("REMOTE_ADDR", "")))
-        if verdict is Verdict.WAIT:
-            return _Answer("429 Too Many Requests", _TEXT, b"too many wrong passwords\n", (("Retry-After", "10"),))
-        if verdict is Verdict.REFUSED:
-            realm = (("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"'),)
-            return _Answer("401 Unauthorized", _TEXT, b"unauthorized\n", realm)
-        if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
-            return _Answer("405 Method Not Allowed", _TEXT, b"only GET and HEAD\n", (("Allow", "GET, HEAD"),))
-        route = self._routes.get(_path(environ))
-        return route(environ) if route else _Answer("404 Not Found", _TEXT, b"not found\n")
+def _response(environ: Environ, policy: Policy, answer: _Answer) -> Response:
+    body = answer.body
+    headers: Headers = [("Content-Type", answer.content_type), *answer.headers, *policy.headers]
+    if not answer.gzip and len(body) >= _GZIP_FROM and _accepts_gzip(environ):
+        body = gzip.compress(body, compresslevel=4, mtime=0)
+        headers.append(("Content-Encoding", "gzip"))
+    elif answer.gzip:
+        headers.append(("Content-Encoding", "gzip"))
+    headers += [
+        ("Content-Length", str(len(body))),
+        ("Vary", "Accept, Accept-Encoding"),
+        ("Cache-Control", "no-store"),
+    ]
+    shown = b"" if environ["REQUEST_METHOD"] == "HEAD" else body
+    return Response(answer.status, tuple(headers), shown, answer.after)
+
+
+def _at_once(answer: Callable[[], _Answer]) -> _Route:
+    return _Route(Lane.PAGE, lambda _: answer(), lambda _: answer())
 
 
 def _path(environ: Environ) -> str:
     return str(environ.get("PATH_INFO", ""))
+
+
+def _peer(environ: Environ) -> str:
+    return str(environ.get("REMOTE_ADDR", ""))
 
 
 def _authorization(environ: Environ) -> str:
@@ -144,7 +198,7 @@ def _metrics(page: Page) -> _Answer:
 
 
 def _scraper(environ: Environ) -> Scraper:
-    client = f"{environ.get('REMOTE_ADDR', '')} {environ.get('HTTP_USER_AGENT', '')}"
+    client = f"{_peer(environ)} {environ.get('HTTP_USER_AGENT', '')}"
     return Scraper(client, str(environ.get("HTTP_ACCEPT", "")), _accepts_gzip(environ))
 
 

@@ -44,15 +44,8 @@ class BasicAuth:
         # Compared against for unknown names, so that the time taken does not tell which names exist.
         self._decoy = next(iter(users.values()), "")
 
-    def settled(self, header: str) -> bool:
-        """Whether `check` will answer at once."""
-        if not self._users or not header:
-            return True
-        name, password = _credentials(header)
-        return not name or self._remembered(name, password)
-
-    def check(self, header: str, peer: str = "") -> Verdict:
-        """Whether an `Authorization` header names a user with the right password; always with no users at all."""
+    def known(self, header: str, peer: str = "") -> Verdict | None:
+        """The verdict on an `Authorization` header where no password has to be checked for it."""
         if not self._users:
             return Verdict.ALLOWED
         name, password = _credentials(header)
@@ -60,6 +53,15 @@ class BasicAuth:
             return Verdict.REFUSED
         if self._remembered(name, password):
             return Verdict.ALLOWED
+        guesses = self._guesses.get(peer)
+        return Verdict.WAIT if guesses is not None and guesses.empty() else None
+
+    def check(self, header: str, peer: str = "") -> Verdict:
+        """Whether the header names a user with the right password; always with no users at all. Takes its time."""
+        known = self.known(header, peer)
+        if known is not None:
+            return known
+        name, password = _credentials(header)
         with self._lock:
             if not self._guess(peer).take():
                 return Verdict.WAIT

@@ -19,12 +19,17 @@ HEAD_SECONDS = 5.0
 """From the first byte (on a new connection: from its beginning) to the end of the head, TLS included."""
 ANSWER_SECONDS = 10.0
 """For the client to take the whole answer."""
+REFUSED_SECONDS = 1.0
+"""What is no request is answered so late; a client that sends nothing else gets no further."""
 IDLE_SECONDS = 120.0
 """Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
 
 
 class Desk(Protocol):
     """Who answers requests and keeps count of connections."""
+
+    buffer: memoryview
+    """Read into by every connection of a loop, each for as long as it takes to copy what came."""
 
     def request(self, environ: Environ, answer: Callable[[Response], None]) -> None: ...
     def served(self, connection: Connection) -> None: ...
@@ -33,7 +38,7 @@ class Desk(Protocol):
     def left(self, connection: Connection) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1 through h11; the time of every state is bounded in total, not from byte to byte."""
 
     def __init__(self, desk: Desk, key: int, peer: str, allowed_sans: frozenset[str] = frozenset()) -> None:
@@ -61,7 +66,14 @@ class Connection(asyncio.Protocol):
             return
         self._until(self._began + HEAD_SECONDS)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._desk.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received(bytes(self._desk.buffer[:nbytes]))
+
+    def _received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         if self._idle:
@@ -127,10 +139,20 @@ class Connection(asyncio.Protocol):
             return True
 
     def _refuse(self, status: str) -> None:
+        assert self._transport is not None  # noqa: S101 - data came through it
+        self._transport.pause_reading()
         self._close_after = True
-        self._answer(Response(status))
+        self._answer(Response(status, after=REFUSED_SECONDS))
 
     def _answer(self, response: Response) -> None:
+        if response.after:
+            self._desk.silent(self)  # it gives way meanwhile
+            self._until(self._loop.time() + response.after + ANSWER_SECONDS)
+            self._loop.call_later(response.after, self._send, response)
+        else:
+            self._send(response)
+
+    def _send(self, response: Response) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return

@@ -17,8 +17,6 @@ Task = Callable[[], None]
 
 
 class Lane(enum.Enum):
-    LOOP = "loop"
-    """Answered at once where the connections are read: probes, refusals."""
     PAGE = "page"
     SLOW = "slow"
     """Passwords not seen before, the status page: one at a time, so that scrapes go on beside them."""

@@ -18,10 +18,18 @@ class Bucket:
     def take(self) -> bool:
         """Whether there was a token to take."""
         with self._lock:
-            now = self._clock()
-            self._tokens = min(float(self._burst), self._tokens + (now - self._filled) / self._interval)
-            self._filled = now
-            if self._tokens < 1:
+            if not self._filled_up():
                 return False
             self._tokens -= 1
             return True
+
+    def empty(self) -> bool:
+        """Whether there is none to take now."""
+        with self._lock:
+            return not self._filled_up()
+
+    def _filled_up(self) -> bool:
+        now = self._clock()
+        self._tokens = min(float(self._burst), self._tokens + (now - self._filled) / self._interval)
+        self._filled = now
+        return self._tokens >= 1

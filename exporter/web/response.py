@@ -15,3 +15,5 @@ class Response:
     status: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+    after: float = 0.0
+    """Seconds that the client is made to wait for it."""

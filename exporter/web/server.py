@@ -14,14 +14,16 @@ import itertools
 import logging
 import socket
 import ssl
+import sys
+from asyncio import sslproto
 from collections.abc import Callable
 
 from exporter.config.option import ConfigError
 from exporter.threads.runner import Threads
 from exporter.web.admission import Admission, room
 from exporter.web.app import App
-from exporter.web.connection import HEAD_SECONDS, Connection
-from exporter.web.lanes import Lane, Lanes
+from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
+from exporter.web.lanes import Lanes
 from exporter.web.response import Environ, Response
 from exporter.web.tls import Certificates
 
@@ -31,6 +33,11 @@ _BACKLOG = 512
 _ACCEPTED_AT_ONCE = 64
 _MOST_UNSENT = 32
 """Clients that take their answer slowly; the oldest of more is cut off, for each holds a page."""
+_UNREAD = 32 * 1024
+"""Bytes that the kernel takes from a client ahead of us; twice a head."""
+if sys.version_info >= (3, 11):
+    sslproto.SSLProtocol.max_size = HEAD_BYTES
+    """Of the buffer that each TLS connection keeps; asyncio's own 256 KiB would be 64 MiB for all there is room for."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_PAUSE = 0.1
 
@@ -105,11 +112,12 @@ class _Desk:
         self._lanes = lanes
         self._certificates = certificates
         self._listening = listening
-        self._admission = Admission(room())
+        self._admission = Admission(room(tls=certificates is not None))
         self._keys = itertools.count()
         self._connections: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._unsent: dict[int, Connection] = {}
+        self.buffer = memoryview(bytearray(HEAD_BYTES + 1))
 
     def open(self) -> None:
         self._loop.add_reader(self._listening, self._accept)
@@ -122,17 +130,17 @@ class _Desk:
             connection.end()
 
     def request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
-        lane = self._app.lane(environ)
-        if lane is Lane.LOOP:
-            answer(self._app.respond(environ))
+        begun = self._app.begin(environ)
+        if isinstance(begun, Response):
+            answer(begun)
             return
 
         def work() -> None:
-            response = self._app.respond(environ)
+            response = begun.make()
             with contextlib.suppress(RuntimeError):  # the server has stopped meanwhile
                 self._loop.call_soon_threadsafe(answer, response)
 
-        if not self._lanes.submit(lane, work):
+        if not self._lanes.submit(begun.lane, work):
             answer(Response("503 Service Unavailable", (("Retry-After", "1"),)))
 
     def served(self, connection: Connection) -> None:
@@ -187,7 +195,13 @@ class _Desk:
             return
         self._connections[key] = connection
         self._opening[key] = task
-        task.add_done_callback(lambda _: self._opening.pop(key, None))
+        task.add_done_callback(lambda task: self._opened(task, connection, accepted))
+
+    def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
+        self._opening.pop(connection.key, None)
+        if task.cancelled():  # before its first step
+            accepted.close()
+            self.left(connection)
 
     async def _connect(self, connection: Connection, accepted: socket.socket) -> None:
         """The TLS handshake, if any, within the time for the head."""
@@ -231,6 +245,7 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, both: bool) -> socket.socket:
     made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)  # those that are accepted have it from here
     made.setblocking(False)  # noqa: FBT003 - the same
     return made
 

@@ -28,7 +28,7 @@ HANGING, PATIENT = 0.8, 20.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One pass: its series, and how long it took in seconds of this machine."""
+    """One pass: its series, and how long it took in seconds of this machine, less those in which it had no core."""
 
     series: Mapping[Key, float]
     counters: frozenset[Key]
@@ -53,12 +53,17 @@ class Rig:
     def step(self, seconds: float = 1.0) -> Seen:
         """One pass, booked `seconds` after the last."""
         self.now += seconds
-        started = time.monotonic()
+        started = time.monotonic() - _without_core()
         snapshot = self.sampler.run_pass(Moment(self.now, self.now))
-        return _seen(snapshot, time.monotonic() - started)
+        return _seen(snapshot, time.monotonic() - _without_core() - started)
 
     def close(self) -> None:
         self.sampler.stop()
+
+
+def _without_core() -> float:
+    """Seconds in which this thread could have run and another program had the core."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
 def _seen(snapshot: Snapshot, seconds: float) -> Seen:

@@ -20,7 +20,8 @@ from exporter.exposition.pages import PageStore
 from exporter.exposition.scrape_schedule import Scraper
 from exporter.threads import runner
 from exporter.threads.runner import Threads
-from exporter.web.app import App, Pages
+from exporter.web.app import App, Pages, Work
+from exporter.web.lanes import Lane
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 from tests.attribution_kit.nodes import until
@@ -126,7 +127,9 @@ def _throw() -> Any:
 
 
 def test_thread_of_a_web_lane(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    thrown_once(monkeypatch, App, "respond")
+    work = [Work(Lane.PAGE, _throw)]
+    real = App._work
+    monkeypatch.setattr(App, "_work", lambda *arguments: work.pop() if work else real(*arguments))
     url = f"http://127.0.0.1:{process.server.port}/metrics"
     with pytest.raises(requests.RequestException):
         requests.get(url, timeout=1)

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from exporter.exposition.pages import Page
+from exporter.exposition.scrape_schedule import Scraper
 from exporter.web import connection
 from exporter.web.admission import Admission, room
 from exporter.web.app import App, Pages, Policy
@@ -23,6 +24,11 @@ from exporter.web.tls_settings import Tls
 from tests.attribution_kit.nodes import until
 
 BODY = b"gpu_up 1\n" * 30_000
+
+
+@pytest.fixture(autouse=True)
+def _refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REFUSED_SECONDS", 0.01)
 
 
 def pages() -> Pages:
@@ -232,6 +238,66 @@ def test_probes_are_answered_while_every_worker_is_busy() -> None:
         server.stop()
 
 
+def test_page_that_is_made_is_answered_while_every_worker_is_busy() -> None:
+    release = threading.Event()
+
+    def stuck(scraper: Scraper) -> Page:
+        release.wait(20)
+        return Page("text/plain", scraper.accept.encode())
+
+    def kept(scraper: Scraper) -> Page | None:
+        return Page("text/plain", b"kept") if scraper.accept == "kept" else None
+
+    application = App(Pages(metrics=stuck, status=lambda: "", ready=lambda: "", kept=kept), "/metrics")
+    server = Server(application, ("127.0.0.1", 0), 2)
+    server.start()
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(10):
+                stack.enter_context(client(server.port)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            answer = requests.get(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept": "kept"}, timeout=10)
+            assert answer.content == b"kept"
+    finally:
+        release.set()
+        server.stop()
+
+
+def test_whoever_sends_nonsense_waits_for_the_answer_and_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "REFUSED_SECONDS", 3600.0)
+    monkeypatch.setattr("exporter.web.server.room", lambda **_: 4)
+    with serving() as port, contextlib.ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(client(port)).sendall(b"GET /" + b"a" * 20_000)
+
+        assert scrape(port) == 200
+
+
+def test_wrong_password_is_answered_late_and_a_browsers_first_request_is_not() -> None:
+    application = App(
+        pages(), "/metrics", lambda: Policy(BasicAuth({"prom": bcrypt.hashpw(b"x", bcrypt.gensalt(4)).decode()}))
+    )
+
+    def after(authorization: str) -> float:
+        asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_AUTHORIZATION": authorization}
+        return application.respond(asked).after
+
+    assert [after(""), after(_basic("prom", "x")), after(_basic("prom", "wrong"))] == [0.0, 0.0, 1.0]
+
+
+def test_kernel_takes_little_from_a_client_ahead_of_what_is_read() -> None:
+    server = Server(App(pages(), "/metrics"), ("127.0.0.1", 0), 2)
+    with client(server.port) as stream:  # nobody accepts it
+        stream.setblocking(False)  # noqa: FBT003 - the socket's own signature
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while sent < 1 << 24:
+                sent += stream.send(b"a" * 4096)
+        queued = stream.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    server.stop()
+
+    assert sent - queued < 128 * 1024
+
+
 def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
     now = [0.0]
     auth = BasicAuth({"prom": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}, lambda: now[0])
@@ -239,9 +305,9 @@ def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
 
     assert verdicts == [Verdict.REFUSED] * 10 + [Verdict.WAIT] * 10
     assert auth.check(_basic("prom", "secret"), "somebody else") is Verdict.ALLOWED
-    assert auth.settled(_basic("prom", "secret"))
-    assert auth.check(_basic("prom", "secret"), "peer") is Verdict.ALLOWED  # remembered: no guess
-    assert not auth.settled(_basic("prom", "another"))
+    assert auth.known(_basic("prom", "secret"), "peer") is Verdict.ALLOWED  # remembered: no guess
+    assert auth.known(_basic("prom", "another"), "somebody else") is None
+    assert auth.known(_basic("prom", "another"), "peer") is Verdict.WAIT  # told without a check
 
 
 def _basic(name: str, password: str) -> str:
@@ -274,3 +340,4 @@ def test_no_room_where_all_are_being_served() -> None:
 @pytest.mark.parametrize(("limit", "expected"), [(20, 4), (256, 104), (1024, 256), (1 << 20, 256)])
 def test_room_follows_the_descriptors_of_the_process(limit: int, expected: int) -> None:
     assert room(limit) == expected
+    assert room(limit, tls=True) == min(expected, 64)

@@ -1,0 +1,36 @@
+"""What is shown of a GPU that missed a deadline: all it had, until that is stale."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.collectors import COLLECTORS
+from exporter.exposition.snapshot import Snapshot
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.simulator import simulate
+from tests.attribution_kit.nodes import until
+
+STALE = 10.0
+
+
+def shown(snapshot: Snapshot) -> set[str]:
+    return {block.family.name for block in snapshot.blocks if block.samples}
+
+
+def test_every_gauge_of_a_late_gpu_stays_until_it_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_700_000_000.0
+    driver = simulate("1xH200:training", lambda: now)
+    sampler = Sampler(driver, UnknownNode(), COLLECTORS, Pacing(1.0, 30.0, STALE), Accounting(AccountingOptions(), ()))
+    sampler.start()
+    until(lambda: sampler.connection.state.devices)
+    before = shown(sampler.run_pass(Moment(now, 100.0)))
+    monkeypatch.setattr(sampler._gpus.threads, "read", lambda tasks, _: dict.fromkeys(tasks))
+
+    late, stale = (shown(sampler.run_pass(Moment(now + age, 100.0 + age))) for age in (1.0, STALE + 1.0))
+
+    assert "gpu_memory_unattributed_bytes" in before
+    assert before - late == set()
+    assert {"gpu_memory_unattributed_bytes", "gpu_power_watts"} <= before - stale
+    sampler.stop()

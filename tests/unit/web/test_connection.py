@@ -1,0 +1,95 @@
+"""One connection, step by step, with a transport and a desk that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from exporter.web.connection import HEAD_BYTES, Connection
+from exporter.web.response import Environ, Response
+
+
+class Transport:
+    """Takes what is written; says when it is full and when all has left only where the test does."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, _: str) -> None: ...
+    def set_write_buffer_limits(self, high: int) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Desk:
+    """Keeps each request until the test answers it."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(HEAD_BYTES + 1))
+        self.answers: list[Callable[[Response], None]] = []
+
+    def request(self, environ: Environ, answer: Callable[[Response], None]) -> None:
+        del environ
+        self.answers.append(answer)
+
+    def served(self, connection: Connection) -> None: ...
+    def silent(self, connection: Connection) -> None: ...
+    def writing(self, connection: Connection, unsent: bool) -> None: ...  # noqa: FBT001 - a state
+    def left(self, connection: Connection) -> None: ...
+
+
+def receive(connection: Connection, data: bytes) -> None:
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+def talk(script: Callable[[Connection, Transport, Desk], None]) -> None:
+    async def run() -> None:
+        desk, transport = Desk(), Transport()
+        connection = Connection(desk, 1, "peer")
+        connection.connection_made(cast("Any", transport))
+        script(connection, transport, desk)
+        connection.connection_lost(None)
+
+    asyncio.run(run())
+
+
+def test_handshake_that_leaves_late_is_not_the_answer_that_has_left() -> None:
+    """TLS drains the last of its handshake when the request is there already and its answer is still being made."""
+
+    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+        connection.pause_writing()
+        receive(connection, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.resume_writing()
+        assert not transport.closed
+
+        desk.answers.pop()(Response("200 OK", (), b"gpu_up 1\n"))
+        assert transport.written.endswith(b"\r\n\r\ngpu_up 1\n")
+        assert transport.closed
+
+    talk(script)
+
+
+def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
+    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+        for path in (b"/a", b"/b"):
+            receive(connection, b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+            desk.answers.pop()(Response("200 OK", (), path))
+        assert transport.written.count(b"HTTP/1.1 200 OK") == 2
+        assert not transport.closed
+
+    talk(script)
