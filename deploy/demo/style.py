@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-STYLE = """
-:root{color-scheme:light dark;--fg:#1d2329;--dim:#5d6770;--bg:#f6f7f9;--card:#fff;--line:#dde2e7;--link:#1f60c4}
-@media(prefers-color-scheme:dark){:root{--fg:#e5e9ed;--dim:#9aa4ae;--bg:#14181c;--card:#1d2329;--line:#333c45;--link:#7fb0f5}}
-*{box-sizing:border-box}body{margin:0 auto;max-width:1500px;padding:1rem;font:15px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg)}
+from exporter.ledger.palette import BAD, WARN, page_colours
+
+STYLE = (
+    page_colours()
+    + """\
+*{box-sizing:border-box}body{margin:0 auto;max-width:1500px;padding:1rem;font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
 a{color:var(--link)}h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.2rem 0 .4rem}p{margin:.3rem 0}.dim{color:var(--dim)}
 nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem;border-bottom:1px solid var(--line);padding-bottom:.5rem}
 .note{background:var(--card);border-left:4px solid var(--link);padding:.4rem .8rem;margin:.6rem 0}
@@ -18,9 +20,11 @@ nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem;border-bottom:1px
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(340px,1fr));gap:.8rem}.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem .9rem;min-width:0}.card h3{margin:0;font-size:1rem}
 .card table{width:100%;border-collapse:collapse;font-size:.85rem;margin:.4rem 0}.card td{padding:.15rem .3rem;border-top:1px solid var(--line);vertical-align:top}
 .card .why td{border-top:0;padding-top:0}
-.message{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--line);border-radius:6px;padding:.5rem .8rem;margin:.5rem 0}.message.page{border-left-color:#c4162a}.message.ticket{border-left-color:#ff9830}.message.mail,.message.chat{border-left-color:#1f60c4}
+.message{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--line);border-radius:6px;padding:.5rem .8rem;margin:.5rem 0}.message.mail,.message.chat{border-left-color:var(--link)}
 .message pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0 0;font:inherit;font-size:.9rem}pre.page{white-space:pre-wrap;overflow-wrap:anywhere}code{overflow-wrap:anywhere}
 """
+    + f".message.page{{border-left-color:{BAD}}}.message.ticket{{border-left-color:{WARN}}}\n"
+)
 
 
 def frame(title: str, links: Sequence[tuple[str, str]], body: str, *, style: str = "", refresh: int = 0) -> str:

@@ -14,6 +14,21 @@ INFO, NONE = "#7A8CFA", "#8A9199"
 """A number without a verdict; nobody's, or not known."""
 
 
+class Page(NamedTuple):
+    """What a page of our own is drawn with around the verdicts and states."""
+
+    ink: str
+    dim: str
+    paper: str
+    card: str
+    line: str
+    link: str
+
+
+LIGHT = Page("#1D2329", "#5D6770", "#F6F7F9", "#FFFFFF", "#DDE2E7", "#1F60C4")
+DARK = Page("#E5E9ED", "#9AA4AE", "#14181C", "#1D2329", "#333C45", "#7FB0F5")
+
+
 class Look(NamedTuple):
     title: str
     step: str
@@ -46,6 +61,12 @@ LOOKS: Mapping[str, Look] = {
 }
 # fmt: on
 """Greys: nobody's. Warm, purple and dark: lost. Blue and light green: busy, and could be better. Green: busy."""
+
+
+def page_colours() -> str:
+    """CSS variables by the names of `Page`, for the theme the reader's browser asks for."""
+    light, dark = (";".join(f"--{name}:{value}" for name, value in each._asdict().items()) for each in (LIGHT, DARK))
+    return f":root{{color-scheme:light dark;{light}}}\n@media(prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
 def look(state: str) -> Look:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.check.rule import Verdict
-from exporter.ledger.palette import BAD, GOOD, NONE, WARN
+from exporter.ledger.palette import BAD, GOOD, NONE, WARN, page_colours
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.OK: GOOD,
@@ -14,21 +14,22 @@ VERDICTS: Mapping[Verdict, str] = {
     Verdict.UNKNOWN: NONE,
 }
 
-STYLE = """
-:root{color-scheme:light dark;--fg:#1d2329;--dim:#5d6770;--bg:#f6f7f9;--card:#fff;--line:#dde2e7;--plot:#1f60c4}
-@media(prefers-color-scheme:dark){:root{--fg:#e5e9ed;--dim:#9aa4ae;--bg:#14181c;--card:#1d2329;--line:#333c45;--plot:#7fb0f5}}
-*{box-sizing:border-box}body{margin:0 auto;max-width:1400px;padding:1rem;font:15px/1.45 system-ui,sans-serif;color:var(--fg);background:var(--bg)}
-h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:1.2rem 0 .5rem}.gpu h2{margin-top:0}small{font-weight:400}p{margin:.4rem 0}a{color:var(--plot)}
+STYLE = (
+    page_colours()
+    + """\
+*{box-sizing:border-box}body{margin:0 auto;max-width:1400px;padding:1rem;font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
+h1{font-size:1.4rem;margin:0}h2{font-size:1rem;margin:1.2rem 0 .5rem}.gpu h2{margin-top:0}small{font-weight:400}p{margin:.4rem 0}a{color:var(--link)}
 main{display:grid;grid-template-columns:repeat(auto-fill,minmax(290px,1fr));gap:.8rem;margin:.8rem 0 1.4rem}
 .gpu,.verdict{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.8rem;min-width:0}
 .verdict{border-left:8px solid;margin:.6rem 0}.verdict>b{font-size:1.2rem}.verdict ul,.finding{margin:.4rem 0 0;padding-left:1.1rem}
 .finding{border-left:4px solid;padding:.2rem .6rem;font-size:.85rem}
 dl{display:grid;grid-template-columns:1fr 1fr;gap:.3rem .8rem;margin:0 0 .5rem}dt{color:var(--dim);font-size:.75rem}dd{margin:0;font-variant-numeric:tabular-nums}
-figure{margin:.3rem 0}svg{display:block;width:100%;height:44px;background:var(--bg);border-radius:4px}
-path{fill:none;stroke:var(--plot);stroke-width:1.5;vector-effect:non-scaling-stroke}figcaption{font-size:.7rem;color:var(--dim)}
+figure{margin:.3rem 0}svg{display:block;width:100%;height:44px;background:var(--paper);border-radius:4px}
+path{fill:none;stroke:var(--link);stroke-width:1.5;vector-effect:non-scaling-stroke}figcaption{font-size:.7rem;color:var(--dim)}
 .bar{display:flex;height:14px;border-radius:4px;overflow:hidden;margin:.5rem 0 .1rem;background:var(--line)}.bar i{display:block}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.8rem;color:var(--dim)}.legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
 .owners{list-style:none;margin:.3rem 0;padding:0}.uuid{font-size:.7rem;overflow-wrap:anywhere}.dim{color:var(--dim)}
 .badge{border-radius:99px;padding:.1rem .6rem;font-size:.8rem;font-weight:600;border:1px solid}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}
 """
+)

@@ -9,10 +9,12 @@ from typing import Any
 from deploy.demo.drawing import units
 from deploy.demo.drawing.document import Json, Panel, listed, mapping
 
+# Grafana's own, for what a dashboard names and the palette does not.
 _NAMED: Mapping[str, str] = {
     "green": "#73bf69", "red": "#f2495c", "orange": "#ff9830", "yellow": "#f2cc0c", "blue": "#5794f2",
     "purple": "#b877d9", "text": "inherit", "transparent": "inherit",
 }  # fmt: skip
+PLAIN = _NAMED["blue"]
 _CLASSIC = (
     "#73bf69",
     "#f2cc0c",

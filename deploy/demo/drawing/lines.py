@@ -11,7 +11,7 @@ from itertools import pairwise
 from deploy.demo.drawing import data, fields
 from deploy.demo.drawing.data import Series, Source
 from deploy.demo.drawing.document import Panel, mapping
-from deploy.demo.drawing.fields import Field
+from deploy.demo.drawing.fields import PLAIN, Field
 from deploy.demo.prometheus import Span
 
 _WIDTH, _HEIGHT = 600.0, 150.0
@@ -129,7 +129,7 @@ def _legend(curves: Sequence[_Curve]) -> str:
 def _state_row(one: Series, field: Field, span: Span) -> str:
     parts = "".join(
         f'<i style="left:{(at - span.start) / span.seconds:.2%};width:{span.step / span.seconds * 1.05:.2%};'
-        f'background:{field.colour(value) or "#5794f2"}" title="{escape(field.text(value))}"></i>'
+        f'background:{field.colour(value) or PLAIN}" title="{escape(field.text(value))}"></i>'
         for at, value in one.points
     )
     return f'<span>{escape(field.name or one.name)}</span><span class="track">{parts}</span>'

@@ -9,7 +9,7 @@ from html import escape
 from deploy.demo.drawing import fields, variables
 from deploy.demo.drawing.data import Source
 from deploy.demo.drawing.document import Json, Panel, listed, mapping
-from deploy.demo.drawing.fields import Field
+from deploy.demo.drawing.fields import PLAIN, Field
 
 Cell = float | str | None
 Row = Mapping[str, Cell]
@@ -98,7 +98,7 @@ def _cell(cell: Cell, field: Field, row: Mapping[str, str], source: Source) -> s
     colour = field.colour(cell) if field.cell != "auto" else ""
     if field.cell == "gauge" and isinstance(cell, float):
         share = min(max(cell / (field.number("max") or 1.0), 0.0), 1.0)
-        text = f'<i class="gauge" style="width:{share * 60:.0f}px;background:{colour or "#5794f2"}"></i>{text}'
+        text = f'<i class="gauge" style="width:{share * 60:.0f}px;background:{colour or PLAIN}"></i>{text}'
     style = f' style="background:{colour};color:#fff"' if colour and field.cell == "color-background" else ""
     style = style or (f' style="color:{colour}"' if colour else "")
     kind = ' class="n"' if isinstance(cell, float) else ""

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from exporter.ledger.palette import LIGHT
 from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 
-_STYLE = """\
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2127;background:#fff}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #e3e6ea}
-th{font-weight:600;color:#59616c}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-td.b{width:45%}.b div{height:.8rem;border-radius:2px}li{margin:.4rem 0}
+# Mail programs know no CSS variables: the colours stand in each rule.
+_STYLE = f"""\
+body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+body{{color:{LIGHT.ink};background:{LIGHT.card}}}
+h1{{font-size:1.4rem}}h2{{font-size:1.1rem;margin-top:2rem}}
+table{{border-collapse:collapse;width:100%}}
+th,td{{text-align:left;padding:.25rem .6rem;border-bottom:1px solid {LIGHT.line}}}
+th{{font-weight:600;color:{LIGHT.dim}}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
+td.b{{width:45%}}.b div{{height:.8rem;border-radius:2px}}li{{margin:.4rem 0}}
 """
 
 

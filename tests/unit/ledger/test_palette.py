@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from coloraide import Color
@@ -13,6 +15,7 @@ from exporter.ledger.palette import LOOKS, look, stacked
 from exporter.ledger.states import RULES, STATES, Group
 
 VERDICTS = {name: getattr(palette, name) for name in ("GOOD", "WATCH", "WARN", "BAD", "INFO", "NONE")}
+ROOT = Path(__file__).resolve().parents[3]
 SIGHTS = ("", "protan", "deutan", "tritan")
 """Full colour vision, and the three kinds of dichromacy (Machado, Oliveira and Fernandes, 2009)."""
 DARK, LIGHT = "#181B1F", "#FFFFFF"
@@ -60,6 +63,25 @@ def test_verdicts_can_be_read_as_text(name: str) -> None:
 
     assert colour.contrast(DARK) > 3
     assert colour.contrast(LIGHT) > (3 if name != "WATCH" else 1.5)
+
+
+@pytest.mark.parametrize("page", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
+def test_words_can_be_read_on_pages_of_both_themes(page: palette.Page) -> None:
+    for text in (page.ink, page.dim, page.link):
+        for ground in (page.paper, page.card):
+            assert Color(text).contrast(ground) > 4.5, (text, ground)
+
+
+def test_colours_stand_in_the_palette_alone() -> None:
+    """The drawn dashboards know Grafana's names of colours as well."""
+    allowed = {"exporter/ledger/palette.py", "deploy/demo/drawing/fields.py"}
+    found = {
+        str(path.relative_to(ROOT)): hexadecimal
+        for folder in ("exporter", "dashboards", "deploy")
+        for path in (ROOT / folder).rglob("*.py")
+        if (hexadecimal := re.findall(r"#[0-9a-fA-F]{6}\b", path.read_text()))
+    }
+    assert found.keys() == allowed, found
 
 
 def test_every_state_of_the_ledger_has_a_look_of_its_own() -> None:
