@@ -25,6 +25,18 @@ INDEX_TO_MINOR = (4, 5, 6, 7, 0, 1, 2, 3)
 TRACKING = ("cgroup", "linuxproc") if Path("/sys/fs/cgroup/freezer").is_dir() else ("linuxproc",)
 """How Slurm can track processes here: by cgroup v1 where it is mounted, by parentage everywhere."""
 
+
+def _lacking() -> str:
+    if os.geteuid() != 0:
+        return "a real Slurm needs root: device nodes, and jobs of another user"
+    if not any(line.split()[2].startswith("cgroup") for line in Path("/proc/mounts").read_text().splitlines()):
+        return "a real Slurm needs cgroups, and no cgroup file system is mounted here"
+    return ""
+
+
+LACKING = _lacking()
+"""Why no Slurm can be started here; empty where it can."""
+
 _CONF = """\
 ClusterName=e2e
 SlurmctldHost={host}(127.0.0.1)

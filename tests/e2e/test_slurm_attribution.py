@@ -18,7 +18,7 @@ from exporter.attribution.ownership import Ownership
 from exporter.host.process import ProcessReader
 from tests.attribution_kit.exporter import exporting, owner_of, series, shown_holders, total
 from tests.attribution_kit.nodes import becomes, gpu, until
-from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, TRACKING, SlurmCluster
+from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, LACKING, TRACKING, SlurmCluster
 from tests.fake_nvml.fixture import FakeNvml
 from tests.fake_nvml.scenario import GIB, Value, node
 
@@ -26,8 +26,7 @@ GPUS = tuple(gpu(number) for number in range(8))
 PROGRAMS = 7
 """Two steps of the batch job, two array elements, the srun, two shard jobs."""
 
-
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
 
 @pytest.fixture(scope="module", params=TRACKING)

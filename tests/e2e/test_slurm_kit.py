@@ -16,14 +16,14 @@ import pytest
 from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
 from tests.attribution_kit.slurm_accounting import AccountedCluster
-from tests.attribution_kit.slurm_cluster import TRACKING
+from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.exporter_process import exporter
 from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario, node
 from tests.stack import poll, prometheus
 
 # Two clusters on one machine would see each other's jobs: those tests take turns.
-pytestmark = pytest.mark.xdist_group("slurm")
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / "deploy/slurm"
