@@ -23,9 +23,10 @@ test: setup-chart
 setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
 	@.ci/make/fetch-kubernetes.sh
 
+E2E ?= install adverse claims alerting
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
-	$(BIN)/pytest -x -s -p no:xdist tests/e2e/kubernetes/install.py tests/e2e/kubernetes/adverse.py tests/e2e/kubernetes/alerting.py
+	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)
 
 .PHONY: image
 image: venv ## The container image for amd64 and arm64 as an OCI archive in dist/ (root, Debian 12)

@@ -21,17 +21,7 @@ DCGM, CLIENT = "nvidia.com/gpu.deploy.dcgm-exporter", "nvidia.com/gpu.deploy.cli
 
 @pytest.fixture(scope="module")
 def values(cluster: Cluster) -> Path:
-    """The default install, but for where this cluster keeps its files and its image."""
-    own = {
-        "image": {"registry": "localhost", "tag": "e2e"},
-        "runtimeClass": {"name": "nvidia", "create": True},
-        "terminationGracePeriodSeconds": 1,
-    }
-    level = {"pod-security.kubernetes.io/enforce": "privileged"}
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": level}})
-    file = cluster.home / "adverse.yaml"
-    file.write_text(yaml.safe_dump({**own, **release.host_paths(cluster)}))
-    return file
+    return release.default_values(cluster)
 
 
 @pytest.fixture(scope="module")

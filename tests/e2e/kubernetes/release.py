@@ -8,6 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError
 
 CHART = str(ROOT / "helm/gpu-exporter")
@@ -26,6 +28,20 @@ def host_paths(cluster: Cluster) -> dict[str, Any]:
     home = cluster.home
     pods = {"kubeletDir": f"{home}/kubelet", "logsDir": f"{home}/pod-logs"}
     return {"attribution": {"pods": pods}, "state": {"hostPath": f"{home}/state"}}
+
+
+def default_values(cluster: Cluster) -> Path:
+    """The default install, but for where this cluster keeps its files and its image; the namespace is made for it."""
+    own = {
+        "image": {"registry": "localhost", "tag": "e2e"},
+        "runtimeClass": {"name": "nvidia", "create": True},
+        "terminationGracePeriodSeconds": 1,
+    }
+    level = {"pod-security.kubernetes.io/enforce": "privileged"}
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": level}})
+    file = cluster.home / "default.yaml"
+    file.write_text(yaml.safe_dump({**own, **host_paths(cluster)}))
+    return file
 
 
 def refused(cluster: Cluster, values: Path, *more: str) -> str:
