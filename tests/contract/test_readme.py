@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,11 @@ import yaml
 from exporter import __version__
 from exporter.cli.shell_completion import commands
 from exporter.config import load as config
+from tests.readme import README, lines
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md")
-README = (ROOT / "README.md").read_text()
-
-
-def lines(*starts: str) -> Iterator[str]:
-    """Lines of the README's shell blocks that begin so, without their comments."""
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith(starts):
-                yield line.partition(" #")[0].strip()
 
 
 @pytest.mark.parametrize("page", PAGES)
