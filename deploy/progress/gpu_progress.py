@@ -10,46 +10,64 @@
             loss.backward()
         progress.step(samples=len(batch))
 
-Reports go to a unix datagram socket without ever waiting: where nobody listens, or the socket is full, the next one
-carries the same totals. Nothing here raises, and nothing is written to disk.
+A thread of its own sends the totals once a second to a unix datagram socket, without ever waiting: where nobody
+listens, or the socket is full, the next report carries the same totals. Nothing here raises, and nothing is written to
+disk. Make the `Progress` in the process that trains: what is forked off it reports nothing.
+
+From a shell, counters line by line, for as long as the pipe is open:
+
+    train.sh | awk '/^step/ {print "steps=" $2, "samples=" $2 * 64; fflush()}' | python3 gpu_progress.py
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+
+__version__ = "0.1.0"
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 SOCKET = "/run/gpu-exporter/progress.sock"
 VERSION = 1
+_FIRST = 0.1
+"""Seconds until the first report: what a program says last is only heard of one that was heard before."""
+_clock = time.perf_counter
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 class Phase:
     """Counts the seconds spent inside: a context manager, and a decorator. May not be entered twice at once."""
 
-    __slots__ = ("_began", "seconds")
+    __slots__ = ("_began", "_seconds")
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self._seconds = 0.0
         self._began = 0.0
 
     def __enter__(self) -> Phase:  # noqa: PYI034 - typing.Self is younger than the Pythons this file runs on
-        self._began = time.perf_counter()
+        self._began = _clock()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
     ) -> None:
-        self.seconds += time.perf_counter() - self._began
+        began = self._began
+        self._began = 0.0
+        self._seconds += _clock() - began
 
     def __call__(self, function: F) -> F:
         @wraps(function)
@@ -59,12 +77,51 @@ class Phase:
 
         return timed  # type: ignore[return-value]
 
+    @property
+    def seconds(self) -> float:
+        """So far, what is spent in it right now included; any thread may ask."""
+        while True:
+            began, seconds = self._began, self._seconds
+            if began == self._began:  # else it was entered or left in between
+                return seconds + (_clock() - began if began else 0.0)
+
+    def add(self, seconds: float) -> None:
+        """Count what somebody else has measured."""
+        self._seconds += seconds
+
+
+class Loader(Generic[T]):
+    """A loader or iterator as it is, the time it takes to get each item counted as a phase."""
+
+    def __init__(self, loader: Iterable[T], phase: Phase) -> None:
+        self._loader = loader
+        self._phase = phase
+
+    def __iter__(self) -> Iterator[T]:
+        with self._phase:
+            iterator = iter(self._loader)
+        while True:
+            with self._phase:
+                try:
+                    item = next(iterator)
+                except StopIteration:
+                    return
+            yield item
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
 
 class Progress:
-    """Totals of this process since it started. Reports at most once in `interval` seconds.
+    """Totals of this process since it started, reported every `interval` seconds; 0 only where `send` is called.
 
-    `total` is the number of steps to the end; with it the part done and the seconds left are told too. Ranks that work
-    on the same data (tensor or pipeline parallel) give the same `group`: their samples then count once.
+    `total` is the number of steps to the end; with it the part done and the seconds left are told too, and `done` the
+    steps that were done before (a program that goes on from a checkpoint). Ranks that work on the same data (tensor or
+    pipeline parallel) give the `group_size`, how many they are: each counts for its part, so that their samples count
+    once wherever they run.
     """
 
     def __init__(
@@ -73,83 +130,126 @@ class Progress:
         *,
         rank: int | None = None,
         total: float | None = None,
-        group: str = "",
+        done: float = 0.0,
+        group_size: int = 1,
         interval: float = 1.0,
     ) -> None:
         self._path = path or os.environ.get("GPU_PROGRESS_SOCKET", SOCKET)
-        self._rank = _rank() if rank is None else rank
-        self._group = group
+        self._group_size = group_size
         self._interval = interval
         self._counters: dict[str, float] = {}
         self._phases: dict[str, Phase] = {}
-        self._began = time.monotonic()
-        self._due = 0.0
+        self._began = _clock()
+        self._reached: float | None = None
+        self._stepped = (0.0, 0.0)
+        """Steps, and the seconds until the last of them without what was spent waiting for other ranks."""
+        self._pid = os.getpid()
         self._socket: socket.socket | None = None
+        self._stop = threading.Event()
+        self.rank = _rank() if rank is None else rank
         self.total = total
+        self.done = done
+        if interval > 0:
+            threading.Thread(target=self._run, name="gpu-progress", daemon=True).start()
+            atexit.register(self.close)
 
     def phase(self, name: str) -> Phase:
-        """Give the phase of this name: `data`, `forward`, `backward`, `optimizer`, `communication`, `checkpoint`."""
+        """Give the phase of this name: `data`, `forward`, `backward`, `optimizer`, `communication`, `checkpoint`, ...
+
+        Also `evaluation`, `compile`, and names of your own. Keep what it gives where you need it in each step.
+        """
         found = self._phases.get(name)
         if found is None:
             found = self._phases[name] = Phase()
         return found
 
-    def data(self, loader: Iterable[T]) -> Iterator[T]:
-        """The items of a loader; the time it takes to get each is the phase `data`."""
-        phase = self.phase("data")
-        iterator = iter(loader)
-        while True:
-            with phase:
-                try:
-                    item = next(iterator)
-                except StopIteration:
-                    return
-            yield item
+    def data(self, loader: Iterable[T]) -> Loader[T]:
+        """The loader (a DataLoader, any iterator) as it is; the time it takes to get each item is the phase `data`."""
+        return Loader(loader, self.phase("data"))
 
     def step(self, count: float = 1, **counters: float) -> None:
         """Count steps and what was worked off in them: `samples`, `images`, `tokens`, `requests`, `model_flops`."""
-        self.add(steps=count, **counters)
+        totals = self._counters
+        for name, value in counters.items():
+            totals[name] = totals.get(name, 0.0) + value
+        self.set(steps=totals.get("steps", 0.0) + count)
 
     def add(self, **counters: float) -> None:
-        """Count, and report if it is time."""
+        """Count what is no step: `epochs`, `requests`, ..."""
         for name, value in counters.items():
             self._counters[name] = self._counters.get(name, 0.0) + value
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + self._interval
+
+    def set(self, **totals: float) -> None:
+        """Say totals since the program started that it counts itself."""
+        self._counters.update(totals)
+        if "steps" in totals:
+            waits = self._phases.get("communication")
+            self._stepped = (totals["steps"], _clock() - self._began - (waits.seconds if waits else 0.0))
+
+    def reached_target(self) -> None:
+        """Say that the target quality is reached: the time until now is the time to train, as MLPerf has it."""
+        if self._reached is None:
+            self._reached = _clock() - self._began
+
+    def close(self) -> None:
+        """Send the last totals, and no more after."""
+        if not self._stop.is_set() and os.getpid() == self._pid:
+            self._stop.set()
             self.send()
 
     def send(self) -> bool:
-        """Report now; whether somebody took it."""
+        """Report now; whether somebody took it. Nothing is sent before something was counted."""
+        if not (self._counters or self._phases):
+            return False
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
                 self._socket.settimeout(0.0)
             self._socket.sendto(json.dumps(self.report()).encode(), self._path)
-        except (OSError, ValueError):
+        except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business
             return False
         return True
 
     def report(self) -> dict[str, Any]:
         """What is sent."""
-        report: dict[str, Any] = {"version": VERSION, "pid": os.getpid(), **self._counters}
-        if self._rank is not None:
-            report["rank"] = self._rank
-        if self._group:
-            report["group"] = self._group
+        steps, seconds = self._stepped
+        report: dict[str, Any] = {"version": VERSION, "pid": self._pid, **self._counters}
+        if self.rank is not None:
+            report["rank"] = self.rank
+        if self._group_size > 1:
+            report["group_size"] = self._group_size
         if self._phases:
-            report["phases"] = {name: round(phase.seconds, 6) for name, phase in self._phases.items()}
-        steps = self._counters.get("steps", 0.0)
+            report["phases"] = {name: round(phase.seconds, 6) for name, phase in list(self._phases.items())}
+        if steps:
+            report["steps"], report["step_seconds"] = steps, round(seconds, 6)
+        if self._reached is not None:
+            report["time_to_target_seconds"] = round(self._reached, 3)
         if self.total:
             report["total"] = self.total
+            report["progress"] = min(1.0, (self.done + steps) / self.total)
             if steps:
-                report["remaining_seconds"] = max(0.0, (time.monotonic() - self._began) / steps * (self.total - steps))
+                left = (_clock() - self._began) / steps * (self.total - self.done - steps)
+                report["remaining_seconds"] = round(max(0.0, left), 3)
         return report
 
+    def _run(self) -> None:
+        wait = min(self._interval, _FIRST)
+        while not self._stop.wait(wait):
+            self.send()
+            wait = self._interval
 
-def transformer_flops(parameters: float, tokens: float) -> float:
-    """Floating point operations of the model in a training step: 6 per parameter and token (Kaplan et al., 2020)."""
-    return 6.0 * parameters * tokens
+
+def transformer_flops(
+    parameters: float, tokens: float, *, layers: int = 0, width: int = 0, sequence: int = 0, forward_only: bool = False
+) -> float:
+    """Floating point operations of a transformer for so many tokens, forward and backward.
+
+    6 per parameter and token (Kaplan et al., 2020), and with `layers`, `width` (of the model) and `sequence` those of
+    attention too: 12 per layer, width, sequence and token (Chowdhery et al., 2022). Parameters of a mixture of experts
+    are those that one token uses. Serving has the forward pass only: a third.
+    """
+    whole = (6.0 * parameters + 12.0 * layers * width * sequence) * tokens
+    return whole / 3.0 if forward_only else whole
 
 
 def _rank() -> int | None:
@@ -158,3 +258,29 @@ def _rank() -> int | None:
         if value.isdigit():
             return int(value)
     return None
+
+
+def main(lines: Iterable[str]) -> int:
+    """Report totals from lines such as `steps=400 samples=25600`; what is no number is passed over."""
+    progress = Progress()
+    for line in lines:
+        for word in line.split():
+            name, _, number = word.partition("=")
+            try:
+                value = float(number)
+            except ValueError:
+                continue
+            if name == "total":
+                progress.total = value
+            else:
+                progress.set(**{name: value})
+    progress.close()
+    return 0
+
+
+def console() -> int:
+    return main(sys.stdin)
+
+
+if __name__ == "__main__":
+    sys.exit(console())

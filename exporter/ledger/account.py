@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
@@ -11,6 +11,7 @@ from exporter.clock import UnixTime
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
+from exporter.progress.rank import Rank
 from exporter.record import record
 
 Seconds = tuple[float, ...]
@@ -66,8 +67,10 @@ class LedgerInput:
     """Uuids of the GPUs whose nearest network port is down, slow, or counts errors."""
     starts: Mapping[Owner, UnixTime] = field(default_factory=dict[Owner, UnixTime])
     """Unix seconds each workload started, where known."""
+    ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
+    """What the owners' processes report of themselves."""
     host_tells: frozenset[str] = frozenset()
-    """Names of the `HostSignals` this host can tell."""
+    """Names of the `HostSignals` this host can tell, and `reported_phases` where programs can report."""
 
 
 @record

@@ -36,6 +36,24 @@ def _covers(share: float | None, evidence: Evidence, limits: Thresholds) -> bool
 
 # --- the GPU has nothing to run ---------------------------------------------------------------------------------
 
+_PHASES = ("data", "checkpoint", "evaluation", "communication", "compile")
+
+
+def _reported(evidence: Evidence, *names: str) -> float:
+    """Part of the wait that the GPU's own program says it spent in these phases."""
+    inside = sum(evidence.reported.get(name, 0.0) for name in names)
+    return min(1.0, inside / evidence.wait) if evidence.wait > 0 else 0.0
+
+
+def data(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return _reported(evidence, "data")
+
+
+def evaluation(evidence: Evidence, limits: Thresholds) -> float:
+    del limits
+    return _reported(evidence, "evaluation")
+
 
 def unused(evidence: Evidence, limits: Thresholds) -> float:
     """No kernel for long, though others of the workload run, or though nothing is in its way.
@@ -43,6 +61,8 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
     A rank that its peers wait for in a collective is in use, whatever keeps it.
     """
     past = evidence.past
+    if _reported(evidence, *_PHASES) >= limits.wait_cover:
+        return 0.0
     long = past.quiet_seconds >= (limits.unused_after if past.ran else limits.unused_never)
     if not long or evidence.work in ON_DEMAND or evidence.peers_spin >= limits.spin_busy / 2:
         return 0.0
@@ -78,8 +98,10 @@ def _writes(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def checkpoint(evidence: Evidence, limits: Thresholds) -> float:
-    """It mostly writes, and either waits for storage or is busy copying what it writes."""
-    return float(_writes(evidence, limits) and (_stalled(evidence, limits) or bool(cpu(evidence, limits))))
+    """It says so; or it mostly writes, and either waits for storage or is busy copying what it writes."""
+    return _reported(evidence, "checkpoint") or float(
+        _writes(evidence, limits) and (_stalled(evidence, limits) or bool(cpu(evidence, limits)))
+    )
 
 
 def storage(evidence: Evidence, limits: Thresholds) -> float:
@@ -108,10 +130,11 @@ def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def peer(evidence: Evidence, limits: Thresholds) -> float:
-    """Only for a GPU that ran kernels lately: one that never does is not part of the work."""
+    """By heuristics only for a GPU that ran kernels lately: one that never does is not part of the work."""
     past = evidence.past
     lately = past.ran and past.quiet_seconds < limits.unused_after
-    return float(lately and _covers(evidence.peer_lead, evidence, limits))
+    seen = float(lately and _covers(evidence.peer_lead, evidence, limits))
+    return max(_reported(evidence, "communication"), seen)
 
 
 def network(evidence: Evidence, limits: Thresholds) -> float:

@@ -6,14 +6,14 @@ which only spun, why the others waited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
 from exporter.ledger.claims import Claim
-from exporter.ledger.evidence import NO_HOST, NO_PAST, Evidence, Past
+from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.thresholds import Thresholds
 
@@ -65,6 +65,7 @@ class Side(NamedTuple):
     host: HostSignals = NO_HOST
     work: str = ""
     past: Past = NO_PAST
+    reported: Mapping[str, float] = NOTHING_REPORTED
     peers: bool = False
     peer_level: float = 0.0
     """How much its busiest other target computed for it, as a share of its part."""
@@ -159,6 +160,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         wait=idle / holding.share,
         host=side.host,
         own=_own_processes(holding, side.host),
+        reported=side.reported,
         peer_lead=max(0.0, side.peer_level - own / holding.share),
         peers_spin=side.peers_spin,
         peers=side.peers,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.record import record
 
 NO_HOST = HostSignals()
+NOTHING_REPORTED: Mapping[str, float] = MappingProxyType({})
 NO_PROCESS = ProcessSignals()
 
 
@@ -64,6 +67,8 @@ class Evidence(NamedTuple):
     host: HostSignals = NO_HOST
     own: ProcessSignals = NO_PROCESS
     """Of this GPU's processes where they were measured, else of the owner's."""
+    reported: Mapping[str, float] = NOTHING_REPORTED
+    """Parts of the pass that this GPU's programs say they spent in each of their phases."""
     peer_lead: float = 0.0
     """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none."""
     peers_spin: float = 0.0

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, unobserved, work
-from exporter.ledger.evidence import NO_HOST, NO_PAST, Past
+from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
 from exporter.ledger.history import free_clock, past, straggled
 from exporter.ledger.peers import Levels, levels, others, stragglers
+from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
 
 DEFAULTS = Thresholds()
@@ -92,7 +93,9 @@ def _side(
     owner = holding.owner
     known = ledger.owners.get(owner)
     rest = others(owner, uuid, holding.pids, among) if among else ()
+    ranks = current.ranks.get(owner)
     return Side(
+        reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
@@ -147,7 +150,9 @@ def _owners(
     ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, limits)
-    for owner, uuid, share in stragglers(current.readings, divisions, current.slow_ports):
+    told = reported_stragglers(current.ranks, current.readings)
+    seen = [each for each in stragglers(current.readings, divisions, current.slow_ports) if each[0] not in told]
+    for owner, uuid, share in (*seen, *(each for found in told.values() for each in found)):
         own = sums[owner].past
         own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}

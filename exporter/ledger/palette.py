@@ -42,6 +42,8 @@ LOOKS: Mapping[str, Look] = {
     "free":                  Look("Free",                  "Give it to pending work",           "#AFB8C6"),
     "held_idle":             Look("Held idle",             "Release it, or start the rank",     "#F3357F"),
     "held_unused":           Look("Held, not used",        "Ask for fewer GPUs",                "#B87EA9"),
+    "wait_data":             Look("Waits for data",        "More loader workers, prefetch",     "#4810B8"),
+    "wait_evaluation":       Look("Evaluates",             "Evaluate less often, or apart",     "#600018"),
     "wait_storage":          Look("Waits for storage",     "Cache locally, read ahead",         "#CB7C21"),
     "wait_network":          Look("Waits for network",     "Check links, overlap transfers",    "#956006"),
     "wait_checkpoint":       Look("Writes a checkpoint",   "Write checkpoints in background",   "#ECAB48"),

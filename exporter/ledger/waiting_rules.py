@@ -19,16 +19,44 @@ WAITING_RULES: tuple[Rule, ...] = (
         needs=(("busy",),),
     ),
     Rule(
+        state="wait_data",
+        group=Group.WAITING,
+        audience="owner",
+        certainty=Certainty.LIKELY,
+        meaning="The GPU has nothing to run while its program waits for its data, as the program itself reports.",
+        signature="The program reports the phase `data`",
+        advice=(
+            "More loader workers, pinned memory and prefetch; cache the data near, preprocess offline or on the GPU."
+            " The pressure of CPU, storage and network beside it says which of them is short."
+        ),
+        claim=claims.data,
+        needs=(("reported_phases",),),
+    ),
+    Rule(
+        state="wait_evaluation",
+        group=Group.WAITING,
+        audience="owner",
+        certainty=Certainty.LIKELY,
+        meaning="The GPU has nothing to run while its program evaluates, as the program itself reports.",
+        signature="The program reports the phase `evaluation`",
+        advice="Evaluate less often, on fewer samples, in larger batches, or in a job of its own beside the training.",
+        claim=claims.evaluation,
+        needs=(("reported_phases",),),
+    ),
+    Rule(
         state="wait_checkpoint",
         group=Group.WAITING,
         audience="owner",
         certainty=Certainty.LIKELY,
         meaning="The GPU has nothing to run while its program writes: a checkpoint.",
-        signature="The program mostly writes, and waits for storage (as below) or is full copying",
+        signature=(
+            "The program reports the phase `checkpoint`; or it mostly writes, and waits for storage (as below) or is"
+            " full copying"
+        ),
         advice="Write checkpoints in the background (asynchronous, sharded, to local disk first), or less often.",
         claim=claims.checkpoint,
         thresholds=("write_rate", "blocked", "wait_cover", "pressure_floor", "hot_thread"),
-        needs=(("written_bytes_per_second",),),
+        needs=(("written_bytes_per_second",), ("reported_phases",)),
     ),
     Rule(
         state="wait_storage",
@@ -63,7 +91,10 @@ WAITING_RULES: tuple[Rule, ...] = (
         audience="owner",
         certainty=Certainty.LIKELY,
         meaning="The GPU ran lately and has nothing to run while another GPU of the same owner computes.",
-        signature="Another GPU of the owner computes longer by at least half of the wait; this one ran a kernel lately",
+        signature=(
+            "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately; or"
+            " the program reports the phase `communication`"
+        ),
         advice="Balance the pipeline stages or shards, look for a straggler, overlap communication with compute.",
         claim=claims.peer,
         thresholds=("wait_cover", "pressure_floor", "unused_after"),

@@ -47,7 +47,7 @@ class Node(Protocol):
         ...
 
     def host_tells(self) -> frozenset[str]:
-        """Names of the `HostSignals` this host can tell at all."""
+        """Names of the `HostSignals` this host can tell at all; `reported_phases` where programs can report theirs."""
         ...
 
     def skipped_tasks(self) -> int:

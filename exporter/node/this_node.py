@@ -99,7 +99,7 @@ class ThisNode:
         return self._progress.read(ownership) if self._progress else Reported()
 
     def host_tells(self) -> frozenset[str]:
-        return self._host.tells()
+        return self._host.tells() | ({"reported_phases"} if self._progress else frozenset[str]())
 
     def skipped_tasks(self) -> int:
         return self._host.skipped_tasks

@@ -89,6 +89,12 @@ PROGRESS_FAMILIES: tuple[Family[Reported], ...] = (
         Unit.SECONDS,
         lambda progress: progress.remaining,
     ),
+    _gauge(
+        "gpu_workload_time_to_target_seconds",
+        "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.",
+        Unit.SECONDS,
+        lambda progress: progress.time_to_target,
+    ),
     Family(
         name="gpu_workload_step_duration_seconds",
         help="Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.",

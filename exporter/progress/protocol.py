@@ -28,17 +28,22 @@ RANK_MOST = 1_000_000
 class Report:
     """What one process says of itself. Totals since it started; None or empty is what it does not report.
 
-    `pid` is as the program sees itself, 0 where it does not say. `group` names those who work on the same data (tensor
-    and pipeline parallel ranks): their counters count once. `remaining` is in seconds, `phases` are seconds by name.
+    `pid` is as the program sees itself, 0 where it does not say. `group` names those who work on the same data on one
+    node (tensor and pipeline parallel ranks), `group_size` says how many they are on all nodes together: either way
+    their counters count once. `remaining` is in seconds, `phases` are seconds by name. `step_seconds` is what the
+    counted steps took without waiting for others, `time_to_target` the seconds until the target quality was reached.
     """
 
     pid: int = 0
     rank: int | None = None
     group: str = ""
+    group_size: int = 1
     counters: Mapping[str, float] = field(default_factory=dict[str, float])
     phases: Mapping[str, float] = field(default_factory=dict[str, float])
     ratio: float | None = None
     remaining: float | None = None
+    step_seconds: float | None = None
+    time_to_target: float | None = None
 
 
 def parse(text: bytes) -> Report | None:
@@ -61,10 +66,13 @@ def parse(text: bytes) -> Report | None:
         pid=_whole(fields.get("pid"), 1 << 22) or 0,
         rank=_whole(fields.get("rank"), RANK_MOST),
         group=_name(fields.get("group")),
+        group_size=_whole(fields.get("group_size"), RANK_MOST) or 1,
         counters={name: number for name in COUNTERS if (number := _number(fields.get(name))) is not None},
         phases=_phases(fields.get("phases")),
         ratio=None if ratio is None else min(ratio, 1.0),
         remaining=_number(fields.get("remaining_seconds")),
+        step_seconds=_number(fields.get("step_seconds")),
+        time_to_target=_number(fields.get("time_to_target_seconds")),
     )
     says_something = report.counters or report.phases or report.ratio is not None or report.remaining is not None
     return report if says_something else None

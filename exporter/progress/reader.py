@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +10,10 @@ from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth
 from exporter.clock import NEVER, MonotonicClock, monotonic_time
 from exporter.progress.folder_source import FolderSource
+from exporter.progress.pace import Phases, step_times
 from exporter.progress.processes import cgroup_paths, lives
-from exporter.progress.progress import Progress, Reported, step_times
+from exporter.progress.progress import Progress, Reported
+from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
 from exporter.threads.runner import Threads
@@ -53,6 +55,9 @@ class ProgressReader:
         self._clock = clock
         self._looked = NEVER
         self._paths: dict[Process, tuple[str, ...]] = {}
+        self._owners: dict[Process, Owner] = {}
+        """Whose a process was last: what it said before it ended still counts."""
+        self._spent = Phases()
         self._totals: dict[Owner, _Totals] = {}
 
     def start(self, threads: Threads) -> None:
@@ -73,7 +78,6 @@ class ProgressReader:
     def read(self, ownership: Ownership) -> Reported:
         """Progress of the owners there are; a reporter is a workload's if it runs on its GPU or in its cgroup."""
         reporters = self.reporters.all()
-        self._forget(reporters)
         by_owner: dict[Owner, list[Reporter]] = {}
         for reporter in reporters:
             owner = self._owner(reporter.process, ownership)
@@ -81,22 +85,32 @@ class ProgressReader:
                 by_owner.setdefault(owner, []).append(reporter)
         present = {*by_owner, *(owner for held in ownership.holders.values() for owner in held)}
         self._totals = {owner: totals for owner, totals in self._totals.items() if owner in present}
+        ranks = self._spent.ranks(reporters, self._clock())
         owners = {owner: self._progress(owner, found) for owner, found in by_owner.items()}
-        return Reported(owners, self.reporters.results())
+        self._forget(reporters)
+        return Reported(owners, self.reporters.results(), _by_owner(by_owner, ranks))
 
     def _forget(self, reporters: Iterable[Reporter]) -> None:
+        """Of those that have ended, once what they said is counted."""
         now = self._clock()
         if now - self._looked < _LOOKS_EVERY:
             return
         self._looked = now
-        gone = {each.process for each in reporters if not lives(each.process, self._procfs)}
+        gone = [each for each in reporters if not lives(each.process, self._procfs)]
         self.reporters.forget(gone)
-        self._paths = {process: paths for process, paths in self._paths.items() if process not in gone}
+        left = {each.process for each in self.reporters.all()}
+        self._paths = {process: paths for process, paths in self._paths.items() if process in left}
+        self._owners = {process: owner for process, owner in self._owners.items() if process in left}
 
     def _owner(self, process: Process, ownership: Ownership) -> Owner:
-        owner = ownership.processes.get(process.pid)
-        if owner is not None:
-            return owner
+        owner = ownership.processes.get(process.pid) or self._by_cgroup(process, ownership)
+        if owner != NOBODY:
+            self._owners[process] = owner
+        elif process in self._owners and lives(process, self._procfs):
+            del self._owners[process]  # it goes on without the workload
+        return self._owners.get(process, NOBODY)
+
+    def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
             self._paths[process] = tuple(cgroup_paths(process.pid, self._procfs))
         for candidate, path in ownership.cgroups.items():
@@ -120,6 +134,10 @@ class ProgressReader:
             min(ratios, default=None),
             max(left, default=None),
             step_times(reporters),
+            max(
+                (each.report.time_to_target for each in reporters if each.report.time_to_target is not None),
+                default=None,
+            ),
         )
 
     @staticmethod
@@ -146,13 +164,23 @@ def _gained(totals: _Totals, key: tuple[object, str], value: float) -> float:
     return max(0.0, value - before)
 
 
+def _by_owner(
+    by_owner: Mapping[Owner, Sequence[Reporter]], ranks: Mapping[Process, Rank]
+) -> Mapping[Owner, tuple[Rank, ...]]:
+    return {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
+
+
 def _by_group(reporters: Iterable[Reporter]) -> Mapping[tuple[object, str], float]:
-    """What adds up, once per group: the member that is furthest. Who names no group is one of its own."""
+    """What adds up, once per group: the member that is furthest. Who names no group is one of its own.
+
+    Who says how large its group is counts for its part, wherever the others are.
+    """
     found: dict[tuple[object, str], float] = {}
     for reporter in reporters:
-        group: object = reporter.report.group or reporter.process
+        alone = reporter.report.group_size > 1 or not reporter.report.group
+        group: object = reporter.process if alone else reporter.report.group
         for name, value in reporter.report.counters.items():
             if name in _TOGETHER:
                 continue
-            found[group, name] = max(found.get((group, name), 0.0), value)
+            found[group, name] = max(found.get((group, name), 0.0), value / reporter.report.group_size)
     return found

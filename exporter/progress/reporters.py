@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.clock import NEVER, MonotonicTime
@@ -79,7 +79,7 @@ class Reporters:
             if known is None:
                 self._of_user[process.user] += 1
                 self._entries[process] = Reporter(process, report, now, report, now)
-            elif now - known.earlier_time >= 2 * pace_seconds:
+            elif now - known.earlier_time >= 2 * pace_seconds and _stepped(known.report, report):
                 self._entries[process] = Reporter(process, report, now, known.report, known.time)
             else:
                 self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
@@ -88,10 +88,16 @@ class Reporters:
     def _room(self, user: int) -> bool:
         return self._of_user[user] < REPORTERS_PER_USER and len(self._entries) < REPORTERS
 
-    def forget(self, gone: set[Process]) -> None:
-        """Leave out processes that have ended."""
+    def known(self, pid: int, user: int) -> Process | None:
+        """The process of this pid and user that has reported before."""
         with self._lock:
-            for process in gone & self._entries.keys():
+            return next((each for each in self._entries if (each.pid, each.user) == (pid, user)), None)
+
+    def forget(self, counted: Iterable[Reporter]) -> None:
+        """Leave out processes that have ended, but for those that reported since: what they said last still counts."""
+        with self._lock:
+            gone = [each.process for each in counted if self._entries.get(each.process) is each]
+            for process in gone:
                 del self._entries[process]
                 self._of_user[process.user] -= 1
                 if self._of_user[process.user] <= 0:
@@ -108,3 +114,8 @@ class Reporters:
         """Reports so far by what became of them."""
         with self._lock:
             return dict(self._results)
+
+
+def _stepped(before: Report, now: Report) -> bool:
+    """The pace of steps is told from one step to another: long ones need a longer look back."""
+    return now.counters.get("steps") != before.counters.get("steps") or "steps" not in now.counters

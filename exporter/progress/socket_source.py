@@ -89,7 +89,8 @@ class SocketSource:
         if report is None:
             self._reporters.refuse("malformed")
             return
-        known = process(pid, self._procfs)  # with each report: the pid may be another's by now
+        # With each report, since the pid may be another's by now. One who said his last and ended is known by his pid.
+        known = process(pid, self._procfs) or self._reporters.known(pid, user)
         if known is None:
             self._reporters.refuse("unknown_sender")
             return

@@ -79,6 +79,7 @@ class Accounting:
         work = self._classes.of(join.ownership.info, hosts)
         readings = self._readings.of(gpus, join, at.monotonic)
         ports = node.network_ports([each.target for each in readings])
+        reported = node.progress(join.ownership, at)
         current = LedgerInput(
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
@@ -89,6 +90,7 @@ class Accounting:
             spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
             slow_ports=ports.troubled_gpus,
             starts=join.starts(),
+            ranks=reported.ranks,
             host_tells=node.host_tells(),
         )
         self._ledger = prune(advance(self._ledger, current, self._options.thresholds), self._options.retention)
@@ -96,7 +98,6 @@ class Accounting:
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
-        reported = node.progress(join.ownership, at)
         return AccountingResult(
             ownership=join.ownership,
             blocks=(

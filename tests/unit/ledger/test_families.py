@@ -127,7 +127,7 @@ def test_rules_name_thresholds_there_are() -> None:
 
     assert {name for rule in RULES for name in rule.thresholds} <= known
     assert list(STATES) == list(BY_STATE)
-    assert len(set(STATES)) == 20
+    assert len(set(STATES)) == 22
     assert set(BUSY) | set(LOST) | set(POSSIBLY_LOST) == set(STATES) - {"unobserved", "free"}
 
 

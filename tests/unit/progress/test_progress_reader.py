@@ -114,3 +114,87 @@ def test_workload_that_has_gone_is_forgotten(tmp_path: Path) -> None:
     node.reader.read(Ownership())
 
     assert not node.reader._totals
+
+
+def test_what_a_process_said_last_counts_after_it_has_ended(tmp_path: Path) -> None:
+    """A program that ends sends its last totals; by the time they are read it may be gone, and its job with it."""
+    node = Node(tmp_path)
+    process = node.process(71)
+    node.report(process, counters={"samples": 100.0})
+    node.counters()
+    (tmp_path / "proc/71/stat").unlink()
+    node.report(process, counters={"samples": 128.0})
+    node.now = 10.0
+
+    assert node.counters(processes={}, holders={}) == {"samples": 128.0}
+    node.now = 20.0
+    assert node.counters(processes={}, holders={}) == {}
+    assert not node.reader._owners
+
+
+def test_report_that_comes_between_counting_and_forgetting_is_kept(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+    node.report(process, counters={"samples": 100.0})
+    counted = node.reader.reporters.all()
+    node.report(process, counters={"samples": 128.0})
+    node.reader.reporters.forget(counted)
+
+    assert [each.report.counters["samples"] for each in node.reader.reporters.all()] == [128.0]
+
+
+def test_ranks_that_work_on_the_same_data_count_once_wherever_they_are(tmp_path: Path) -> None:
+    """Two nodes hold two ranks each of one tensor parallel group: every node counts its half."""
+    total = 0.0
+    for name in ("first", "second"):
+        node = Node(tmp_path / name)
+        for pid in (71, 72):
+            node.report(node.process(pid), group_size=4, counters={"tokens": 4096.0, "steps": 8.0})
+        counters = node.counters()
+        total += counters["tokens"]
+        assert counters["steps"] == 8.0
+
+    assert total == 4096.0
+
+
+def test_phases_of_now_are_told_while_reports_come(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+    ownership = Ownership(processes={71: JOB}, holders=HELD)
+    node.report(process, rank=5, phases={"data": 10.0, "forward": 50.0})
+    assert node.reader.read(ownership).ranks[JOB][0].phases == {}
+    node.now = 1.0
+    node.report(process, rank=5, phases={"data": 10.75, "forward": 50.25})
+    (rank,) = node.reader.read(ownership).ranks[JOB]
+    assert (rank.pid, rank.name, rank.phases) == (71, "5", {"data": 0.75, "forward": 0.25})
+    node.now = 2.5
+    assert node.reader.read(ownership).ranks[JOB][0].phases == {"data": 0.75, "forward": 0.25}
+    node.now = 4.5
+    assert node.reader.read(ownership).ranks[JOB][0].phases == {}
+
+
+def test_step_time_is_by_the_programs_own_clock_and_long_steps_are_waited_for(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+    for second in range(90):
+        node.now = float(second)
+        steps = second // 30
+        fields = {"counters": {"steps": float(steps)}, "step_seconds": 28.5 * steps}
+        node.report(process, rank=0, phases={"communication": 1.0}, **fields)
+        found = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+        if second >= 30:
+            assert found.ranks[JOB][0].step_seconds == 28.5
+
+
+def test_rank_that_does_not_tell_its_waits_names_no_straggler(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+    for second in range(30):
+        node.now = float(second)
+        node.report(process, rank=0, counters={"steps": float(second)}, phases={"data": second / 2})
+    reported = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+
+    assert reported.ranks[JOB][0].step_seconds is None
+    steps = reported.owners[JOB].steps
+    assert steps
+    assert steps.maximum == 1.0

@@ -81,11 +81,13 @@ def test_client_reports_and_never_raises(served: Served) -> None:
 from gpu_progress import Progress
 nobody = Progress("/nowhere/progress.sock", interval=0.0)
 nobody.step(samples=1)
-progress = Progress(total=20, group="dp0", interval=0.0)
+nobody.send()
+progress = Progress(total=20, group_size=2, interval=0.0)
 for batch in progress.data(range(10)):
     with progress.phase("forward"):
         pass
     progress.step(samples=32)
+progress.send()
 print("unharmed")
 """
     environment = {**os.environ, "PYTHONPATH": "deploy/progress", "GPU_PROGRESS_SOCKET": str(path), "RANK": "3"}
@@ -100,10 +102,54 @@ print("unharmed")
 
     (reporter,) = reporters.all()
     report = reporter.report
-    assert (report.rank, report.group, report.ratio) == (3, "dp0", 0.5)
+    assert (report.rank, report.group_size, report.ratio) == (3, 2, 0.5)
     assert report.counters == {"steps": 10.0, "samples": 320.0}
     assert set(report.phases) == {"data", "forward"}
     assert report.remaining is not None
+    assert report.step_seconds is not None
+
+
+def _client(path: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": "deploy/progress", "GPU_PROGRESS_SOCKET": str(path), "RANK": "1"}
+    return subprocess.Popen(
+        [sys.executable, *arguments], env=environment, cwd=ROOT, stdin=subprocess.PIPE, text=True
+    )  # fmt: skip
+
+
+def test_last_words_of_a_client_that_has_ended_are_heard(served: Served) -> None:
+    source, reporters, server, path = served
+    code = """
+import sys
+from gpu_progress import Progress
+progress = Progress()
+progress.step(samples=32)
+sys.stdin.read()
+progress.step(samples=32)
+"""
+    client = _client(path, "-c", code)
+    while not reporters.all():
+        source.read(server)
+    client.communicate()
+    source.read(server)
+
+    assert client.returncode == 0
+    assert [each.report.counters for each in reporters.all()] == [{"steps": 2.0, "samples": 64.0}]
+
+
+def test_lines_of_a_shell_are_the_totals_of_one_process(served: Served) -> None:
+    source, reporters, server, path = served
+    client = _client(path, "deploy/progress/gpu_progress.py")
+    assert client.stdin
+    client.stdin.write("steps=1 samples=64 rubbish total=12 lr=nan\n")
+    client.stdin.flush()
+    while not reporters.all():
+        source.read(server)
+    client.communicate("steps=2 samples=128\nsteps=3 samples=192\n")
+    source.read(server)
+
+    (reporter,) = reporters.all()
+    assert (reporter.report.counters, reporter.report.rank) == ({"steps": 3.0, "samples": 192.0}, 1)
+    assert reporter.report.ratio == 0.25
 
 
 def test_full_socket_does_not_hold_the_client_up(served: Served) -> None:
