@@ -65,6 +65,18 @@ STRAGGLER_NODE = Alert(
     f"{{{{ $value | humanizePercentage }}}} of the last <window>.{STATE_OF_NODE}",
 )
 
+_OF_OWNER = "{cluster=%[1]q,workload=%[2]q}"
+_LAGGING = f"max by (rank, host, host_gpu) (gpu_workload_nccl_lagging_rank_info{_OF_OWNER})"
+_VERDICT = f"max by (verdict) (gpu_workload_nccl_status{_OF_OWNER}) == 1"
+_NCCL = (
+    f"{{{{ with printf `{_VERDICT}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
+    " NCCL says: {{ .Labels.verdict }}.{{ end }}{{ end }}"
+    f"{{{{ with printf `{_LAGGING}` $labels.cluster $labels.workload | query }}}} It waits for"
+    "{{ range sortByLabel `rank` . }} rank {{ .Labels.rank }} on {{ .Labels.host }} (GPU {{ .Labels.host_gpu }})"
+    "{{ end }}.{{ end }}"
+)
+"""What the job's own NCCL answered, where it was asked (--nccl.ras)."""
+
 HUNG = Alert(
     name="GpuCollectiveHung",
     audience=Audience.OWNER,
@@ -91,7 +103,7 @@ HUNG = Alert(
     summary=f"{OWNER} hangs: its GPUs spin and compute nothing",
     description=f"The GPUs of {OWNER} spun in place for {{{{ $value | humanizePercentage }}}} of the last <window>, as "
     "in a collective operation that never ends, and none of them computed anything. Utilization shows 100 %. "
-    "Dump the stacks of its ranks, then end it.",
+    f"Dump the stacks of its ranks, then end it.{_NCCL}",
 )
 
 RANKS = (STRAGGLER, STRAGGLER_NODE, HUNG)

@@ -28,6 +28,7 @@ from exporter.faults.watch import FaultWatch, Site
 from exporter.host.users import UserNames
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
+from exporter.node.nccl_status import NcclReader
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
@@ -254,6 +255,7 @@ def _this_node(config: Config) -> ThisNode:
         users=users,
         command_lines=config["process.command-line"],
         progress=_progress(config, paths),
+        nccl=NcclReader(paths.procfs, config["nccl.ras-address"]) if config["nccl.ras"] else None,
     )
 
 

@@ -10,6 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
@@ -56,6 +57,10 @@ class Node(Protocol):
 
     def pci_gpus(self, at: Moment) -> int | None:
         """How many NVIDIA GPUs the PCI bus shows; None where it cannot be read."""
+        ...
+
+    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        """What NCCL says of workloads that seem to hang, given with their GPU processes."""
         ...
 
     def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:

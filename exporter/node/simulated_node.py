@@ -10,6 +10,7 @@ from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.ledger.states import HOST_SIGNALS
+from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Progress, Reported
 from exporter.threads.runner import Threads
@@ -95,6 +96,10 @@ class SimulatedNode:
     def pci_gpus(self, at: Moment) -> int | None:
         del at
         return self._simulation.pci_count
+
+    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        del suspects
+        return {}
 
     def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
         del targets

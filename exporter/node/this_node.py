@@ -17,6 +17,7 @@ from exporter.host.process import ProcessReader
 from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.host.users import UserNames
 from exporter.node.interface import pci_gpus
+from exporter.node.nccl_status import NcclReader, Statuses
 from exporter.node.network_port_source import NetworkPortSource
 from exporter.node.network_ports import NetworkPorts
 from exporter.node.usage import HostReader
@@ -49,6 +50,7 @@ class ThisNode:
         users: UserNames | None = None,
         command_lines: bool = False,
         progress: ProgressReader | None = None,
+        nccl: NcclReader | None = None,
     ) -> None:
         self._paths = paths
         self._users = users or UserNames()
@@ -57,6 +59,7 @@ class ThisNode:
         self._attribution = attribution
         self._command_lines = command_lines
         self._progress = progress
+        self._nccl = nccl
         self._arguments: Lookup[tuple[int, UnixTime], str] = Lookup(
             "command-lines", lambda key: command_line(key[0], paths.procfs)
         )
@@ -87,7 +90,8 @@ class ThisNode:
         told = self._users.health()
         users = () if told is None else (SourceHealth(USER_DATABASE, told[0], told[1]),)
         programs = self._progress.health() if self._progress else ()
-        return replace(found, health=(*found.health, *users, *programs, *self._ports.health()))
+        nccl = (self._nccl.health(),) if self._nccl else ()
+        return replace(found, health=(*found.health, *users, *programs, *self._ports.health(), *nccl))
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
@@ -110,6 +114,9 @@ class ThisNode:
             self._ports.start_where_present(self._threads)
         return self._pci[1]
 
+    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        return self._nccl.statuses(suspects) if self._nccl else {}
+
     def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
         return self._ports.ports(targets)
 
@@ -121,6 +128,8 @@ class ThisNode:
         self._attribution.start(threads)
         if self._progress:
             self._progress.start(threads)
+        if self._nccl:
+            self._nccl.start(threads)
 
     def stop(self) -> None:
         self._attribution.stop()
@@ -129,3 +138,5 @@ class ThisNode:
         self._users.stop()
         if self._progress:
             self._progress.stop()
+        if self._nccl:
+            self._nccl.stop()

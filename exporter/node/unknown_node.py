@@ -8,6 +8,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.threads.runner import Threads
@@ -49,6 +50,10 @@ class UnknownNode:
     def pci_gpus(self, at: Moment) -> int | None:
         del at
         return None
+
+    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        del suspects
+        return {}
 
     def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
         del targets

@@ -17,9 +17,11 @@ from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
+from exporter.ledger.suspects import Suspects
 from exporter.ledger.thresholds import Thresholds
 from exporter.metrics.family import AnyFamily, Family
 from exporter.node.interface import Node
+from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
 from exporter.record import record
@@ -68,6 +70,7 @@ class Accounting:
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
         self._workloads = WorkloadRows()
+        self._suspects = Suspects()
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
@@ -93,8 +96,10 @@ class Accounting:
             ranks=reported.ranks,
             host_tells=node.host_tells(),
         )
+        before = self._ledger
         self._ledger = prune(advance(self._ledger, current, self._options.thresholds), self._options.retention)
         self._monotonic = at.monotonic
+        nccl = node.nccl(self._suspects.of(before, self._ledger, readings, at.monotonic))
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
@@ -102,6 +107,7 @@ class Accounting:
             ownership=join.ownership,
             blocks=(
                 *self._blocks(readings, workloads, processes),
+                *(LazyBlock(family, nccl) for family in NCCL_FAMILIES if nccl),
                 *(LazyBlock(family, ports) for family in NETWORK_PORT_FAMILIES if ports.ports),
                 *self._progress.blocks(reported, self._ledger.owners),
             ),

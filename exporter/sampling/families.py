@@ -14,6 +14,7 @@ from exporter.exposition.exporter_families import NODE_FAMILIES
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.metrics.family import AnyFamily
+from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
 
@@ -47,6 +48,11 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
         Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),
         Group("progress", "What programs report of themselves, every 5 s.", tuple(PROGRESS_FAMILIES)),
         Group("processes", "Processes on the GPUs, joined with their owners every pass.", tuple(PROCESS_FAMILIES)),
+        Group(
+            "nccl",
+            "What NCCL says of workloads that seem to hang; only with --nccl.ras, and absent while none does.",
+            NCCL_FAMILIES,
+        ),
         Group(
             "rdma",
             "InfiniBand and RoCE ports of the node, read every 10 s from sysfs; absent without.",

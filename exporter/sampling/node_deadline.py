@@ -11,6 +11,7 @@ from exporter.attribution.ownership import Ownership, SourceHealth, Target
 from exporter.clock import NEVER, Moment, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
+from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.sampling.worker import Worker
@@ -74,6 +75,9 @@ class NodeDeadline:
 
     def skipped_tasks(self) -> int:
         return self._node.skipped_tasks()
+
+    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        return self._node.nccl(suspects)
 
     def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
         return self._node.network_ports(targets)

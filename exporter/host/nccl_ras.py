@@ -1,0 +1,240 @@
+"""Asks a job's NCCL (2.24 and newer) through its RAS port which rank its collectives wait for.
+
+The port answers on loopback, inside of the job's network namespace. The other side is a user's program: every answer
+has a deadline and a size, and what cannot be understood is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from exporter.clock import MonotonicTime, monotonic_time
+from exporter.host.text import bounded
+
+ADDRESS = ("127.0.0.1", 28028)
+DEADLINE = 10.0
+"""Seconds for the whole conversation: NCCL gathers for up to 3, and then gives up within another 5."""
+MOST_BYTES = 4 << 20
+"""Of one answer: 16,000 ranks."""
+_MOST_RANKS = 1 << 20
+_POINT_TO_POINT = frozenset({"Send", "Recv", "SendRecv"})
+"""Their counts differ between ranks that are well."""
+
+
+class RasError(Exception):
+    """No answer, or none of a RAS port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank of a communicator. `operations` are the collectives it launched; None where it did not answer."""
+
+    rank: int
+    host: str = ""
+    pid: int | None = None
+    gpu: str = ""
+    """NVML index on its host."""
+    operations: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    ranks: tuple[Rank, ...] = ()
+    missing: tuple[Rank, ...] = ()
+
+    @property
+    def lagging(self) -> tuple[Rank, ...]:
+        """The ranks that launched the fewest collectives, where others launched more."""
+        counts = [each.operations for each in self.ranks if each.operations is not None]
+        if not counts or min(counts) == max(counts):
+            return ()
+        return tuple(each for each in self.ranks if each.operations == min(counts))
+
+
+@dataclass(frozen=True, slots=True)
+class RasAnswer:
+    communicators: tuple[Communicator, ...] = ()
+    pids: frozenset[int] = frozenset()
+    """Of all processes it names, as they are called in their own pid namespaces."""
+    operations: int | None = None
+    """Collectives launched by all ranks together; None where the answer does not count those of all."""
+
+
+def ask(address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE) -> RasAnswer:
+    """One conversation, in the network namespace of the calling thread. Raises RasError."""
+    until = monotonic_time() + deadline
+    try:
+        with socket.create_connection(address, timeout=min(1.0, deadline)) as connection:
+            talk = _Conversation(connection, until)
+            if not talk.said("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
+                raise RasError("not a RAS port of NCCL")
+            talk.said("TIMEOUT 3")
+            structured = talk.said("SET FORMAT json") == "OK"
+            talk.send("VERBOSE STATUS")
+            text = talk.rest()
+    except (OSError, EOFError) as error:
+        raise RasError(str(error) or type(error).__name__) from None
+    return parse_json(text) if structured else parse_text(text)
+
+
+class _Conversation:
+    def __init__(self, connection: socket.socket, until: MonotonicTime) -> None:
+        self._connection = connection
+        self._until = until
+        self._pending = b""
+
+    def send(self, line: str) -> None:
+        self._connection.settimeout(self._left())
+        self._connection.sendall(f"{line}\n".encode())
+
+    def said(self, line: str) -> str:
+        """The one line that answers."""
+        self.send(line)
+        while b"\n" not in self._pending:
+            self._more()
+        first, _, self._pending = self._pending.partition(b"\n")
+        return first.decode("utf-8", "replace").strip()
+
+    def rest(self) -> str:
+        """All up to the end that the other side makes."""
+        try:
+            while True:
+                self._more()
+        except EOFError:
+            return self._pending.decode("utf-8", "replace")
+
+    def _more(self) -> None:
+        self._connection.settimeout(self._left())
+        chunk = self._connection.recv(65536)
+        if not chunk:
+            raise EOFError("it ended in the middle")
+        self._pending += chunk
+        if len(self._pending) > MOST_BYTES:
+            raise RasError(f"an answer of more than {MOST_BYTES} bytes")
+
+    def _left(self) -> float:
+        left = self._until - monotonic_time()
+        if left <= 0:
+            raise TimeoutError("no answer in time")
+        return left
+
+
+def parse_json(text: str) -> RasAnswer:
+    """NCCL's JSON. Raises RasError where it is none; what is odd in it is left out."""
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RasError("an answer that is no JSON") from None
+    found = tuple(
+        Communicator(tuple(_ranks(each, "ranks")), tuple(_ranks(each, "missing_ranks")))
+        for each in _dicts(_dict(document), "communicators")
+    )
+    counts = [each.operations for one in found for each in one.ranks if each.operations is not None]
+    return RasAnswer(found, _pids(found), sum(counts) if counts else None)
+
+
+def _ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
+    for each in _dicts(communicator, key):
+        rank = _number(each.get("rank"))
+        if rank is None or rank > _MOST_RANKS:
+            continue
+        counts = [
+            number
+            for name, value in _dict(each.get("collective_counts")).items()
+            if name not in _POINT_TO_POINT and (number := _number(value)) is not None
+        ]
+        host, gpu = each.get("host"), _number(each.get("nvml_dev"))
+        yield Rank(
+            rank=rank,
+            host=bounded(host) if isinstance(host, str) else "",
+            pid=_number(each.get("pid")),
+            gpu="" if gpu is None else str(gpu),
+            operations=sum(counts) if counts and key == "ranks" else None,
+        )
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _dicts(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    listed = document.get(key)
+    return [_dict(each) for each in cast("list[object]", listed)] if isinstance(listed, list) else []
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+_COMMUNICATOR = re.compile(r"#\d{1,9}-\d{1,9} \([0-9a-f]{1,32}\) (?P<status>[A-Z,]+)")
+_GROUP = re.compile(
+    r"\s*(?P<count>\d{1,9}) ranks have (?:launched up to operation (?P<operation>\d{1,18})|not launched)"
+)
+_RANK = re.compile(
+    r"\s*Rank (?P<rank>\d{1,7})(?: has (?:launched up to operation (?P<operation>\d{1,18})|(?P<none>not launched any"
+    r" operations)))?"
+    r"(?: -- GPU (?P<gpu>\d{1,4})[^m]{0,40}managed by process (?P<pid>\d{1,9}) on node (?P<host>\S{1,256}))?"
+)
+
+
+def parse_text(text: str) -> RasAnswer:
+    """The page of releases without JSON: it names the ranks that differ, and counts the others in groups."""
+    page = _Page()
+    for line in text.splitlines():
+        page.read(line)
+    page.close()
+    found = tuple(Communicator(_named(each.ranks), each.missing) for each in page.found)
+    return RasAnswer(found, _pids(found))
+
+
+@dataclass(slots=True)
+class _Page:
+    found: list[Communicator] = field(default_factory=list[Communicator])
+    ranks: dict[int, Rank] = field(default_factory=dict[int, Rank])
+    """Groups have numbers below 0."""
+    missing: dict[int, Rank] = field(default_factory=dict[int, Rank])
+    incomplete: bool = False
+    count: int | None = None
+    """Of the group whose ranks follow."""
+
+    def read(self, line: str) -> None:
+        head, group, one = _COMMUNICATOR.match(line), _GROUP.match(line), _RANK.match(line)
+        if head:
+            self.close()
+            self.incomplete = "INCOMPLETE" in head["status"]
+        elif group:
+            self.count = int(group["operation"] or 0)
+            name = -1 - len(self.ranks)
+            self.ranks[name] = Rank(name, operations=self.count)
+        elif one:
+            self._rank(one)
+
+    def _rank(self, one: re.Match[str]) -> None:
+        told = one["operation"] is not None or one["none"] is not None
+        count = int(one["operation"] or 0) if told else self.count
+        pid = int(one["pid"]) if one["pid"] else None
+        rank = Rank(int(one["rank"]), one["host"] or "", pid, one["gpu"] or "", count)
+        into = self.missing if self.incomplete and count is None else self.ranks
+        into[rank.rank] = rank
+
+    def close(self) -> None:
+        if self.ranks or self.missing:
+            self.found.append(Communicator(tuple(self.ranks.values()), tuple(self.missing.values())))
+        self.ranks, self.missing, self.count = {}, {}, None
+
+
+def _named(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
+    """A group that was named rank by rank stands for itself no more."""
+    told = {each.operations for each in ranks if each.rank >= 0}
+    return tuple(each for each in ranks if each.rank >= 0 or each.operations not in told)
+
+
+def _pids(communicators: Sequence[Communicator]) -> frozenset[int]:
+    return frozenset(
+        rank.pid for each in communicators for rank in (*each.ranks, *each.missing) if rank.pid is not None
+    )

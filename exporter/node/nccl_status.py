@@ -1,0 +1,205 @@
+"""What NCCL itself says of the workloads that seem to hang in a collective. Asked on suspicion only."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.attribution.background_source import BackgroundSource, SourceError
+from exporter.attribution.owner import OWNER_LABELS, Owner
+from exporter.attribution.ownership import SourceHealth
+from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.host import network_namespace
+from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
+from exporter.host.text import natural, read_text
+from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
+from exporter.threads.runner import Threads
+
+log = logging.getLogger(__name__)
+
+SOURCE = "nccl_ras"
+_EVERY = 15.0
+"""Seconds between the first and the second question to a workload: what moved in between does not hang."""
+_LATER = 60.0
+"""Between later ones, as long as it seems to hang."""
+_MOST_WORKLOADS = 8
+"""Asked in one round."""
+_MOST_RANKS = 16
+"""Shown of one workload."""
+_DENIED = frozenset({errno.EPERM, errno.EACCES})
+
+VERDICTS = {
+    "rank_lags": "some ranks launched fewer collectives than others: these wait for them",
+    "rank_missing": "some ranks do not answer their peers: they ended, or their host hangs",
+    "in_step": "all ranks launched the same collectives, and none goes on: a kernel that spins, or the network",
+    "moving": "collectives go on: nothing hangs",
+    "no_answer": "nothing of this workload answers on the RAS port",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NcclStatus:
+    """`ranks` are those the others wait for."""
+
+    verdict: str
+    ranks: tuple[Rank, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    asked: int
+    at: MonotonicTime
+    operations: int | None
+    status: NcclStatus
+
+
+Statuses = Mapping[Owner, NcclStatus]
+
+
+def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
+    """`before` are the operations launched when it was asked last."""
+    if before is not None and answer.operations is not None and answer.operations != before:
+        return NcclStatus("moving")
+    lagging = [each.lagging for each in answer.communicators if each.lagging]
+    missing = [each.missing for each in answer.communicators if each.missing]
+    for verdict, found in (("rank_missing", missing), ("rank_lags", lagging)):
+        if found:
+            ranks = {rank.rank: rank for each in found for rank in each if rank.rank >= 0}
+            return NcclStatus(verdict, tuple(ranks.values())[:_MOST_RANKS])
+    return NcclStatus("in_step")
+
+
+class NcclReader:
+    """`statuses` never waits: questions are put by a thread of its own, one after the other."""
+
+    def __init__(
+        self,
+        procfs: Path = Path("/proc"),
+        address: tuple[str, int] = ADDRESS,
+        clock: MonotonicClock = monotonic_time,
+        put: Callable[[tuple[str, int]], RasAnswer] = ask,
+    ) -> None:
+        self._procfs = procfs
+        self._address = address
+        self._clock = clock
+        self._put = put
+        self._suspects: Mapping[Owner, Sequence[int]] = {}
+        self._known: Mapping[Owner, _Known] = {}
+        self._source: BackgroundSource[int] = BackgroundSource(
+            self._round, 0, name="nccl-ras", interval=lambda _: _EVERY, clock=clock
+        )
+
+    def start(self, threads: Threads) -> None:
+        self._source.start(threads)
+
+    def stop(self) -> None:
+        self._source.stop()
+
+    def health(self) -> SourceHealth:
+        return self._source.health(SOURCE, self._clock())
+
+    @property
+    def error(self) -> str:
+        """Why nothing could be asked; empty where it could."""
+        return self._source.answer.error
+
+    def statuses(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
+        """What is known of these workloads, by their GPU processes; others are not asked."""
+        new = suspects.keys() - self._suspects.keys()
+        self._suspects = suspects
+        if new:
+            self._source.wake()
+        return {owner: known.status for owner, known in self._known.items() if owner in suspects}
+
+    def ask_once(self) -> None:
+        """Put the questions that are due, in the caller's thread."""
+        self._source.ask_once()
+
+    def _round(self) -> int:
+        """Raises SourceError where this program is kept from asking at all."""
+        suspects, now = self._suspects, self._clock()
+        known = {owner: each for owner, each in self._known.items() if owner in suspects}
+        due = [owner for owner in suspects if self._due(known.get(owner), now)][:_MOST_WORKLOADS]
+        denied = ""
+        for owner in due:
+            before = known.get(owner)
+            try:
+                answer = self._answer(suspects[owner])
+            except OSError as error:
+                denied = denied or f"{owner.workload}: {error.strerror or error} (needs CAP_SYS_ADMIN, CAP_SYS_PTRACE)"
+                continue
+            status = judge(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
+            asked = before.asked + 1 if before else 1
+            known[owner] = _Known(asked, now, answer.operations if answer else None, status)
+            log.info("NCCL of %s: %s", owner.workload, status.verdict)
+        self._known = known
+        if denied:
+            raise SourceError(denied)
+        return len(due)
+
+    def _due(self, known: _Known | None, now: MonotonicTime) -> bool:
+        return known is None or now - known.at >= (_EVERY if known.asked == 1 else _LATER)
+
+    def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
+        """Of one of its processes; on a network shared with others, an answer that names none of them is not its own.
+
+        Raises OSError where the namespace may not be entered.
+        """
+        for pid in pids[:1]:
+            try:
+                answer = network_namespace.inside(self._procfs, pid, lambda: self._put(self._address), DEADLINE + 1.0)
+                mine = not network_namespace.shared(self._procfs, pid) or bool(answer.pids & self._names(pids))
+            except RasError as error:
+                log.debug("NCCL's RAS port of process %d: %s", pid, error)
+                return None
+            except OSError as error:
+                if error.errno in _DENIED:
+                    raise
+                return None
+            return answer if mine else None
+        return None
+
+    def _names(self, pids: Sequence[int]) -> frozenset[int]:
+        """How the processes are called here and in their own pid namespaces."""
+        found = set(pids)
+        for pid in pids:
+            for line in read_text(f"{self._procfs}/{pid}/status").splitlines():
+                if line.startswith("NSpid:"):
+                    found.update(number for word in line.split()[1:] if (number := natural(word)) is not None)
+        return frozenset(found)
+
+
+def _verdicts(statuses: Statuses) -> Iterable[Sample]:
+    return (Sample(1, (*owner.labels, status.verdict)) for owner, status in statuses.items())
+
+
+def _ranks(statuses: Statuses) -> Iterable[Sample]:
+    for owner, status in statuses.items():
+        for rank in status.ranks:
+            pid = "" if rank.pid is None else str(rank.pid)
+            yield Sample(1, (*owner.labels, str(rank.rank), rank.host, rank.gpu, pid))
+
+
+NCCL_FAMILIES: tuple[AnyFamily, ...] = (
+    Family(
+        name="gpu_workload_nccl_status",
+        help="What NCCL says of a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        labels=(*OWNER_LABELS, "verdict"),
+        samples=_verdicts,
+        prefix=(),
+    ),
+    Family(
+        name="gpu_workload_nccl_lagging_rank_info",
+        help="A rank that the collectives of the workload wait for, by NCCL: on which host, GPU of it, and process.",
+        type=Type.INFO,
+        unit=Unit.NONE,
+        labels=(*OWNER_LABELS, "rank", "host", "host_gpu", "pid"),
+        samples=_ranks,
+        prefix=(),
+    ),
+)

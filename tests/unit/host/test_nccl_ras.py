@@ -1,0 +1,82 @@
+"""Asking NCCL's RAS port, on one of our own that behaves in every way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.host.nccl_ras import RasError, ask, parse_json, parse_text
+from tests.unit.host.ras_server import TEXT, page, rank, ras_server
+
+
+def test_rank_that_lags_is_named_by_its_counts() -> None:
+    with ras_server(page(*(rank(each, 1199 if each == 9 else 1200) for each in range(16)))) as address:
+        answer = ask(address)
+    (lagging,) = answer.communicators[0].lagging
+
+    assert (lagging.rank, lagging.host, lagging.pid, lagging.gpu) == (9, "node1", 4009, "1")
+    assert answer.operations == 16 * 1201 - 1
+    assert 4009 in answer.pids
+
+
+def test_older_release_answers_a_page_of_text() -> None:
+    with ras_server(TEXT, json_known=False) as address:
+        answer = ask(address)
+    (lagging,) = answer.communicators[0].lagging
+
+    assert (lagging.rank, lagging.host, lagging.pid, lagging.gpu) == (2, "10.0.0.7", 4002, "2")
+    assert answer.operations is None
+
+
+def test_text_names_ranks_under_their_group_and_those_that_are_missing() -> None:
+    group = """#0-0 (8a8c) MISMATCH
+  2 ranks have launched up to operation 7
+  2 ranks have launched up to operation 6
+  Rank 1 -- GPU 1 managed by process 41 on node a
+  Rank 3 -- GPU 3 managed by process 43 on node a
+#1-0 (8a8d) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 5 -- GPU 5 managed by process 45 on node b
+"""
+    first, second = parse_text(group).communicators
+
+    assert [each.rank for each in first.lagging] == [1, 3]
+    assert [each.rank for each in second.missing] == [5]
+
+
+def test_messages_between_two_ranks_do_not_count() -> None:
+    assert not parse_json(page(rank(0, 5), rank(7, 5))).communicators[0].lagging
+
+
+@pytest.mark.parametrize("how", ["silent", "endless", "other", "closes"])
+def test_other_side_that_misbehaves_costs_a_deadline_at_most(how: str) -> None:
+    with ras_server("", how=how) as address, pytest.raises(RasError):
+        ask(address, deadline=0.2 if how == "silent" else 5.0)
+
+
+def test_nobody_there_is_said() -> None:
+    with ras_server("") as address:
+        pass
+    with pytest.raises(RasError):
+        ask(address, deadline=1.0)
+
+
+@given(st.text())
+def test_any_text_is_survived(text: str) -> None:
+    parse_text(text)
+    parse_text("#0-0 (ab) MISMATCH\n  Rank 1" + text)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["communicators", "ranks", "rank", "missing_ranks", "collective_counts", "host", "pid", "nvml_dev", "AllReduce"]), inner), max_leaves=20))  # fmt: skip  # noqa: E501
+def test_any_json_is_survived(document: Any) -> None:
+    parse_json(json.dumps(document))
+    parse_json(json.dumps({"communicators": [{"ranks": document, "missing_ranks": [document]}]}))
+
+
+def test_what_is_no_json_is_an_error() -> None:
+    with pytest.raises(RasError):
+        parse_json("[" * 100_000)

@@ -1,0 +1,35 @@
+"""Which workloads are suspected of hanging."""
+
+from __future__ import annotations
+
+from exporter.attribution.ownership import Target
+from exporter.clock import MonotonicTime
+from exporter.ledger.account import Holding, Ledger, Reading
+from exporter.ledger.suspects import Suspects
+from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, run
+
+READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Holding(JOB, 1.0, (100 + n,)),)) for n in range(2))
+
+
+def _suspected(passes: int, *, spins: bool, ledger: Ledger, suspects: Suspects, at: float) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for each in range(passes):
+        after = run([[SPINS if spins else HOPPER] * 2], ledger=ledger)
+        found += suspects.of(ledger, after, READINGS, MonotonicTime(at + each)).values()
+        ledger = after
+    return found
+
+
+def test_spinning_for_half_a_minute_without_a_pause_is_suspicious() -> None:
+    suspects, ledger = Suspects(), run([[HOPPER] * 2])
+
+    assert _suspected(30, spins=True, ledger=ledger, suspects=suspects, at=0.0) == []
+    assert _suspected(1, spins=True, ledger=ledger, suspects=suspects, at=30.0) == [(100, 101)]
+
+
+def test_a_pass_of_work_ends_the_suspicion() -> None:
+    suspects, ledger = Suspects(), run([[HOPPER] * 2])
+    _suspected(31, spins=True, ledger=ledger, suspects=suspects, at=0.0)
+
+    assert _suspected(1, spins=False, ledger=ledger, suspects=suspects, at=31.0) == []
+    assert _suspected(29, spins=True, ledger=ledger, suspects=suspects, at=32.0) == []

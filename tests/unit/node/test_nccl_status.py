@@ -1,0 +1,118 @@
+"""What NCCL says of workloads that seem to hang: who is asked, how often, and what is made of the answers."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.clock import MonotonicTime
+from exporter.host import network_namespace
+from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
+from exporter.node.nccl_status import NCCL_FAMILIES, NcclReader, judge
+from tests.unit.host.ras_server import page, rank, ras_server
+
+JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")
+ME = os.getpid()
+LAGS = parse_json(page(rank(0, 1200, ME), rank(1, 1199)))
+STEADY = parse_json(page(rank(0, 1200, ME), rank(1, 1200)))
+
+
+def test_ranks_that_lag_or_do_not_answer_are_the_culprits() -> None:
+    gone = parse_json(page(rank(0, 1200), missing=(rank(3, 0),)))
+
+    assert [(judge(each, None).verdict, [r.rank for r in judge(each, None).ranks]) for each in (LAGS, gone)] == [
+        ("rank_lags", [1]),
+        ("rank_missing", [3]),
+    ]
+
+
+def test_hung_collective_and_spinning_kernel_are_told_apart() -> None:
+    """All launched the same and nothing goes on: no rank lags, so a kernel spins, or the network fails."""
+    later = parse_json(page(rank(0, 1300), rank(1, 1299)))
+
+    assert judge(STEADY, STEADY.operations).verdict == "in_step"
+    assert judge(LAGS, LAGS.operations).verdict == "rank_lags"
+    assert judge(later, LAGS.operations).verdict == "moving"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> MonotonicTime:
+        return MonotonicTime(self.now)
+
+
+def _reader(put: Callable[[], RasAnswer], clock: Clock) -> NcclReader:
+    return NcclReader(clock=clock, put=lambda _: put())
+
+
+def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None:
+    clock, asked = Clock(), list[float]()
+
+    def put() -> RasAnswer:
+        asked.append(clock.now)
+        return LAGS
+
+    reader = _reader(put, clock)
+    reader.ask_once()
+    for _ in range(13):
+        reader.statuses({JOB: [ME]})
+        reader.ask_once()
+        clock.now += 15
+
+    assert asked == [1000, 1015, 1075, 1135]
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == "rank_lags"
+    assert reader.statuses({}) == {}
+
+
+def test_answer_of_another_job_on_the_same_network_is_not_taken() -> None:
+    reader = _reader(lambda: parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), Clock())
+    reader.statuses({JOB: [ME]})
+    reader.ask_once()
+
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
+
+
+def test_job_without_nccl_has_no_answer_and_nothing_failed() -> None:
+    def put() -> RasAnswer:
+        raise RasError("refused")
+
+    reader = _reader(put, Clock())
+    reader.statuses({JOB: [ME]})
+    reader.ask_once()
+
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
+    assert reader.health().success
+
+
+def test_missing_right_to_enter_the_jobs_network_is_a_failure_that_says_which(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def denied(*_: object) -> RasAnswer:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(network_namespace, "inside", denied)
+    reader = _reader(lambda: LAGS, Clock())
+    reader.statuses({JOB: [ME]})
+    reader.ask_once()
+
+    assert not reader.health().success
+    assert "CAP_SYS_ADMIN" in reader.error
+    assert reader.statuses({JOB: [ME]}) == {}
+
+
+def test_families_name_the_rank_its_host_and_gpu() -> None:
+    with ras_server(page(rank(0, 1200, ME), rank(9, 1199))) as address:
+        reader = NcclReader(Path("/proc"), address, Clock())
+        reader.statuses({JOB: [ME]})
+        reader.ask_once()
+    found = reader.statuses({JOB: [ME]})
+    status, lagging = ([sample.labels for sample in family.collect(found)] for family in NCCL_FAMILIES)
+
+    assert status == [(*JOB.labels, "rank_lags")]
+    assert lagging == [(*JOB.labels, "9", "node1", "1", "4009")]
