@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from deploy.prometheus.alerts_workload import HELD_BEFORE, named
 from deploy.prometheus.alerts_workload import WORKLOAD_LABELS as _WORKLOAD
-from deploy.prometheus.alerts_workload import named
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.states import ADVICE
 from deploy.prometheus.wording import OWNER
@@ -20,7 +20,7 @@ def _waits(state: str) -> str:
     /
       sum by {_WORKLOAD} (gpu_workload_gpus > 0)
   ) > <share>
-  and on {_WORKLOAD} sum by {_WORKLOAD} (gpu_workload_gpus offset <window>) > 0"""
+  and on {_WORKLOAD} {HELD_BEFORE}"""
     )
 
 

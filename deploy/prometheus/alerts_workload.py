@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.recordings import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
 from deploy.prometheus.wording import OWNER, TOP_STATE
 from exporter.attribution.owner import OWNER_LABELS
 
-_OWNER = f"(cluster, {', '.join(OWNER_LABELS)})"
+_OWNER = f"(cluster, {', '.join(WHOLE)})"
 WORKLOAD_LABELS = "(cluster, workload)"
-_OTHERS = ", ".join(label for label in OWNER_LABELS if label != "workload")
+_OTHERS = ", ".join(label for label in WHOLE if label != "workload")
+LATELY, ABOUT = "2m", "10m"
+"""Pods are replaced: a workload is there if any of its pods was lately, and was there before if one was about then."""
+HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}])) > 0"
+HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{ABOUT}] offset <window>)) > 0"
 
 
-def named(expr: str, held: str = f"sum by {_OWNER} (gpu_workload_gpus)") -> str:
-    """One series per workload of `expr`, with the labels of one of its owners.
+def named(expr: str, held: str = f"sum by {_OWNER} (max_over_time(gpu_workload_gpus[{LATELY}]))") -> str:
+    """One series per workload of `expr`, with the labels that its owners have in common.
 
     Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still.
+    Pods are no part of it: an alert must not begin anew with each of them.
     """
     return f"""\
 (
@@ -39,8 +45,8 @@ UNDERUTILIZED = Alert(
     /
       (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
   ) < <utilization>
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus) > <gpus>
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus offset <window>) > 0
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}])) > <gpus>
+  and on {WORKLOAD_LABELS} {HELD_BEFORE}
   unless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"""
     ),
     # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
@@ -75,18 +81,37 @@ def _idle(seconds: str, share: str) -> str:
     )"""
 
 
+_IDLE = 'state=~"held_idle|held_unused"'
+_ONCE = f"max by (cluster, instance, {', '.join(OWNER_LABELS)}, state)"
+_WHOLLY_IDLE = f"""\
+    round(
+      sum by {WORKLOAD_LABELS} ({_ONCE} (rate({_SECONDS}{{{_IDLE}}}[<window>])))
+      and on {WORKLOAD_LABELS} (
+          sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{{_IDLE}}}[<window>]))
+        /
+          sum by {WORKLOAD_LABELS} (rate({_SECONDS}[<window>]))
+      ) > <idle>
+    ) > 0
+    and on {WORKLOAD_LABELS} {HELD_NOW}
+    and on {WORKLOAD_LABELS} {HELD_BEFORE}"""
+"""GPUs' worth of a workload that did nothing at all, on whatever GPUs its pods were."""
+
+
 HELD_IDLE = Alert(
     name="GpuHeldIdle",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload.
+    # One idle GPU of many (a crashed rank) counts, so it is asked per GPU and counted per workload; and pods that a
+    # controller makes again and again are asked together, wherever they were.
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
 {_idle("gpu_time_seconds_total", "gpu_owner_share")}
     or
 {_idle("gpu_mig_time_seconds_total", "gpu_mig_owner_share")}
-  )"""
+  )
+  or
+{_WHOLLY_IDLE}"""
     ),
     wait="5m",
     params=(

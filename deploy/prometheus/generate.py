@@ -84,7 +84,9 @@ def _recordings() -> str:
     lines = ["| series | labels | value |\n", "|---|---|---|\n"]
     for group in GROUPS:
         for rule in group.rules:
-            labels = "cluster + owner's" if "workload" in rule.by else ", ".join(("cluster", *rule.by))
+            labels = (
+                "cluster + owner's but pod and container" if "workload" in rule.by else ", ".join(("cluster", *rule.by))
+            )
             if "workload" in rule.by and "state" in rule.by:
                 labels += ", state"
             lines.append(f"| `{rule.record}` | {labels} | {rule.help} |\n")

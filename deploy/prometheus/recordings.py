@@ -13,6 +13,8 @@ INTERVAL = "1m"
 """Of the recording groups. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
 
 NODE = ("node", "instance")
+WHOLE = tuple(label for label in OWNER_LABELS if label not in {"pod", "container"})
+"""Labels of a whole workload: one series for all its pods and nodes, which pods that come and go do not renew."""
 MODEL = ("model",)
 _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 _DEVICE = ("node", "instance", "gpu", "uuid")
@@ -167,8 +169,8 @@ _MODEL_SHARE = _record(
 
 _WORKLOAD_MODELS = _record(
     "workload_model:gpu_owner_share:sum",
-    (*OWNER_LABELS, "model"),
-    _sum((*OWNER_LABELS, "model"), _once(("uuid", *OWNER_LABELS), "gpu_owner_share") + _INFO_JOIN),
+    (*WHOLE, "model"),
+    _sum((*WHOLE, "model"), _once(("uuid", *OWNER_LABELS), "gpu_owner_share") + _INFO_JOIN),
     "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
 _HEAT = (
@@ -186,6 +188,54 @@ _HEAT = (
     ),
 )
 
+
+def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
+    """Of the pods, and of the parts on other nodes, that are one workload."""
+    return _record(f"workload:{name}", WHOLE, f"{operation} {by(WHOLE)} ({expr})", help)
+
+
+_STARTED = "workload:gpu_workload_start_time_seconds:max"
+_RESTARTED = "workload:gpu_workload_restarts:max"
+_COUNTED = f"max_over_time({_RESTARTED}[1d]) - min_over_time({_RESTARTED}[1d])"
+_WORKLOAD_PARTS = (
+    _of_parts(
+        "gpu_workload_used:rate5m",
+        "sum",
+        _once(("uuid", *OWNER_LABELS), "rate(gpu_workload_used_gpu_seconds_total[5m]) > 0"),
+        "GPUs' worth of time that it ran kernels, whatever it holds.",
+    ),
+    _of_parts(
+        "gpu_straggling:rate5m",
+        "max",
+        "rate(gpu_workload_straggler_seconds_total[5m])",
+        "Share of time in which the others waited for the slowest of its GPUs.",
+    ),
+    _of_parts(
+        "gpu_workload_parts:count",
+        "count",
+        f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_gpus > 0)",
+        "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
+    ),
+    _of_parts(
+        "gpu_workload_start_time_seconds:max",
+        "max",
+        "gpu_workload_start_time_seconds",
+        "Unix time the newest of its parts started.",
+    ),
+    _of_parts(
+        "gpu_workload_restarts:max",
+        "max",
+        "gpu_workload_restarts",
+        "How often the scheduler says that it was started again, the most of its parts.",
+    ),
+    _record(
+        "workload:gpu_workload_starts:changes1d",
+        WHOLE,
+        f"({_COUNTED} > changes({_STARTED}[1d])) or changes({_STARTED}[1d]) or {_COUNTED}",
+        "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
+        "What starts within a minute counts once.",
+    ),
+)
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
@@ -196,7 +246,7 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:
-        seconds = _once((*labels, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0")
+        seconds = _once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0")
     raw = {
         "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
         "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
@@ -208,7 +258,7 @@ def _owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         return f"{_sum(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
 
     rows = [
-        (f"{level}:{name}", _sum(labels, _once(labels, expr) if base else f"workload:{name}{{{own}}}"), text)
+        (f"{level}:{name}", _sum(labels, _once(OWNER_LABELS, expr) if base else f"workload:{name}{{{own}}}"), text)
         for name, (expr, text) in raw.items()
     ]
     rows += [
@@ -286,7 +336,8 @@ GROUPS = (
         "gpu-owner",
         INTERVAL,
         (
-            *_owner_level("workload", OWNER_LABELS),
+            *_owner_level("workload", WHOLE),
+            *_WORKLOAD_PARTS,
             _WORKLOAD_MODELS,
             *_owner_level("namespace", ("namespace",)),
             *_owner_level("account", ("account",)),

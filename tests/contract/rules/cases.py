@@ -9,12 +9,14 @@ from tests.contract.rules import (
     cases_hardware,
     cases_heat,
     cases_links,
+    cases_pods,
     cases_ranks,
     cases_workload,
 )
 
 CASES = (
     *cases_workload.CASES,
+    *cases_pods.CASES,
     *cases_ranks.CASES,
     *cases_heat.CASES,
     *cases_hardware.CASES,

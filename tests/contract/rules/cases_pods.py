@@ -1,0 +1,61 @@
+"""Cases of workloads that are many pods at once, or one after the other: one alert for each, whatever its pods."""
+
+from __future__ import annotations
+
+from tests.contract.rules.case import fires, silent
+
+_RUN = 'job="gpu-exporter",cluster="c1"'
+_JOB = 'workload="ml/pretrain",kind="pod",namespace="ml",container="main"'
+_CONTROLLER = 'workload="ml/agent",kind="pod",namespace="ml",container="main"'
+
+
+def _of(node: int, owner: str, pod: str) -> str:
+    return f'{_RUN},node="n{node}",instance="n{node}:9836",{owner},pod="{pod}"'
+
+
+def _job(**states: str) -> dict[str, str]:
+    """64 pods of 8 GPUs each, one on a node."""
+    found: dict[str, str] = {}
+    for rank in range(64):
+        own = _of(rank, _JOB, f"pretrain-worker-{rank}")
+        found[f"gpu_workload_gpus{{{own}}}"] = "8x90"
+        found |= {
+            f'gpu_workload_gpu_seconds_total{{{own},state="{state}"}}': values for state, values in states.items()
+        }
+    return found
+
+
+def _controller(minutes: int, **states: str) -> dict[str, str]:
+    """A new pod every 20 minutes on another of three nodes, with 8 GPUs for 19 minutes and a minute of nothing."""
+    found: dict[str, str] = {}
+    for number in range(minutes // 20):
+        before = f"_x{20 * number - 1} " if number else ""
+        own = _of(number % 3, _CONTROLLER, f"agent-{number}")
+        found[f"gpu_workload_gpus{{{own}}}"] = f"{before}8x18 stale"
+        found |= {
+            f'gpu_workload_gpu_seconds_total{{{own},state="{state}"}}': f"{before}{values}x18 stale"
+            for state, values in states.items()
+        }
+    return found
+
+
+_IDLES = _controller(660, held_idle="0+480", busy="0+0")
+
+CASES = (
+    fires(
+        "GpuUnderutilized",
+        "a job of 64 pods at 10 %: one alert",
+        "60m",
+        _job(busy="0+48x90", wait_cpu="0+432x90"),
+    ),
+    fires("GpuHeldIdle", "a controller that makes a new pod every 20 minutes and idles on 8 GPUs", "2h", _IDLES),
+    fires("GpuHeldIdle", "the same after 10 hours, with a new pod just made", "10h1m", _IDLES),
+    fires("GpuHeldIdle", "the same between two pods", "10h20m", _IDLES),
+    silent(
+        "GpuHeldIdle",
+        "a controller whose pods compute half of the time",
+        "10h1m 10h20m",
+        _controller(660, held_idle="0+240", busy="0+240"),
+    ),
+    silent("GpuHeldIdle", "a controller whose last pod ended ten minutes ago", "11h10m", _IDLES),
+)

@@ -1,0 +1,109 @@
+"""What recording rules make of many pods: one series for the workload, and its starts counted."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.prometheus.generate import RULES
+from tests.contract.rules.promtool import program
+
+_RUN = 'cluster="c1",job="gpu-exporter"'
+_SERVICE = 'workload="serving/chat",kind="pod",namespace="serving",container="main"'
+_TRAINING = 'workload="ml/llm",kind="pod",namespace="ml",container="main"'
+_JOB = 'workload="slurm:9",kind="slurm",slurm_job="9",user="ada"'
+
+
+def _node(number: int) -> str:
+    return f'{_RUN},node="n{number}",instance="n{number}:9836"'
+
+
+def _replicas(count: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number in range(count):
+        own = f'{_node(number)},{_SERVICE},pod="chat-7d9c5b8d4-{number}"'
+        found[f"gpu_workload_gpus{{{own}}}"] = "1x30"
+        found[f'gpu_workload_gpu_seconds_total{{{own},state="held_unused"}}'] = "0+60x30"
+        found[f'gpu_workload_used_gpu_seconds_total{{{own},gpu="0",uuid="GPU-{number}"}}'] = "0+15x30"
+    return found
+
+
+def _training() -> dict[str, str]:
+    """Started three times: at 0, then new pods at 300 s and at 900 s, two each."""
+    found: dict[str, str] = {}
+    for turn, (begin, end) in enumerate(((0, 4), (5, 14), (15, 30))):
+        for rank in range(2):
+            own = f'{_node(rank)},{_TRAINING},pod="llm-worker-{rank}-{turn}"'
+            before = f"_x{begin - 1} " if begin else ""
+            found[f"gpu_workload_start_time_seconds{{{own}}}"] = f"{before}{60 * begin}x{end - begin} stale"
+            found[f"gpu_workload_gpus{{{own}}}"] = f"{before}4x{end - begin} stale"
+            found[f"gpu_workload_restarts{{{own}}}"] = f"{before}0x{end - begin} stale"
+            straggles = "0+30x30" if rank else "0x30"
+            found[f'gpu_workload_straggler_seconds_total{{{own},gpu="0",uuid="GPU-{rank}"}}'] = straggles
+    return found
+
+
+_REQUEUED = {
+    f"gpu_workload_restarts{{{_node(1)},{_JOB}}}": "0x9 1x9 2x11",
+    f"gpu_workload_start_time_seconds{{{_node(1)},{_JOB}}}": "0x9 600x9 1200x11",
+}
+
+_CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] = {
+    "25 replicas of one service are one row": (
+        _replicas(25),
+        {
+            "workload:gpu_waste:rate5m": (_SERVICE, 25),
+            "workload:gpu_workload_gpus:sum": (_SERVICE, 25),
+            "workload:gpu_workload_used:rate5m": (_SERVICE, 6.25),
+            "workload:gpu_workload_parts:count": (_SERVICE, 25),
+        },
+    ),
+    "a training run that was started again twice": (
+        _training(),
+        {
+            "workload:gpu_workload_starts:changes1d": (_TRAINING, 2),
+            "workload:gpu_workload_gpus:sum": (_TRAINING, 8),
+            "workload:gpu_straggling:rate5m": (_TRAINING, 0.5),
+        },
+    ),
+    "a job that was requeued twice": (
+        _REQUEUED,
+        {"workload:gpu_workload_starts:changes1d": (_JOB, 2), "workload:gpu_workload_restarts:max": (_JOB, 2)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_workload_is_one_series_whatever_its_pods(name: str, tmp_path: Path) -> None:
+    series, wanted = _CASES[name]
+    rules = RULES / "gpu-recording.yaml"
+    document = {
+        "rule_files": [str(rules.resolve())],
+        "evaluation_interval": "1m",
+        "group_eval_order": [group["name"] for group in yaml.safe_load(rules.read_text())["groups"]],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": each, "values": values} for each, values in series.items()],
+                "promql_expr_test": [
+                    {"expr": record, "eval_time": "25m", "exp_samples": [_sample(record, labels, value)]}
+                    for record, (labels, value) in wanted.items()
+                ],
+            }
+        ],
+    }
+    path = tmp_path / "test.yaml"
+    path.write_text(yaml.safe_dump(document))
+
+    done = subprocess.run([program("promtool"), "test", "rules", path], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _sample(record: str, owner: str, value: float) -> dict[str, object]:
+    labels = owner.replace(',container="main"', "")
+    return {"labels": f'{record}{{cluster="c1",{labels}}}', "value": value}
