@@ -52,25 +52,40 @@ def parse_listeners(text: str) -> Mapping[int, int]:
     return found
 
 
-def serves(procfs: Path, pids: Iterable[int], *, own_namespace: bool) -> bool | None:
-    """Whether one of `pids` listens for clients over TCP; None where that is not shown.
+class Listeners:
+    """Who listens for clients, as of one look: processes in one network namespace share its table of sockets."""
 
-    In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
-    """
-    told: list[bool] = []
-    for pid in pids:
-        ports = {
-            inode: port
-            for table in ("tcp", "tcp6")
-            for inode, port in parse_listeners(_head(f"{procfs}/{pid}/net/{table}")).items()
-            if port < _EPHEMERAL and port not in _OF_TRAINING
-        }
-        if own_namespace or not ports:
-            return bool(ports)
-        mine = _sockets(procfs, pid)
-        if mine is not None:
-            told.append(bool(mine & ports.keys()))
-    return any(told) if told else None
+    def __init__(self, procfs: Path) -> None:
+        self._procfs = procfs
+        self._ports: dict[int | None, Mapping[int, int]] = {}
+        """By namespace: port by inode of the sockets that clients may look for."""
+
+    def serve(self, pids: Iterable[int], *, own_namespace: bool) -> bool | None:
+        """Whether one of `pids` listens for clients over TCP; None where that is not shown.
+
+        In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
+        """
+        told: list[bool] = []
+        for pid in pids:
+            ports = self._of(pid)
+            if own_namespace or not ports:
+                return bool(ports)
+            mine = _sockets(self._procfs, pid)
+            if mine is not None:
+                told.append(bool(mine & ports.keys()))
+        return any(told) if told else None
+
+    def _of(self, pid: int) -> Mapping[int, int]:
+        where = namespace(self._procfs, pid)
+        found = self._ports.get(where) if where is not None else None
+        if found is None:
+            found = self._ports[where] = {
+                inode: port
+                for table in ("tcp", "tcp6")
+                for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}")).items()
+                if port < _EPHEMERAL and port not in _OF_TRAINING
+            }
+        return found
 
 
 def _head(path: str) -> str:

@@ -76,7 +76,16 @@ def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
     )
 
 
+def number_of(text: str, name: str) -> int | None:
+    """The number in the line of this name; None where there is no such line."""
+    found = f"\n{text}".find(f"\n{name}: ")
+    if found < 0:
+        return None
+    begin = found + len(name) + 2
+    end = text.find("\n", begin)
+    return natural(text[begin:] if end < 0 else text[begin:end])
+
+
 def _parse(text: str) -> _Totals | None:
-    words = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-    found = [natural(words.get(name, "")) for name in ("rchar", "wchar", "read_bytes", "write_bytes")]
+    found = [number_of(text, name) for name in ("rchar", "wchar", "read_bytes", "write_bytes")]
     return _Totals(*(each or 0 for each in found)) if None not in found else None

@@ -13,8 +13,10 @@ from exporter.attribution.ownership import Ownership
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
+from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.text import natural, read_text
+from exporter.host.process_io import number_of
+from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.node.signals import Counters, signals
@@ -87,6 +89,10 @@ class HostReader:
     _layout: Hierarchy | None = None
     _last: MonotonicTime | None = None
     _told: frozenset[str] = frozenset()
+    _io_files: KeptFiles = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._io_files = KeptFiles(self.procfs)
 
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
@@ -96,13 +102,15 @@ class HostReader:
         seconds = 0.0 if self._last is None else now - self._last
         self._last = now
         tasks = self._thread_reader().read(pids, now)
+        self._io_files.close_unread()
+        listeners = network.Listeners(self.procfs)
         usages: dict[Owner, HostUsage] = {}
         found: dict[Owner, HostSignals] = {}
         kept: dict[Owner, _Kept] = {}
         for owner, own in pids.items():
             state = kept[owner] = self._owners.get(owner) or _Kept()
             running = [hosts[pid] for pid in own]
-            self._look_at_network(state, running, now)
+            self._look_at_network(state, running, now, listeners)
             usage = self._usage(state, ownership.cgroups.get(owner), running, now)
             usages[owner] = usage = replace(usage, network_bytes=state.network.total) if state.network else usage
             mine = {pid: tasks[pid] for pid in own if pid in tasks}
@@ -113,7 +121,8 @@ class HostReader:
                 found[owner] = signals(state.counters, counters, seconds, self.cores)
             state.counters = counters
         self._owners = kept
-        self._told |= _told(found.values())
+        if not self._told.issuperset(HOST_SIGNALS):
+            self._told |= _told(found.values())
         return usages, found
 
     def tells(self) -> frozenset[str]:
@@ -125,7 +134,9 @@ class HostReader:
         """Threads worth reading that had no place in the budgets, summed over passes."""
         return self._threads.skipped if self._threads else 0
 
-    def _look_at_network(self, kept: _Kept, running: Sequence[HostProcess], now: MonotonicTime) -> None:
+    def _look_at_network(
+        self, kept: _Kept, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
+    ) -> None:
         """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
         if not running:
             return
@@ -134,7 +145,7 @@ class HostReader:
             mine, nodes = (network.namespace(self.procfs, each) for each in (pid, 1))
             own = None not in {mine, nodes} and mine != nodes
             near = self._near(running[:_NEAR])
-            kept.serves = network.serves(self.procfs, near, own_namespace=own)
+            kept.serves = listeners.serve(near, own_namespace=own)
             kept.programs = tuple(_program(self.procfs, each) for each in near)
             kept.network = kept.network or _Network(now, {}) if own else None
             kept.looked_at = now
@@ -187,8 +198,8 @@ class HostReader:
 
     def _io(self, pid: int) -> tuple[int | None, int | None]:
         """Bytes read from and written to storage."""
-        words = dict(line.split(": ", 1) for line in read_text(f"{self.procfs}/{pid}/io").splitlines() if ": " in line)
-        return natural(words.get("read_bytes", "")), natural(words.get("write_bytes", ""))
+        text = self._io_files.read(f"{self.procfs}/{pid}/io")
+        return number_of(text, "read_bytes"), number_of(text, "write_bytes")
 
     def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
         """GPU processes of one owner, and those parents that are in the same cgroup: a server starts its workers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
@@ -21,6 +21,15 @@ SOURCE = "host"
 T = TypeVar("T")
 
 
+class _Told(NamedTuple):
+    """What the node answers in one go."""
+
+    usage: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
+    host_tells: frozenset[str] = frozenset()
+    progress: Reported = Reported()
+    pci_gpus: int | None = None
+
+
 class NodeDeadline:
     """Asks `node` on a thread of its own and waits `deadline` seconds for each answer.
 
@@ -35,6 +44,7 @@ class NodeDeadline:
         self._worker: Worker[tuple[Any]] | None = None
         self._last: dict[str, tuple[Any, MonotonicTime]] = {}
         self._late = False
+        self._told = _Told()
 
     def start(self, threads: Threads) -> None:
         self._worker = Worker("node", threads)
@@ -64,14 +74,24 @@ class NodeDeadline:
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        nothing: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
-        return self._ask("usage", lambda: self._node.usage(ownership, hosts, at), nothing)
+        """Asks at once for all that a pass wants to know besides: to change threads costs as much as to be told."""
+
+        def ask() -> _Told:
+            node = self._node
+            return _Told(
+                node.usage(ownership, hosts, at), node.host_tells(), node.progress(ownership, at), node.pci_gpus(at)
+            )
+
+        self._told = self._ask("usage", ask, _Told())
+        return self._told.usage
 
     def progress(self, ownership: Ownership, at: Moment) -> Reported:
-        return self._ask("progress", lambda: self._node.progress(ownership, at), Reported())
+        """As of the last `usage`, which `host_tells` and `pci_gpus` are of too."""
+        del ownership, at
+        return self._told.progress
 
     def host_tells(self) -> frozenset[str]:
-        return self._ask("host_tells", self._node.host_tells, frozenset[str]())
+        return self._told.host_tells
 
     def skipped_tasks(self) -> int:
         return self._node.skipped_tasks()
@@ -83,7 +103,8 @@ class NodeDeadline:
         return self._node.network_ports(targets)
 
     def pci_gpus(self, at: Moment) -> int | None:
-        return self._ask("pci_gpus", lambda: self._node.pci_gpus(at), None)
+        del at
+        return self._told.pci_gpus
 
     def _ask(self, what: str, ask: Callable[[], T], nothing: T) -> T:
         if self._worker is None:

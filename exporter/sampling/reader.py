@@ -37,6 +37,10 @@ class TargetState:
     """How often in a row the device had nothing of a collector."""
 
 
+NO_STATE = TargetState()
+"""Of a target that was never read."""
+
+
 class Outcome(NamedTuple):
     """How one collector fared on one GPU (its instances included). `error` is empty on success."""
 
@@ -77,8 +81,10 @@ def read_gpu(
     answered = False
     device_error: DriverError | None = None
     for target in (device, *device.instances):
-        memory = memories.setdefault(target.uuid, Memory())
-        attempts = _TargetRead(target, memory, states.get(target.uuid, TargetState()), now, monotonic)
+        memory = memories.get(target.uuid)
+        if memory is None:
+            memory = memories[target.uuid] = Memory()
+        attempts = _TargetRead(target, memory, states.get(target.uuid, NO_STATE), now, monotonic)
         for collector in attempts.due(collectors):
             outcome, failure = attempts.attempt(collector)
             outcomes.append(outcome)

@@ -21,7 +21,7 @@ from exporter.ledger.evidence import Signals
 from exporter.record import record
 from exporter.sampling.cached_reading import is_fresh
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import TargetState
+from exporter.sampling.reader import NO_STATE
 
 R = TypeVar("R")
 
@@ -56,7 +56,7 @@ class Throttled:
 
 def numbers(gpu: Gpu, monotonic: MonotonicTime, stale: float) -> Numbers:
     def shown(name: str, kind: type[R]) -> R | None:
-        cached = gpu.states.get(gpu.device.uuid, TargetState()).readings.get(name)
+        cached = gpu.states.get(gpu.device.uuid, NO_STATE).readings.get(name)
         if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
             return None
         return cached.reading if isinstance(cached.reading, kind) else None
@@ -76,7 +76,7 @@ def numbers(gpu: Gpu, monotonic: MonotonicTime, stale: float) -> Numbers:
 
 def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
     """The last good reading of one collector on the GPU or one of its instances, however old."""
-    cached = gpu.states.get(uuid, TargetState()).readings.get(name)
+    cached = gpu.states.get(uuid, NO_STATE).readings.get(name)
     return cached.reading if cached and isinstance(cached.reading, kind) else None
 
 
@@ -155,7 +155,7 @@ def joules(gpu: Gpu) -> float | None:
 
 def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str = "") -> R | None:
     """The reading of this very pass, of the GPU or an instance; a collector that failed in it tells nothing of it."""
-    cached = gpu.states.get(uuid or gpu.device.uuid, TargetState()).readings.get(name)
+    cached = gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings.get(name)
     return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 
 
