@@ -48,6 +48,7 @@ _SOURCES = {
     "enumerated": "that it counts itself",
     "option": "expected",
     "slurm": "in gres.conf",
+    "kubernetes": "in the node's capacity",
     "history": "that were here before",
 }
 

@@ -15,6 +15,9 @@ from typing import cast
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
+from exporter.attribution.kubernetes import node_object
+from exporter.attribution.kubernetes.api_server import ApiServer
+from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.clock import monotonic_time
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
@@ -47,7 +50,9 @@ XidSources = Mapping[str, Callable[[threading.Event], None]]
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0
-"""Seconds between two questions to slurmctld about this node."""
+"""Seconds between two questions to slurmctld, or to the API server, about this node."""
+_NODE_LONGEST = 600.0
+"""The same while they do not answer."""
 
 
 class Exporter:
@@ -170,7 +175,22 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and gres_conf.exists()):
         scontrol: str = config["attribution.slurm.scontrol"]
         slurm = BackgroundSource(
-            lambda: slurm_maintenance(scontrol, short), nothing=False, name="slurm-node", interval=lambda _: _NODE_EVERY
+            lambda: slurm_maintenance(scontrol, short),
+            nothing=False,
+            name="slurm-node",
+            interval=lambda _: _NODE_EVERY,
+            longest=_NODE_LONGEST,
+        )
+    name = node_name(config, driver)
+    kubernetes = None
+    if config["attribution.kubernetes.api"] and config["attribution.kubernetes"] != "off" and name:
+        server = ApiServer.in_cluster()
+        kubernetes = BackgroundSource(
+            lambda: node_object.read(server, name),
+            NodeObject(),
+            name="kubernetes-node",
+            interval=lambda _: _NODE_EVERY,
+            longest=_NODE_LONGEST,
         )
     return Site(
         folder=state_dir(config, driver),
@@ -178,6 +198,7 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
         expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if slurm else None},
         maintenance_file=Path(config["maintenance.file"]) if config["maintenance.file"] else None,
         slurm=None if read_only else slurm,
+        kubernetes=None if read_only else kubernetes,
         read_only=read_only,
     )
 

@@ -122,8 +122,16 @@ ECC = Collector(
     families=(
         Family(
             name="gpu_ecc_errors_total",
-            help="ECC errors since the driver was loaded.",
+            help="ECC errors since the driver was loaded, carried over resets of the GPU.",
             type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("type",),
+            samples=by(_since_load),
+        ),
+        Family(
+            name="gpu_ecc_volatile_errors",
+            help="ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.",
+            type=Type.GAUGE,
             unit=Unit.NONE,
             labels=("type",),
             samples=by(_since_load),

@@ -69,7 +69,7 @@ DEFAULT: tuple[Thinned, ...] = (
     Thinned(("gpu_exporter_readings_rejected_total",), NONZERO, "Collectors that had answers to leave out."),
     Thinned(("gpu_process_utilization_ratio",), _SM, "The other engines of a process while it uses them."),
     Thinned(("gpu_row_remap_banks",), _FEW_SPARE, "Banks with spare rows left are no news."),
-    Thinned(("gpu_ecc_location_errors_total", "gpu_ecc_lifetime_errors_total"), NONZERO, "Places and types that have errors; all types are in `gpu_ecc_errors_total`."),
+    Thinned(("gpu_ecc_location_errors_total", "gpu_ecc_lifetime_errors_total", "gpu_ecc_volatile_errors"), NONZERO, "Places and types that have errors; all types are in `gpu_ecc_errors_total`."),
     Thinned(("gpu_temperature_threshold_margin_celsius",), NONE, "The margin that counts: `gpu_temperature_margin_celsius`."),
     Thinned(("gpu_memory_free_bytes", "gpu_mig_memory_free_bytes"), NONE, "Total less used and reserved."),
     Thinned(("gpu_mig_memory_reserved_bytes",), NONE, "Of the whole GPU: `gpu_memory_reserved_bytes`."),

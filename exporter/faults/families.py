@@ -50,7 +50,7 @@ FAULT_FAMILIES: tuple[AnyFamily, ...] = (
     ),
     Family(
         name="gpu_expected_devices",
-        help="GPUs this node should have, by who says so: an option, Slurm's gres.conf, its own past.",
+        help="GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.",
         type=Type.GAUGE,
         unit=Unit.NONE,
         labels=("source",),

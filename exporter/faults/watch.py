@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource
+from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import known
@@ -41,6 +42,7 @@ class Site:
     expected: Callable[[], Mapping[str, int | None]] = _nothing
     maintenance_file: Path | None = None
     slurm: BackgroundSource[bool] | None = None
+    kubernetes: BackgroundSource[NodeObject] | None = None
     read_only: bool = False
     """Somebody else keeps the file."""
 
@@ -66,14 +68,20 @@ class FaultWatch:
     def start(self, threads: Threads) -> None:
         if self._saver:
             threads.start("faults", self._saver.run)
-        if self._site.slurm:
-            self._site.slurm.start(threads)
+        for source in self._sources():
+            source.start(threads)
 
     def stop(self) -> None:
         if self._saver:
             self._saver.stop(self._book)
+        for source in self._sources():
+            source.stop()
+
+    def _sources(self) -> Iterator[BackgroundSource[bool] | BackgroundSource[NodeObject]]:
         if self._site.slurm:
-            self._site.slurm.stop()
+            yield self._site.slurm
+        if self._site.kubernetes:
+            yield self._site.kubernetes
 
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
@@ -107,14 +115,22 @@ class FaultWatch:
     def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
-            self._expected = (monotonic, known(self._site.expected()))
+            self._expected = (monotonic, known({**self._site.expected(), **self._told()}))
         devices = sum(known.expected for known in self._book.devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
 
+    def _told(self) -> Mapping[str, int | None]:
+        kubernetes = self._site.kubernetes
+        return {"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {}
+
     def _maintenance(self) -> tuple[str, ...]:
-        file, slurm = self._site.maintenance_file, self._site.slurm
-        found = ("file",) if file and file.exists() else ()
-        return (*found, "slurm") if slurm and slurm.answer.value else found
+        file, slurm, kubernetes = self._site.maintenance_file, self._site.slurm, self._site.kubernetes
+        said = {
+            "file": bool(file and file.exists()),
+            "slurm": bool(slurm and slurm.answer.value),
+            "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
+        }
+        return tuple(source for source, out in said.items() if out)
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
         if not self._site.folder:

@@ -80,8 +80,9 @@ def test_least_rights_in_the_cluster(values: Values, render: Render) -> None:
         else []
     )
     slices = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+    node = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     owners = [{"apiGroups": [g], "resources": [*kinds.values()], "verbs": ["get"]} for g, kinds in KINDS.items()]
-    assert [rule for rule in rights if rule["verbs"] != ["use"]] == (wanted and [*wanted, slices, *owners])
+    assert [rule for rule in rights if rule["verbs"] != ["use"]] == (wanted and [*wanted, node, slices, *owners])
     assert token["automountServiceAccountToken"] is bool(wanted)
     assert {verb for rule in rights for verb in rule["verbs"]} <= {"list", "watch", "get", "use"}
 
@@ -90,7 +91,7 @@ def test_rights_on_owners_can_be_left_out(render: Render) -> None:
     made = render({"attribution": {"pods": {"api": True}}, "rbac": {"owners": False}})
     rights = [rule for each in made if each["kind"] == "ClusterRole" for rule in each["rules"]]
 
-    assert [rule["resources"] for rule in rights] == [["pods"], ["resourceslices"]]
+    assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"]]
 
 
 def test_without_the_hosts_process_ids_none_are_read(render: Render, one: One) -> None:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Collector, Pace
+from exporter.collectors.ecc import ECC, Ecc
+from exporter.collectors.fields import Fields
 from exporter.exposition.snapshot import NodeStatus
 from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import Sample, Unit, counter, gauge
@@ -123,3 +125,17 @@ def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None
 
     assert shown == ["gpu_good"]
     assert {labels[0]: value for value, labels in success.samples} == {"bad": 0, "good": 1}
+
+
+def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not() -> None:
+    def read(uncorrected: float) -> Ecc:
+        return Ecc({"uncorrected": uncorrected}, {}, {}, None, Fields((), {}, 0.0))
+
+    before = CachedReading(ECC, read(3.0), 0.0, 0.0, counted(ECC, None, read(3.0)))
+    after = CachedReading(ECC, read(0.0), 1.0, 1.0, counted(ECC, before, read(0.0)))
+
+    def shown(cached: CachedReading, name: str) -> list[float]:
+        return [s.value for family, samples in cached.samples if family.name == name for s in samples]
+
+    assert [shown(each, "gpu_ecc_volatile_errors") for each in (before, after)] == [[3.0], [0.0]]
+    assert [shown(each, "gpu_ecc_errors_total") for each in (before, after)] == [[3.0], [3.0]]
