@@ -42,7 +42,7 @@ class Followed(NamedTuple):
     """A counter as it is believed. Times are monotonic seconds.
 
     A reset is proven by `CONFIRMATIONS` reads that grow from the lower value; one odd read proves nothing. A leap that
-    stays is believed too, but what it claims to have counted meanwhile is taken off (`excess`).
+    stays is believed too. What either claims to have counted, and cannot have, is taken off (`excess`).
     """
 
     raw: float
@@ -68,7 +68,8 @@ def follow(before: Followed | None, raw: float, time: MonotonicTime, rule: Growt
     agreed = before.agreed + 1 if agrees else 1
     if agreed < CONFIRMATIONS:
         return before._replace(odd=raw, odd_time=time, agreed=agreed), False
-    excess = 0.0 if raw < before.raw else raw - before.value
+    counted = raw <= rule.at_once + rule.per_second * max(time - since, 0.0)
+    excess = 0.0 if raw < last and counted else raw - before.value
     return Followed(raw, time, excess), True
 
 

@@ -25,6 +25,8 @@ DURING = (1.0, 1.0, 1.0, 31.0)
 AFTER = (1.0, 1.0, 1.0, 1.0, 31.0)
 """And afterwards: what is read every 30 s is back with its next read."""
 VALUES = "values"
+TRIES_OF_HANGS = 3
+"""Where a call hangs, passes have a deadline in this machine's time; one that is busy may make the other GPU late."""
 _LATCHED = frozenset({"gpu_fault_timestamp_seconds"})
 LONGEST_WAIT = 5.0
 """Seconds of this machine's time in which a GPU that was lost or hung must be back."""
@@ -43,6 +45,15 @@ def cell(rig: Rig, fault: Fault) -> Verdict:
         after.append(rig.step(6.0))
         spacing.append(6.0)
     return judge(before, during, after, spacing, hangs=fault.hangs)
+
+
+def tried(rig: Rig, fault: Fault) -> tuple[Verdict, int]:
+    """The last verdict on the fault, and how often it was planted."""
+    most = TRIES_OF_HANGS if fault.hangs else 1
+    verdict, tries = cell(rig, fault), 1
+    while tries < most and not verdict.clean:
+        verdict, tries = cell(rig, fault), tries + 1
+    return verdict, tries
 
 
 def _steady(rig: Rig) -> Seen:
@@ -76,19 +87,22 @@ def run(scenario: Path, log: Path, *, quick: bool, only: Sequence[str]) -> int:
     if quick:
         faults = [fault for index, fault in enumerate(faults) if not (fault.hangs or fault.loses) and index % 9 == 0]
     unclean: Counter[str] = Counter()
+    again = 0
     for fault in sorted(faults, key=lambda fault: fault.hangs):
         if fault.hangs and rig.deadline != HANGING:
             rig.close()
             rig = Rig(scenario, HANGING)
             rig.step()
-        verdict = cell(rig, fault)
+        verdict, tries = tried(rig, fault)
+        again += tries - 1
         for column, wrong in verdict.columns().items():
             if wrong:
                 unclean[column] += 1
                 print(f"{fault.where} {fault.what}: not {column}: {', '.join(dict.fromkeys(wrong))[:300]}", flush=True)  # noqa: T201
         log.unlink(missing_ok=True)
     rig.close()
-    print(f"{len(names)} functions, {len(faults)} faults, {sum(unclean.values())} unclean {dict(unclean)}")  # noqa: T201
+    planted = f"{len(faults)} faults, {again} planted again"
+    print(f"{len(names)} functions, {planted}, {sum(unclean.values())} unclean {dict(unclean)}")  # noqa: T201
     return 1 if unclean else 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from exporter.collectors.base import Tick
 from exporter.collectors.clocks import CLOCKS
 from exporter.collectors.ecc import ECC
 from exporter.collectors.engines import ENGINES
@@ -100,6 +101,17 @@ def test_temperature_of_an_old_card_with_fans() -> None:
     assert published["gpu_temperature_threshold_celsius"] == {("shutdown",): 96, ("slowdown",): 93, ("gpu_max",): 89}
     assert published["gpu_fan_speed_ratio"] == {("0",): 0.3, ("1",): 1.02}
     assert "gpu_fan_speed_rpm" not in published
+
+
+def test_threshold_that_was_set_is_not_unset() -> None:
+    limits = [96, 93, 0, 89]
+    device = FakeDevice({"nvmlDeviceGetTemperature": 70, "nvmlDeviceGetTemperatureThreshold": by_argument(*limits)})
+    known = passes(TEMPERATURE, device, 1)[0]
+    device.answers["nvmlDeviceGetTemperatureThreshold"] = by_argument(0, 0, 0, 88)
+
+    later = TEMPERATURE.read(device, known, Tick(1030.0, 30.0))
+
+    assert later.thresholds.value.celsius == {"shutdown": 96, "slowdown": 93, "gpu_max": 88}
 
 
 def test_unsupported_fields_are_asked_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +49,21 @@ def test_zero_at_the_start_does_not_bill_the_gpus_history() -> None:
 
 def test_values_that_disagree_with_each_other_prove_nothing() -> None:
     assert run([5000.0, 10.0, 3.0, 1.0, 4000.0, 2.0, 5100.0])[-1] == 5100.0
+
+
+def test_what_a_reset_counter_cannot_have_counted_since_is_taken_off() -> None:
+    believed = [value for value in run([5e9, 2.0**31, 2.0**31, 2.0**31, 2.0**31 + 10]) if value is not None]
+
+    assert believed == [5e9, 5e9, 5e9 + 10]
+
+
+def test_leap_and_reset_after_another_bill_nothing() -> None:
+    """As a driver does whose energy is 0 for a while, then what it was, then 2^31 for a while."""
+    values = [5e9, *[0.0] * 4, *[5e9 + 5] * 4, *[2.0**31] * 4, *[5e9 + 20] * 4]
+    believed = [value for value in run(values) if value is not None]
+    gained = sum(later - earlier if later >= earlier else later for earlier, later in itertools.pairwise(believed))
+
+    assert gained < 1000
 
 
 def test_long_gap_allows_for_what_was_counted_in_it() -> None:
