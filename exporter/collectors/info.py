@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.peak import peak_flops
 from exporter.driver.interface import Device
-from exporter.metrics.family import Family, Sample, Type, Unit, gauge
+from exporter.metrics.family import Family, Sample, Type, Unit, experimental, gauge
 from exporter.record import record
 
 _ARCHITECTURES = {
@@ -137,11 +137,14 @@ INFO = Collector(
             ),
             samples=_description,
         ),
-        gauge(
-            "gpu_peak_bf16_flops",
-            "Dense BF16 operations a second the GPU can do at most, by its data sheet; absent for models not known.",
-            Unit.NONE,
-            _peak,
+        experimental(
+            gauge(
+                "gpu_peak_bf16_flops",
+                "Dense BF16 operations a second the GPU can do at most, by its data sheet; "
+                "absent for models not known.",
+                Unit.NONE,
+                _peak,
+            )
         ),
         gauge(
             "gpu_persistence_mode_enabled",

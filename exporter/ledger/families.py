@@ -9,7 +9,7 @@ from exporter.attribution.ownership import Target
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
 from exporter.ledger.evidence import Past
 from exporter.ledger.states import STATES, diagnosable
-from exporter.metrics.family import DEVICE, INSTANCE, Family, Sample, Type, Unit
+from exporter.metrics.family import DEVICE, INSTANCE, Family, Sample, Stability, Type, Unit
 
 
 def _device(entry: TargetEntry) -> tuple[str, ...]:
@@ -143,6 +143,7 @@ FAMILIES: tuple[Family[Ledger], ...] = (
         samples=_straggling,
         labels=(*DEVICE, *OWNER_LABELS),
         prefix=(),
+        stability=Stability.EXPERIMENTAL,
     ),
     Family(
         name="gpu_workload_energy_joules_total",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 R = TypeVar("R")
@@ -37,6 +37,13 @@ class Unit(str, enum.Enum):
     NONE = ""
 
 
+class Stability(str, enum.Enum):
+    """What users may build on. What is experimental may change in any release, and says so in the reference."""
+
+    STABLE = "stable"
+    EXPERIMENTAL = "experimental"
+
+
 class Sample(NamedTuple):
     value: float
     labels: tuple[str, ...] = ()
@@ -60,6 +67,7 @@ class Family(Generic[R]):
     samples: Callable[[R], Iterable[Sample]]
     labels: tuple[str, ...] = ()
     prefix: tuple[str, ...] = DEVICE
+    stability: Stability = Stability.STABLE
 
     def __post_init__(self) -> None:
         suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
@@ -103,6 +111,11 @@ class Family(Generic[R]):
 
 
 AnyFamily = Family[Any]
+
+
+def experimental(family: Family[R]) -> Family[R]:
+    """The family, which may still change in any release."""
+    return replace(family, stability=Stability.EXPERIMENTAL)
 
 
 def gauge(

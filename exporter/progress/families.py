@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import Family, Sample, Type, Unit, experimental
 from exporter.progress.progress import Progress, Reported, StepTimes
 
 
@@ -60,7 +60,7 @@ def _results(reported: Reported) -> Iterable[Sample]:
     return (Sample(count, (result,)) for result, count in reported.results.items())
 
 
-PROGRESS_FAMILIES: tuple[Family[Reported], ...] = (
+_FAMILIES: tuple[Family[Reported], ...] = (
     _counter("samples", "Samples the workload's programs report to have worked off on this node."),
     _counter("images", "Images the workload's programs report to have worked off on this node."),
     _counter("tokens", "Tokens the workload's programs report to have worked off or made on this node."),
@@ -123,3 +123,5 @@ PROGRESS_FAMILIES: tuple[Family[Reported], ...] = (
         prefix=(),
     ),
 )
+
+PROGRESS_FAMILIES = tuple(map(experimental, _FAMILIES))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from exporter.collectors import COLLECTORS
 from exporter.config.load import default_of, options
 from exporter.config.option import Option
 from exporter.metrics.family import AnyFamily
+from exporter.reference.sources import sources
 from exporter.sampling.families import groups
 
+_FIELD = "NVML_FI_DEV_"
 _NOTE = "<!-- Made by `make reference` from the declarations in exporter/. Do not edit. -->\n"
 
 
@@ -23,18 +27,41 @@ def metrics() -> str:
             "\nUnits are base units. A series a device cannot tell is absent: never NaN, never a made-up 0. Counters "
             "start with the first pass and never go back while the exporter runs, over driver reloads too. "
             "Owner labels (`workload`, `kind`, `namespace`, `pod`, `container`, `slurm_job`, `user`, `account`, "
-            "`partition`) are always all there, empty where they do not apply.\n"
+            "`partition`) are always all there, empty where they do not apply.\n\n"
+            "Names and labels of what is `stable` change only over a release that has both; what is `experimental` may "
+            "change in any. The last column says what a metric is made from: for GPUs the driver calls without which, "
+            "on the simulated models, its samples would be others.\n"
         ),
     ]
+    calls = {name: _calls(found) for each in COLLECTORS for name, found in sources(each).items()}
     for group in groups():
-        parts.append(f"\n## {group.name}\n\n{group.help}\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
-        parts += [_metric(family) for family in group.families]
+        parts.append(f"\n## {group.name}\n\n{group.help}\n\n{_HEAD}")
+        parts += [_metric(family, group.source or calls.get(family.name, "")) for family in group.families]
     return "".join(parts)
 
 
-def _metric(family: AnyFamily) -> str:
+_HEAD = "| Metric | Type | Labels | Meaning | Stability | Made from |\n|---|---|---|---|---|---|\n"
+_MOST_FIELDS = 3
+"""Fields that are named one by one; more are shown by what their names begin with."""
+
+
+def _calls(found: Sequence[str]) -> str:
+    fields = [name for name in found if name.startswith(_FIELD)]
+    functions = [name for name in found if not name.startswith(_FIELD)]
+    if len(fields) > _MOST_FIELDS:
+        families = Counter("_".join(name.removeprefix(_FIELD).split("_")[:2]) for name in fields)
+        fields = [f"{_FIELD}{start}\\* ({count})" for start, count in sorted(families.items())]
+    return ", ".join([*functions, *fields])
+
+
+def _metric(family: AnyFamily, source: str) -> str:
+    if not source:
+        raise SystemExit(
+            f"{family.name}: no simulated model shows it; say in sampling/families.py what its group is made from"
+        )
     labels = ", ".join(f"`{label}`" for label in family.all_labels) or "none"
-    return f"| `{family.name}` | {family.type.value} | {labels} | {_cell(family.help)} |\n"
+    cells = (f"`{family.name}`", family.type.value, labels, _cell(family.help), family.stability.value, source)
+    return f"| {' | '.join(cells)} |\n"
 
 
 def option_table() -> str:

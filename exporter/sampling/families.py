@@ -26,6 +26,11 @@ class Group:
     name: str
     help: str
     families: tuple[AnyFamily, ...]
+    source: str = ""
+    """What they are made from; empty for collectors, of which each family has driver calls of its own."""
+
+
+_OWNERS = "cgroups, kubelet, API server, slurmctld, the prolog's files"
 
 
 def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
@@ -37,28 +42,48 @@ def groups(pod_labels: Sequence[str] = ()) -> tuple[Group, ...]:
             "xid",
             "XIDs as the driver and the kernel log report them, and SXIDs of NVSwitches from the kernel log.",
             (*XID_FAMILIES, *SXID_FAMILIES),
+            "nvmlEventSetWait_v2, /dev/kmsg",
         ),
         Group(
             "faults",
             "Faults that stand until they are mended, and the GPUs there should be; looked at every 5 s.",
             FAULT_FAMILIES,
+            "the readings of the GPUs, XIDs, gres.conf, the state file",
         ),
-        Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES)),
-        Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES)),
-        Group("workloads", "What each owner uses of GPUs and host, every pass.", tuple(workload_families(pod_labels))),
-        Group("progress", "What programs report of themselves, every 5 s.", tuple(PROGRESS_FAMILIES)),
-        Group("processes", "Processes on the GPUs, joined with their owners every pass.", tuple(PROCESS_FAMILIES)),
+        Group("ledger", "Where each GPU second went, settled every pass.", tuple(LEDGER_FAMILIES), "the ledger"),
+        Group("owners", "Who holds each GPU, joined every pass.", tuple(SHARE_FAMILIES), _OWNERS),
+        Group(
+            "workloads",
+            "What each owner uses of GPUs and host, every pass.",
+            tuple(workload_families(pod_labels)),
+            f"{_OWNERS}; cgroup files, /proc/PID",
+        ),
+        Group(
+            "progress",
+            "What programs report of themselves, every 5 s.",
+            tuple(PROGRESS_FAMILIES),
+            "reports of programs",
+        ),
+        Group(
+            "processes",
+            "Processes on the GPUs, joined with their owners every pass.",
+            tuple(PROCESS_FAMILIES),
+            "nvmlDeviceGetComputeRunningProcesses, nvmlDeviceGetGraphicsRunningProcesses, "
+            "nvmlDeviceGetProcessUtilization, /proc/PID",
+        ),
         Group(
             "nccl",
             "What NCCL says of workloads that seem to hang; only with --nccl.ras, and absent while none does.",
             NCCL_FAMILIES,
+            "NCCL's RAS client (ncclras)",
         ),
         Group(
             "rdma",
             "InfiniBand and RoCE ports of the node, read every 10 s from sysfs; absent without.",
             NETWORK_PORT_FAMILIES,
+            "/sys/class/infiniband",
         ),
-        Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES)),
+        Group("node", "The node and the exporter itself; always there.", tuple(NODE_FAMILIES), "the exporter"),
     )
 
 
