@@ -39,8 +39,14 @@ on_path() {
   new_enough
 }
 
+anew() { # nothing of an older script or of another machine stays
+  rm -rf "${dir:?}/unpacked" "${dir:?}/bin" && mkdir -p "$dir/bin"
+  echo "$layout" >"$dir/layout"
+}
+
 link_from_path() {
   local program
+  anew
   for program in "${programs[@]}"; do ln -sf "$(command -v "$program")" "$dir/bin/$program"; done
 }
 
@@ -54,14 +60,13 @@ unpack() {
   work=$(mktemp -d "$dir/unpack.XXXXXX")
   trap 'rm -rf "$work"' RETURN
   chmod 755 "$work"
-  rm -rf "$dir/unpacked" "$dir/bin" && mkdir -p "$dir/bin"
+  anew
   mapfile -t names < <(pages | sort -u)
   apt_download "$work" prometheus prometheus-alertmanager "${names[@]}"
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   relocate prometheus prometheus
   relocate alertmanager prometheus-alertmanager
   ln -s ../unpacked/usr/bin/promtool ../unpacked/usr/bin/amtool "$dir/bin/"
-  echo "$layout" >"$dir/layout"
 }
 
 unpack_second() {
