@@ -38,6 +38,13 @@ def disagreements(wanted: str) -> list[str]:
     return [f"{place} says {found}, exporter/__init__.py {wanted}" for place, found in said.items() if found != wanted]
 
 
+def undated() -> list[str]:
+    """The changelog's newest heading, where it has no day: a release has one."""
+    heading = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    said = heading[0] if heading else "no heading"
+    return [] if re.search(r"\(\d{4}-\d\d-\d\d\)$", said) else [f"CHANGELOG.md says {said!r}, with no day (YYYY-MM-DD)"]
+
+
 def _field(text: str, key: str) -> str:
     found = re.search(rf"^{key}: *\"?([^\"\n]+)", text, re.MULTILINE)
     return found[1] if found else "none"
@@ -94,6 +101,8 @@ def main() -> None:
     given = parser.parse_args()
     out: Path = given.out.resolve()
     wrong = disagreements(version())
+    if given.tag:
+        wrong += undated()
     if given.tag and given.tag != f"v{version()}":
         wrong.append(f"the tag is {given.tag}, the version {version()}")
     if out.exists() and any(out.iterdir()):

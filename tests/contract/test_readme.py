@@ -79,3 +79,10 @@ def test_forms_and_settings_of_the_forge_are_well_formed() -> None:
     json.loads((ROOT / ".github/renovate.json").read_text())
     for path in re.findall(r"^(/\S+)", (ROOT / ".github/CODEOWNERS").read_text(), re.MULTILINE):
         assert (ROOT / path.strip("/")).exists()
+
+
+def test_the_changelog_goes_by_release_and_day() -> None:
+    """What is not released yet is on top, and alone there."""
+    headings = re.findall(r"^## (.*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert re.fullmatch(rf"{re.escape(__version__)} \((unreleased|\d{{4}}-\d\d-\d\d)\)", headings[0])
+    assert [each for each in headings[1:] if not re.fullmatch(r"\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)", each)] == []

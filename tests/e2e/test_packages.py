@@ -153,4 +153,5 @@ def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "the tag is v99.0.0, the version " in done.stderr
+    assert ("with no day" in done.stderr) == ("(unreleased)" in (ROOT / "CHANGELOG.md").read_text())
     assert not (tmp_path / "out").exists()
