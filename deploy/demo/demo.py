@@ -6,7 +6,6 @@ Everything listens on loopback, keeps its data in a folder below .cache/demo, an
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from deploy.demo import cluster
+from deploy.demo import cluster, grafana
 from deploy.demo.entrance import Links
 from deploy.demo.inbox import Inbox, Mailbox, Message
 from deploy.demo.processes import DemoError, Service, free_port, running
@@ -24,7 +23,6 @@ from deploy.demo.prometheus import Prometheus
 from deploy.demo.site import Site, SiteServer, dashboards
 
 _ROOT = cluster.ROOT
-_GRAFANA = "grafana/grafana:12.3.0"
 
 
 def main() -> int:
@@ -77,31 +75,9 @@ def _site(inbox: Inbox, nodes: Sequence[Service], alerts: Service, metrics: Serv
         nodes={node.name: node.url for node in nodes},
         prometheus=metrics.url,
         dashboards=[(dashboard.title, dashboard.uid) for dashboard in shown],
-        grafana=_grafana(metrics, work),
+        grafana=grafana.command(metrics.url, _ROOT / "dashboards/json", work / "grafana"),
     )
     return Site(Prometheus(metrics.url), alerts.url, inbox, links, {one.uid: one for one in shown})
-
-
-def _grafana(metrics: Service, work: Path) -> str:
-    """The command that shows the dashboards in Grafana; its configuration is written below `work`."""
-    provisioning = work / "grafana"
-    for kind, content in (("datasources", _datasource(metrics)), ("dashboards", _provider())):
-        (provisioning / kind).mkdir(parents=True)
-        (provisioning / kind / "demo.yaml").write_text(json.dumps(content))
-    return (
-        "docker run --rm --network host -e GF_AUTH_ANONYMOUS_ENABLED=true -e GF_AUTH_ANONYMOUS_ORG_ROLE=Admin "
-        f"-v {provisioning}:/etc/grafana/provisioning:ro -v {_ROOT}/dashboards/json:/dashboards:ro {_GRAFANA}"
-    )
-
-
-def _datasource(metrics: Service) -> object:
-    source = {"name": "Prometheus", "uid": "prometheus", "type": "prometheus", "url": metrics.url, "isDefault": True}
-    return {"apiVersion": 1, "datasources": [{**source, "jsonData": {"timeInterval": "5s"}}]}
-
-
-def _provider() -> object:
-    provider = {"name": "gpu-exporter", "folder": "GPU", "type": "file", "options": {"path": "/dashboards"}}
-    return {"apiVersion": 1, "providers": [provider]}
 
 
 def _opened(site: str, nodes: Sequence[Service], metrics: Service, seconds: float) -> str:

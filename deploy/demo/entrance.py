@@ -10,6 +10,7 @@ from html import escape
 from urllib.parse import quote
 
 from deploy.demo.cluster import NODES, Node
+from deploy.demo.grafana import URL as GRAFANA
 from deploy.demo.inbox import Message
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
 from deploy.prometheus.states import BUSY, LOST, regex
@@ -180,7 +181,8 @@ def _more(links: Links) -> str:
     return (
         f"<h2>Look further</h2><p>Dashboards: {dashboards}</p>"
         '<p class="dim">Drawn by this demo from the same JSON files and live data, for a first look. In a real '
-        f"Grafana, where Docker is: <code>{escape(links.grafana)}</code></p>"
+        f"Grafana, where Docker is: <code>{escape(links.grafana)}</code>, "
+        f"then open {GRAFANA}</p>"
         '<p>Reports: <a href="/report">everybody, the last hour</a>, or click a workload above. '
         '<a href="/inbox">All messages</a>.</p>'
         f'<p>Prometheus: <a href="{links.prometheus}/graph">queries</a>, '
