@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -14,7 +15,8 @@ import yaml
 from exporter import __version__
 from exporter.cli.shell_completion import commands
 from exporter.config import load as config
-from tests.readme import README, lines
+from exporter.config.load import options
+from tests.readme import README, line, lines
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,9 +29,9 @@ def test_every_link_leads_somewhere(page: str) -> None:
     assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
 
 
-@pytest.mark.parametrize("line", list(lines("gpu-exporter", "python3 dist/gpu-exporter")))
-def test_every_command_is_understood(line: str) -> None:
-    words = shlex.split(line)[1 if line.startswith("gpu-exporter") else 2 :]
+@pytest.mark.parametrize("typed", list(lines("gpu-exporter", "python3 dist/gpu-exporter")))
+def test_every_command_is_understood(typed: str) -> None:
+    words = shlex.split(typed)[1 if typed.startswith("gpu-exporter") else 2 :]
     command = words.pop(0) if words and not words[0].startswith("-") else "serve"
     config.load(words, {}, commands()[command], config.Page("x", "", argument="ARGUMENT"))
 
@@ -44,11 +46,25 @@ def test_every_make_target_exists(page: str) -> None:
 
 def test_the_helm_line_sets_values_the_chart_has() -> None:
     values = yaml.safe_load((ROOT / "helm/gpu-exporter/values.yaml").read_text())
-    (line,) = lines("helm install")
-    for path in re.findall(r"--set ([\w.]+)=", line):
+    for path in re.findall(r"--set ([\w.]+)=", line("helm install")):
         found = values
         for key in path.split("."):
             found = found[key]
+
+
+def test_the_docker_line_gives_what_the_exporter_needs() -> None:
+    parser = argparse.ArgumentParser()
+    for flag, values in (("--gpus", ["all"]), ("--pid", ["host"]), ("-p", None), ("-d", None)):
+        if flag == "-d":
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, choices=values, required=True)
+    parser.add_argument("image")
+    given = parser.parse_args(shlex.split(line("docker run"))[2:])
+    port = next(option.default[1] for option in options() if option.name == "web.listen-address")
+
+    assert given.p == f"{port}:{port}"
+    assert given.image == f"REGISTRY/gpu-exporter:{__version__}"
 
 
 def test_the_scrape_configuration_is_one(tmp_path: Path) -> None:
