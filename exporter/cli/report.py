@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.clock import unix_time
 from exporter.config import load as config
@@ -18,14 +19,16 @@ from exporter.report.client import Access, Client
 from exporter.report.digest import Group, digest
 from exporter.report.failure import ReportError
 from exporter.report.formats import data, markdown, page, plain
-from exporter.report.job import ReportRequest, element_selector, job_report
+from exporter.report.job import ReportRequest, job_report, nothing, window
 from exporter.report.model import Digest, JobReport
 from exporter.report.options import OPTIONS
 from exporter.report.price import PRICES
+from exporter.report.subject import EXPECTED, Named, named, selected
 from exporter.report.terminal import Colors, paint, progress_message
 from exporter.summaries import layout
 from exporter.summaries.sacct import AccountedJob, Sacct, SacctError
 
+_ARGUMENT = "NAME"
 PAGE = config.Page(
     "gpu-exporter report",
     "What a job made of its GPUs, where the hours went and what to change; or a digest of a period.",
@@ -37,30 +40,35 @@ exit status:
 
 examples:
   gpu-exporter report 4711 --prometheus.url http://prometheus:9090
-  gpu-exporter report 4711_3 --format short          (of an array; 4711+1 of a heterogeneous job)
+  gpu-exporter report 4711_3 --format short      (an element of the array 4711; 4711+1 of a heterogeneous job)
+  gpu-exporter report team-a/llm-70b             (a Deployment, Job, PyTorchJob, … with all its pods; or a pod)
   gpu-exporter report --pod team-a/train-0 --since 2d --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
 """,
-    argument="JOBID",
+    argument=_ARGUMENT,
 )
-_JOB = re.compile(r"(\d+)(?:([_+])(\d+))?")
-_PARTS = {"_": ("slurm_array_job", "slurm_array_task"), "+": ("slurm_het_job", "slurm_het_offset")}
-"""Labels by which an element of an array, and a component of a heterogeneous job, is known."""
 _DIGESTS = ("user", "account", "namespace")
 
-Subject = Callable[[Client, float], JobReport | Digest]
+
+class Told(NamedTuple):
+    """A report, and what Slurm's accounting calls the job that it is of."""
+
+    report: JobReport | Digest
+    job: str = ""
+
+
+Subject = Callable[[Client, float], Told]
 
 
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     settings = config.load(arguments, os.environ, OPTIONS, PAGE)
-    job = settings[config.ARGUMENT]
-    subject = _subject(settings, job)
+    subject = _subject(settings, settings[config.ARGUMENT])
     client = Client(access(settings))
     try:
         with progress_message(f"asking {settings['prometheus.url']}"):
-            report = subject(client, float(unix_time()))
+            report, job = subject(client, float(unix_time()))
     except ReportError as error:
         sys.stderr.write(f"gpu-exporter: report: {error}\n")
         return error.status
@@ -80,50 +88,47 @@ def _accounted(job: str, settings: config.Config) -> AccountedJob | None:
         return None
 
 
-def _subject(settings: config.Config, job: str) -> Subject:
+def _subject(settings: config.Config, name: str) -> Subject:
     """What is asked for. Raises ConfigError unless it is exactly one thing."""
-    wanted = [name for name in ("pod", "workload", *_DIGESTS, "all") if settings[name]] + (["JOBID"] if job else [])
+    options = [option for option in ("pod", "workload", *_DIGESTS, "all") if settings[option]]
+    wanted = options + ([_ARGUMENT] if name else [])
     if len(wanted) != 1:
-        said = " and ".join(f"--{name}" if name != "JOBID" else name for name in wanted) or "nothing"
-        raise ConfigError(f"report: expected one of JOBID, --pod, --workload, --user, --account, --all; got {said}")
+        said = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
+        raise ConfigError(
+            f"report: expected one of {_ARGUMENT}, --pod, --workload, --user, --account, --all; got {said}"
+        )
     prices = (*settings["price"], *PRICES)
     if settings["all"] or wanted[0] in _DIGESTS:
         level = "" if settings["all"] else wanted[0]
         group = Group(level, settings[level] if level else "", settings["cluster"])
-        return lambda client, now: digest(client, group, settings["since"], prices, now)
-    select = _job_selector(settings, job) if job else _other_selector(settings)
-    title = f"Slurm job {job}" if job else f"Pod {settings['pod']}" if settings["pod"] else settings["workload"]
+        return lambda client, now: Told(digest(client, group, settings["since"], prices, now))
+    wanted_one = _named(settings, name)
     cluster = promql.matchers(cluster=settings["cluster"]) if settings["cluster"] else ""
 
-    def one(client: Client, now: float) -> JobReport:
-        selector = ", ".join(part for part in (select(client, now), cluster) if part)
-        return job_report(client, ReportRequest(selector, title, settings["since"]), prices, now)
+    def one(client: Client, now: float) -> Told:
+        since = settings["since"]
+        found = selected(client, wanted_one, cluster, window(since), now)
+        if found is None:
+            raise nothing(client, wanted_one.title, since, now)
+        asked = ReportRequest(found.selector, found.title, since)
+        return Told(job_report(client, asked, prices, now), found.job)
 
     return one
 
 
-def _job_selector(settings: config.Config, job: str) -> Callable[[Client, float], str]:
-    match = _JOB.fullmatch(job)
-    if not match:
-        raise ConfigError(f"report: expected a job id such as 4711, 4711_3 or 4711+1, got {job!r}")
-    if not match[2]:
-        selector = promql.matchers(slurm_job=match[1])
-        return lambda _client, _now: selector
-    cluster = {"cluster": settings["cluster"]} if settings["cluster"] else {}
-    of_whole, of_part = _PARTS[match[2]]
-    told = promql.matchers(**{of_whole: match[1], of_part: match[3]}, **cluster)
-    return lambda client, now: element_selector(client, f"Slurm job {job}", told, settings["since"], now)
-
-
-def _other_selector(settings: config.Config) -> Callable[[Client, float], str]:
-    if settings["pod"]:
-        namespace, slash, pod = settings["pod"].partition("/")
-        if not (namespace and slash and pod) or "/" in pod:
-            raise ConfigError(f"--pod: expected NAMESPACE/NAME, got {settings['pod']!r}")
-        selector = promql.matchers(namespace=namespace, pod=pod)
-    else:
-        selector = promql.matchers(workload=settings["workload"])
-    return lambda _client, _now: selector
+def _named(settings: config.Config, name: str) -> Named:
+    """What the argument, or the option that names one workload, may mean. Raises ConfigError."""
+    if name:
+        found = named(name)
+        if not found:
+            raise ConfigError(f"report: {EXPECTED}, got {name!r}")
+        return found
+    if not settings["pod"]:
+        return Named(settings["workload"], (promql.matchers(workload=settings["workload"]),))
+    namespace, slash, pod = settings["pod"].partition("/")
+    if not (namespace and slash and pod) or "/" in pod:
+        raise ConfigError(f"--pod: expected NAMESPACE/NAME, got {settings['pod']!r}")
+    return Named(f"Pod {settings['pod']}", (promql.matchers(namespace=namespace, pod=pod),))
 
 
 def access(settings: config.Config) -> Access:

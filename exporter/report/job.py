@@ -36,25 +36,14 @@ class ReportRequest:
     """Seconds before now to look back."""
 
 
-def element_selector(client: Client, title: str, told: str, since: float, now: float) -> str:
-    """Matchers of a part of a job, found by its information: users know 4_9 and 10+1, series carry its raw job id.
-
-    Raises ReportError.
-    """
-    found = client.instant(promql.info(told, _window(since)), now)
-    if not found:
-        raise _nothing(client, title, since, now)
-    return promql.matchers(slurm_job=found[0].labels.get("slurm_job", ""))
-
-
 def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range."""
     span = held_span(client, asked.selector, asked.since, now)
     if span is None:
-        raise _nothing(client, asked.title, asked.since, now)
-    ask = _asker(client, asked.selector, _window(span.seconds), span.until)
+        raise nothing(client, asked.title, asked.since, now)
+    ask = _asker(client, asked.selector, window(span.seconds), span.until)
     after = min(_AFTER, now - span.until)
-    wider = _asker(client, asked.selector, _window(span.seconds + _BEFORE + after), span.until + after)
+    wider = _asker(client, asked.selector, window(span.seconds + _BEFORE + after), span.until + after)
     info = wider(promql.info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
@@ -79,12 +68,12 @@ def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
     return lambda query: client.instant(query(selector, window), time)
 
 
-def _window(seconds: float) -> str:
+def window(seconds: float) -> str:
     return f"{max(1, math.ceil(seconds))}s"
 
 
-def _nothing(client: Client, title: str, since: float, now: float) -> Exception:
-    if not client.instant(f"count_over_time({promql.ANY_METRICS}[{_window(since)}:1h])", now) and not client.instant(
+def nothing(client: Client, title: str, since: float, now: float) -> Exception:
+    if not client.instant(f"count_over_time({promql.ANY_METRICS}[{window(since)}:1h])", now) and not client.instant(
         promql.ANY_METRICS, now
     ):
         return NoMetricsError("this Prometheus has no metrics of gpu-exporter")

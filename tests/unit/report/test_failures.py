@@ -99,7 +99,7 @@ def report(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         (saying(403, ""), 5, "asks for credentials (HTTP 403)"),
         (saying(404, "<html>not found</html>"), 4, "is not the API of a Prometheus (HTTP 404)"),
         (saying(200, "<html>Grafana</html>"), 4, "is not the API of a Prometheus (HTTP 200)"),
-        (saying(200, json.dumps({"status": "success"})), 4, "no matrix in its answer"),
+        (saying(200, json.dumps({"status": "success"})), 4, "no vector in its answer"),
         (saying(503, error("timeout", "query timed out in expression evaluation")), 6, "the query timed out"),
         (saying(504, "gateway time-out"), 6, "the query timed out (HTTP 504)"),
         (silent, 6, "does not answer within 0.5 s"),
@@ -135,10 +135,10 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "expected one of JOBID, --pod, --workload, --user, --account, --all; got nothing"),
-        (["12x"], "expected a job id such as 4711, 4711_3 or 4711+1, got '12x'"),
+        ([], "expected one of NAME, --pod, --workload, --user, --account, --all; got nothing"),
+        (["12x"], "expected NAMESPACE/NAME, or a job id such as 4711, 4711_3, 4711+1 or 4711.batch, got '12x'"),
         (["1", "2"], "unrecognized arguments: 2"),
-        (["1", "--all"], "got --all and JOBID"),
+        (["1", "--all"], "got --all and NAME"),
         (["--pod", "train-0"], "--pod: expected NAMESPACE/NAME, got 'train-0'"),
         (["1", "--since", "a week"], "--since: expected a duration"),
         (["1", "--price", "H200"], "--price: expected MODEL=PRICE"),

@@ -1,0 +1,74 @@
+"""What a name given to the report means: workloads, pods, and every way in which Slurm's users write a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from exporter.report.client import Access, Client, Sample
+from exporter.report.subject import Selected, named, selected
+
+INFO: Sequence[Mapping[str, str]] = (
+    *({"slurm_job": str(raw), "slurm_array_job": "12", "slurm_array_task": str(raw - 12)} for raw in (12, 13, 14, 15)),
+    {"slurm_job": "20", "slurm_het_job": "20", "slurm_het_offset": "0"},
+    {"slurm_job": "21", "slurm_het_job": "20", "slurm_het_offset": "1"},
+    {"slurm_job": "30"},
+    {"workload": "ml/llm", "namespace": "ml", "pod": "llm-worker-0"},
+)
+_PAIR = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Prometheus(Client):
+    """Knows what INFO tells, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(Access("http://127.0.0.1:1"))
+
+    def instant(self, expr: str, time: float) -> Sequence[Sample]:
+        del time
+        wanted = dict(_PAIR.findall(expr))
+        return [Sample(row, 1.0) for row in INFO if all(row.get(name, "") == value for name, value in wanted.items())]
+
+
+def meaning(name: str) -> Selected | None:
+    found = named(name)
+    assert found
+    return selected(Prometheus(), found, "", "7d", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("30", Selected("Slurm job 30", 'slurm_job="30"', "30")),
+        ("99", Selected("Slurm job 99", 'slurm_job="99"', "99")),
+        ("12", Selected("Slurm job 12: all of its 4 jobs", 'slurm_job=~"12|13|14|15"')),
+        ("12_3", Selected("Slurm job 12_3", 'slurm_job="15"', "12_3")),
+        ("20", Selected("Slurm job 20: all of its 2 jobs", 'slurm_job=~"20|21"')),
+        ("20+1", Selected("Slurm job 20+1", 'slurm_job="21"', "20+1")),
+        ("30.batch", Selected("Slurm job 30 (step batch is a part of it)", 'slurm_job="30"', "30")),
+        ("12_1.0", Selected("Slurm job 12_1 (step 0 is a part of it)", 'slurm_job="13"', "12_1")),
+        ("12_9", None),
+        ("ml/llm", Selected("Workload ml/llm", 'workload="ml/llm"')),
+        ("ml/llm-worker-0", Selected("Workload ml/llm-worker-0", 'namespace="ml", pod="llm-worker-0"')),
+        ("ml/nobody", Selected("Workload ml/nobody", 'workload="ml/nobody"')),
+        ("docker:web", Selected("docker:web", 'workload="docker:web"')),
+    ],
+)
+def test_meaning(name: str, expected: Selected | None) -> None:
+    assert meaning(name) == expected
+
+
+def test_cluster_narrows_every_question() -> None:
+    found = named("30")
+    assert found
+
+    assert selected(Prometheus(), found, 'cluster="a"', "7d", 0.0) == Selected(
+        "Slurm job 30", 'slurm_job="30", cluster="a"', "30"
+    )
+
+
+@pytest.mark.parametrize("name", ["12x", "12_", "+1", "a/b/c", "/a", "a/", "", "12_3_4", ":a"])
+def test_other_names_are_refused(name: str) -> None:
+    assert named(name) is None
