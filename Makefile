@@ -35,9 +35,18 @@ lint: venv ## ruff, mypy strict, pyright strict, codespell
 test: lint ## All tests that need no GPU and no cluster (six minutes on two cores)
 	$(BIN)/pytest -n 4 --dist loadgroup # many wait for a program they started: twice as many as cores
 
+.PHONY: test-fast
+test-fast: venv ## The tests that start no program: of a change under way (a minute)
+	$(BIN)/pytest -n 2 --dist loadgroup --fast tests/unit tests/contract/test_structure.py tests/contract/test_reference.py tests/contract/test_captures.py
+
 .PHONY: test-deep
 test-deep: lint ## All of `make test`, the demo, more examples of every property, every value in every place (half an hour)
 	TEST_DEPTH=deep $(BIN)/pytest -n 4 --dist loadgroup
+
+.PHONY: mutate
+mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='ledger web', SIZE=60 mutants each, 0 for all (hours)
+	@$(BIN)/python -c 'import mutmut' 2>/dev/null || $(BIN)/pip install -q --disable-pip-version-check mutmut==3.8.1
+	$(BIN)/python -m tests.mutation.run $(ROOMS) --size $(or $(SIZE),60)
 
 .PHONY: run
 run: venv ## Serve this machine's GPUs

@@ -18,6 +18,7 @@ __all__ = ["fake_nvml", "pytest_terminal_summary"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out the tests of files that start programs")
     parser.addoption("--update", action="store_true", help="write the stored expositions of the captures anew")
 
 
@@ -34,12 +35,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _leave_out_deep(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `deep` run in `make test-deep`, and where they are named on the command line."""
+    if config.getoption("--fast"):
+        _leave_out(config, items, [item for item in items if _starts_programs(item)])
     named = any("::" in argument or argument.endswith(".py") for argument in config.args)
     if DEEP or named:
         return
-    deep = [item for item in items if item.get_closest_marker("deep")]
-    config.hook.pytest_deselected(items=deep)
-    items[:] = [item for item in items if item not in deep]
+    _leave_out(config, items, [item for item in items if item.get_closest_marker("deep")])
+
+
+def _starts_programs(item: pytest.Item) -> bool:
+    return hasattr(getattr(item, "module", None), "subprocess") or "fake_nvml" in getattr(item, "fixturenames", ())
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -77,8 +77,14 @@ def test_long_arguments_cost_no_more_than_their_length(piece: str) -> None:
     assert time.process_time() - began < 2.0  # a regular expression that backtracks takes ten times as long
 
 
-def test_own_arguments_can_be_read() -> None:
-    assert "python" in command_line(os.getpid(), Path("/proc"))
+def test_arguments_of_a_program_can_be_read() -> None:
+    with subprocess.Popen(["cat", "-u"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as program:
+        assert program.stdin
+        assert program.stdout
+        program.stdin.write(b"runs")
+        assert program.stdout.read(4) == b"runs"
+        assert command_line(program.pid, Path("/proc")) == "cat -u"
+        program.stdin.close()
 
 
 def test_process_that_has_gone_has_none(tmp_path: Path) -> None:

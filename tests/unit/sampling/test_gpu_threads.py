@@ -53,11 +53,11 @@ def test_gpus_that_answer_are_read_in_order_on_one_thread() -> None:
 
 
 def test_gpu_that_hangs_keeps_the_thread_and_the_others_go_on(gate: threading.Event) -> None:
-    readers: Threads = GpuThreads(turn=0.02)
+    readers: Threads = GpuThreads(turn=0.5)
     tasks = {"a": here, "b": held(gate), "c": here}
 
-    first = readers.read(tasks, time.monotonic() + 0.3)
-    second = readers.read(tasks, time.monotonic() + 0.3)
+    first = readers.read(tasks, time.monotonic() + 1.5)
+    second = readers.read(tasks, time.monotonic() + 1.5)
 
     assert (first["b"], first["a"] is None, first["c"] is None) == (None, False, False)
     assert "b" not in second

@@ -1,0 +1,23 @@
+"""Which folders are mutated, by which tests their mutants are hunted, and how many must be killed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    """`least` is the share of a sample that must be killed; those named as equivalent are not counted."""
+
+    tests: tuple[str, ...]
+    least: float
+
+
+ROOMS = {
+    "ledger": Room(("tests/unit/ledger",), 0.9),
+    "sampling": Room(("tests/unit/sampling", "tests/contract/passes"), 0.9),
+    "attribution": Room(("tests/unit/attribution", "tests/contract/attribution"), 0.8),
+    "collectors": Room(("tests/unit/collectors", "tests/contract/test_captures.py"), 0.8),
+    "report": Room(("tests/unit/report", "tests/contract/report"), 0.8),
+    "check": Room(("tests/unit/check",), 0.8),
+    "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
+}
