@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_progress import PROGRESS
+from deploy.prometheus.recordings_serving import SERVING
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import OWNER_LABELS
 
@@ -344,6 +346,8 @@ GROUPS = (
             *_owner_level("user", ("user",)),
         ),
     ),
+    Group("gpu-progress", INTERVAL, PROGRESS),
+    Group("gpu-serving", INTERVAL, SERVING),
     Group(
         "gpu-waste",
         "5m",

@@ -151,6 +151,13 @@ def _pressure(rows: Rows) -> Iterable[Sample]:
                 yield Sample(seconds, (*row.owner.labels, resource))
 
 
+def _ports(rows: Rows) -> Iterable[Sample]:
+    for row in rows:
+        if row.owner != NOBODY:
+            for port in row.usage.ports:
+                yield Sample(1, (*row.owner.labels, str(port)))
+
+
 def _network(rows: Rows) -> Iterable[Sample]:
     for row in rows:
         if row.owner != NOBODY:
@@ -178,6 +185,7 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),
     _row("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.written_bytes)),
     _row("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", _C, Unit.BYTES, _network, "direction"),
+    _row("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", _G, Unit.NONE, _ports, "port"),
     _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),
 )
 # fmt: on

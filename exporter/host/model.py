@@ -39,6 +39,8 @@ class HostUsage:
     written_bytes: int | None = None
     network_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
     """Over its own network namespace, by direction (`receive`, `transmit`); empty where it shares the host's."""
+    ports: tuple[int, ...] = ()
+    """TCP ports it listens on for clients, the lowest few."""
     pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     """By resource (`cpu`, `io`, `memory`): seconds some task was stalled (PSI `some`). Empty without PSI."""
     full_pressure_seconds: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -60,20 +60,20 @@ class Listeners:
         self._ports: dict[int | None, Mapping[int, int]] = {}
         """By namespace: port by inode of the sockets that clients may look for."""
 
-    def serve(self, pids: Iterable[int], *, own_namespace: bool) -> bool | None:
-        """Whether one of `pids` listens for clients over TCP; None where that is not shown.
+    def ports(self, pids: Iterable[int], *, own_namespace: bool) -> frozenset[int] | None:
+        """Ports one of `pids` listens on for clients over TCP; None where that is not shown.
 
         In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
         """
-        told: list[bool] = []
+        told: list[frozenset[int]] = []
         for pid in pids:
             ports = self._of(pid)
             if own_namespace or not ports:
-                return bool(ports)
+                return frozenset(ports.values())
             mine = _sockets(self._procfs, pid)
             if mine is not None:
-                told.append(bool(mine & ports.keys()))
-        return any(told) if told else None
+                told.append(frozenset(port for inode, port in ports.items() if inode in mine))
+        return frozenset[int]().union(*told) if told else None
 
     def _of(self, pid: int) -> Mapping[int, int]:
         where = namespace(self._procfs, pid)

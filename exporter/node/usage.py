@@ -33,6 +33,8 @@ _COMMAND = 512
 """Characters of a command line."""
 _NEAR = 4
 """Processes of an owner that are asked whether they listen."""
+_PORTS = 8
+"""Shown of one owner."""
 
 Usages = Mapping[Owner, HostUsage]
 Signals = Mapping[Owner, HostSignals]
@@ -71,7 +73,8 @@ class _Kept:
     read_bytes: int | None = None
     written_bytes: int | None = None
     network: _Network | None = None
-    serves: bool | None = None
+    ports: frozenset[int] | None = None
+    """None: not shown."""
     programs: tuple[str, ...] = ()
     looked_at: MonotonicTime = NEVER
     """When it was last looked who listens, and how its programs are called."""
@@ -112,10 +115,16 @@ class HostReader:
             running = [hosts[pid] for pid in own]
             self._look_at_network(state, running, now, listeners)
             usage = self._usage(state, ownership.cgroups.get(owner), running, now)
-            usages[owner] = usage = replace(usage, network_bytes=state.network.total) if state.network else usage
+            total = state.network.total if state.network else usage.network_bytes
+            ports = tuple(sorted(state.ports or ())[:_PORTS])
+            usages[owner] = usage = replace(usage, network_bytes=total, ports=ports)
             mine = {pid: tasks[pid] for pid in own if pid in tasks}
             counters = Counters(
-                usage, mine, state.network.rate if state.network else None, state.serves, state.programs
+                usage,
+                mine,
+                state.network.rate if state.network else None,
+                None if state.ports is None else bool(state.ports),
+                state.programs,
             )
             if state.counters is not None:
                 found[owner] = signals(state.counters, counters, seconds, self.cores)
@@ -145,7 +154,7 @@ class HostReader:
             mine, nodes = (network.namespace(self.procfs, each) for each in (pid, 1))
             own = None not in {mine, nodes} and mine != nodes
             near = self._near(running[:_NEAR])
-            kept.serves = listeners.serve(near, own_namespace=own)
+            kept.ports = listeners.ports(near, own_namespace=own)
             kept.programs = tuple(_program(self.procfs, each) for each in near)
             kept.network = kept.network or _Network(now, {}) if own else None
             kept.looked_at = now

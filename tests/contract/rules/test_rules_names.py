@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,13 +36,24 @@ OTHERS = {
     "process_cpu_seconds_total": set(),
     "ALERTS": {"alertstate", "alertname", "severity", "audience"},
 }
+ENGINES = Path(__file__).with_name("engines")
 RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
 QUERY = re.compile(r"```promql\n(.*?)```|`([^`\n]*\b(?:gpu_|ALERTS|up\{)[^`\n]*)`", re.DOTALL)
 
 
 def known() -> Mapping[str, set[str]]:
     declared = {family.name: set(family.all_labels) for family in families()}
-    return {**OTHERS, **RECORDED, **declared}
+    return {**OTHERS, **engines(), **RECORDED, **declared}
+
+
+def engines() -> Mapping[str, set[str]]:
+    """Series of serving engines, with the labels of a pod that is scraped; `model_id` is TGI's, where it has one."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(ENGINES.glob("*.prom")):
+        for name, text in re.findall(r"^([a-z0-9_:]+)(\{.*\})? ", path.read_text(), re.MULTILINE):
+            found.setdefault(name, {"namespace", "pod", "model_id"}).update(re.findall(r'([a-z_]+)="', text))
+    older = {name.replace("inter_token_latency", "time_per_output_token"): found[name] for name in found}
+    return {**older, **found}
 
 
 def selectors(expr: Expr) -> Iterator[VectorSelector]:
@@ -73,7 +85,8 @@ def wrong(query: str) -> list[str]:
     for each in selectors(expr):
         names = {matcher.name for matcher in each.matchers.matchers}
         found += [f"{each.name} has no label {name}" for name in names - series.get(str(each.name), names) - TARGET]
-    all_labels = TARGET.union(*(series.get(str(each.name), set()) for each in selectors(expr)))
+    made = re.findall(r'"([a-z_]+)", "[^"]*", "[a-z_]*", "', query)
+    all_labels = TARGET.union(made).union(*(series.get(str(each.name), set()) for each in selectors(expr)))
     return found + [f"no label {name}" for name in labels(expr) if name not in all_labels]
 
 

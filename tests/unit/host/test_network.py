@@ -34,23 +34,23 @@ def test_listening_sockets_by_inode() -> None:
 def test_in_a_namespace_of_its_own_every_listener_is_the_workloads(tmp_path: Path) -> None:
     process(tmp_path, 10)
 
-    assert Listeners(tmp_path).serve([10], own_namespace=True) is True
+    assert Listeners(tmp_path).ports([10], own_namespace=True) == {8000}
 
 
 def test_in_the_hosts_namespace_only_sockets_it_has_open_count(tmp_path: Path) -> None:
     process(tmp_path, 10, sockets=(5, 777))
     process(tmp_path, 11, sockets=(5,))
 
-    assert Listeners(tmp_path).serve([10], own_namespace=False) is True
-    assert Listeners(tmp_path).serve([11], own_namespace=False) is False
-    assert Listeners(tmp_path).serve([11, 10], own_namespace=False) is True
+    assert Listeners(tmp_path).ports([10], own_namespace=False) == {8000}
+    assert Listeners(tmp_path).ports([11], own_namespace=False) == frozenset()
+    assert Listeners(tmp_path).ports([11, 10], own_namespace=False) == {8000}
 
 
 @pytest.mark.parametrize("port", [29500, 28028, 6006, 40000])
 def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
     process(tmp_path, 10, port=port, sockets=(777,))
 
-    assert Listeners(tmp_path).serve([10], own_namespace=True) is False
+    assert Listeners(tmp_path).ports([10], own_namespace=True) == frozenset()
 
 
 def test_traffic_leaves_out_loopback(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Recording rules of what programs report: over the nodes of a workload, and beside what its GPUs could do."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Recording
+from exporter.attribution.owner import OWNER_LABELS
+
+_BY = f"by (cluster, {', '.join(OWNER_LABELS)})"
+_NODES = f"by (cluster, instance, {', '.join(OWNER_LABELS)})"
+_ON = f"on (cluster, {', '.join(OWNER_LABELS)})"
+_GPU = "max by (cluster, instance, uuid)"
+_PEAK = f"{_GPU} (gpu_peak_bf16_flops)"
+_CLOCK = f'({_GPU} (gpu_clock_hertz{{domain="sm"}}) / {_GPU} (gpu_clock_max_hertz{{domain="sm"}}))'
+
+_TENSOR = f"{_GPU} (rate(gpu_tensor_active_seconds_total[5m]))"
+
+
+def _record(record: str, expr: str, help: str, more: tuple[str, ...] = ()) -> Recording:
+    return Recording(record=record, expr=expr, help=help, by=(*OWNER_LABELS, *more))
+
+
+def _summed(name: str, what: str) -> Recording:
+    expr = f"sum {_BY} (max {_NODES} (rate(gpu_workload_{name}_total[5m])))"
+    return _record(f"workload:gpu_workload_{name}:rate5m", expr, f"{what} a second over all nodes of the workload.")
+
+
+def _held(expr: str) -> str:
+    """A number of each GPU, on the GPUs that a workload holds."""
+    held = f"max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_owner_share) > 0"
+    return f"({held}) * on (cluster, instance, uuid) group_left () ({expr})"
+
+
+def _steps(stat: str, operation: str, text: str) -> Recording:
+    expr = f'{operation.format(by=_BY)}max {_NODES} (gpu_workload_step_duration_seconds{{stat="{stat}"}}))'
+    return _record(f"workload:gpu_workload_step_duration_seconds:{stat}", expr, text)
+
+
+_FLOPS, _PEAKS = "workload:gpu_workload_model_flops:rate5m", "workload:gpu_peak_bf16_flops:sum"
+_MFU, _BOUND = (
+    "workload:gpu_workload_model_flops_utilization:ratio_rate5m",
+    "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m",
+)
+
+PROGRESS = (
+    _summed("samples", "Samples"),
+    _summed("images", "Images"),
+    _summed("tokens", "Tokens"),
+    _summed("requests", "Requests"),
+    _summed("model_flops", "Floating point operations of the model itself"),
+    _record(
+        "workload:gpu_workload_steps:rate5m",
+        f"max {_BY} (rate(gpu_workload_steps_total[5m]))",
+        "Steps a second: the ranks of all nodes take them together.",
+    ),
+    _steps("min", "min {by} (", "Seconds the fastest rank on any node needs for a step without waiting for others."),
+    _steps("median", "quantile {by} (0.5, ", "The middle one of the nodes' medians, in seconds of a step."),
+    _steps("max", "max {by} (", "Seconds the slowest rank on any node needs for a step without waiting for others."),
+    _record(
+        "workload:gpu_workload_slowest_rank_step_seconds:max",
+        f"topk {_BY} (1, max by (cluster, instance, rank, {', '.join(OWNER_LABELS)})"
+        " (gpu_workload_slowest_rank_step_seconds))",
+        "The slowest rank over all nodes, by name and instance, and the seconds it needs for a step.",
+        ("instance", "rank"),
+    ),
+    _record(
+        _PEAKS,
+        f"sum {_BY} ({_held(_PEAK)})",
+        "BF16 operations a second that the held GPUs and parts of GPUs can do at most.",
+    ),
+    _record(_MFU, f"{_FLOPS} / ({_PEAKS} > 0)", "Model FLOPs utilization: what the program reports over the peak."),
+    _record(
+        _BOUND,
+        f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_owner_share) > bool 0)"
+        f" * on (cluster, instance, uuid) group_left () ({_TENSOR} * on (cluster, instance, uuid) {_CLOCK}"
+        f" * on (cluster, instance, uuid) {_PEAK})) / ({_PEAKS} > 0), 1) unless {_ON} {_MFU}",
+        "Upper bound of the model FLOPs utilization of what reports none: tensor activity times clock over peak clock.",
+    ),
+)

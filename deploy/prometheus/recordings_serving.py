@@ -1,0 +1,200 @@
+"""Recording rules of serving engines by their own metrics, and beside the ledger of the GPUs they run on.
+
+Names are those of the engines' documentation: vLLM and SGLang with their prefix, NIM as vLLM without one, TGI's and
+Triton's own. What an engine does not tell has no series. Ollama has no metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deploy.prometheus.declaration import Recording
+
+BY = ("namespace", "pod", "instance", "model_name", "engine")
+_HOLDER = ("namespace", "pod", "host", "port")
+"""A pod where the engine is scraped as one, else the host and port it is scraped at."""
+_QUANTILES = {"p50": 0.5, "p95": 0.95}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What each number is called; empty where the engine does not tell it. Histograms without their ending."""
+
+    label: str = "model_name"
+    generated: str = ""
+    prompt: str = ""
+    requests: str = ""
+    running: str = ""
+    waiting: str = ""
+    until_first: str = ""
+    between_tokens: str = ""
+    scale: str = ""
+    """From the engine's unit of time to seconds."""
+
+
+def _prefixed(prefix: str, between: str, running: str, waiting: str) -> Engine:
+    return Engine(
+        generated=f"{prefix}generation_tokens_total",
+        prompt=f"{prefix}prompt_tokens_total",
+        requests=f"{prefix}e2e_request_latency_seconds_count",
+        running=f"{prefix}{running}",
+        waiting=f"{prefix}{waiting}",
+        until_first=f"{prefix}time_to_first_token_seconds",
+        between_tokens=between,
+    )
+
+
+ENGINES: Mapping[str, Engine] = {
+    "vllm": _prefixed(
+        "vllm:",
+        "vllm:(inter_token_latency|time_per_output_token)_seconds",
+        "num_requests_running",
+        "num_requests_waiting",
+    ),
+    "sglang": _prefixed(
+        "sglang:", "sglang:(inter_token_latency|time_per_output_token)_seconds", "num_running_reqs", "num_queue_reqs"
+    ),
+    "nim": _prefixed("", "time_per_output_token_seconds", "num_requests_running", "num_requests_waiting"),
+    "tgi": Engine(
+        label="model_id",
+        generated="tgi_request_generated_tokens_sum",
+        prompt="tgi_request_input_length_sum",
+        requests="tgi_request_duration_count",
+        running="tgi_batch_current_size",
+        waiting="tgi_queue_size",
+        between_tokens="tgi_request_mean_time_per_token_duration",
+    ),
+    "triton": Engine(
+        label="model",
+        requests="nv_inference_request_success",
+        waiting="nv_inference_pending_request_count",
+        until_first="nv_inference_first_response_histogram_ms",
+        scale=" / 1000",
+    ),
+}
+
+
+def _rates(metric: str, engine: str) -> str:
+    """The rate of a counter or histogram; `(a|b)` in its name are names of several of the engine's releases."""
+    head, _, rest = metric.partition("(")
+    choices, _, tail = rest.partition(")")
+    names = [f"{head}{choice}{tail}" for choice in choices.split("|")] if rest else [metric]
+    return " or ".join(f"rate({_named(name, engine)}[5m])" for name in names)
+
+
+def _named(metric: str, engine: str) -> str:
+    """NIM's names are anybody's: the label of its model tells them apart."""
+    return f'{metric}{{model_name!=""}}' if engine == "nim" else metric
+
+
+def _labelled(expr: str, engine: str) -> str:
+    """With the labels that all engines' series have."""
+    label = ENGINES[engine].label
+    if label != "model_name":
+        expr = f'sum without ({label}) (label_replace({expr}, "model_name", "$1", "{label}", "(.*)"))'
+    return f'label_replace({expr}, "engine", "{engine}", "", "")'
+
+
+def _of_all(field: str, expr: str) -> str:
+    """`expr` of the series of this kind (`<series>`, `<rate>`), by engine; `<scale>` is to seconds."""
+    found: list[str] = []
+    for name, engine in ENGINES.items():
+        metric = getattr(engine, field)
+        if metric:
+            histogram = field in {"until_first", "between_tokens"}
+            rates = _rates(f"{metric}_bucket" if histogram else metric, name)
+            made = expr.replace("<rate>", rates).replace("<series>", _named(metric, name))
+            made = made.replace("<label>", engine.label).replace("<scale>", engine.scale)
+            found.append(_labelled(made, name))
+    return " or ".join(found)
+
+
+def _record(record: str, expr: str, help: str, by: tuple[str, ...] = BY) -> Recording:
+    return Recording(record=record, expr=expr, help=help, by=by)
+
+
+_EACH = "by (cluster, namespace, pod, instance, <label>)"
+
+
+def _total(name: str, field: str, text: str) -> Recording:
+    return _record(f"engine:llm_{name}:rate5m", _of_all(field, f"sum {_EACH} (<rate>)"), text)
+
+
+def _level(name: str, field: str, text: str) -> Recording:
+    return _record(f"engine:llm_{name}:sum", _of_all(field, f"sum {_EACH} (<series>)"), text)
+
+
+def _quantiles(name: str, field: str, text: str) -> tuple[Recording, ...]:
+    per = "by (cluster, namespace, pod, instance, <label>, le)"
+    return tuple(
+        _record(
+            f"engine:llm_{name}_seconds:{quantile}_5m",
+            _of_all(field, f"histogram_quantile({number}, sum {per} (<rate>))<scale>"),
+            f"{text}, {quantile} of the last five minutes.",
+        )
+        for quantile, number in _QUANTILES.items()
+    )
+
+
+def _place(expr: str) -> str:
+    """Of an engine, where it runs: its pod, or the host and port it is scraped at."""
+    host = 'label_replace({}, "host", "$1", "instance", "(.*):[0-9]+")'
+    host = f'label_replace({host}, "port", "$1", "instance", ".*:([0-9]+)")'
+    pods, bare = expr.replace("<pod>", 'pod!=""'), expr.replace("<pod>", 'pod=""')
+    return f"sum by (cluster, namespace, pod) ({pods}) or sum by (cluster, host, port) ({host.format(bare)})"
+
+
+def _holders(metric: str) -> str:
+    """Of the workloads: those of each pod, or of whom listens on the port of the host."""
+    listens = 'max by (cluster, instance, workload, port) (gpu_workload_listen_port{pod=""})'
+    own, of_pods = metric.replace("<pod>", 'pod=""'), metric.replace("<pod>", 'pod!=""')
+    held = f"max by (cluster, instance, workload) ({own})"
+    joined = f"{listens} * on (cluster, instance, workload) group_left () {held}"
+    bare = f'label_replace({joined}, "host", "$1", "instance", "(.*):[0-9]+")'
+    pods = f"sum by (cluster, namespace, pod) (max by (cluster, instance, namespace, pod, container) ({of_pods}))"
+    return f"{pods} or sum by (cluster, host, port) ({bare})"
+
+
+_GPUS, _JOULES = "gpu_workload_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
+_TOKENS = "engine:llm_generated_tokens:rate5m{<pod>}"
+
+SERVING = (
+    _total("generated_tokens", "generated", "Tokens the engine generates a second."),
+    _total("prompt_tokens", "prompt", "Tokens of prompts the engine works off a second."),
+    _total("requests", "requests", "Requests the engine ends a second."),
+    _level("requests_running", "running", "Requests in work."),
+    _level("requests_waiting", "waiting", "Requests that wait in the engine's queue."),
+    *_quantiles("time_to_first_token", "until_first", "Time to the first token"),
+    *_quantiles("inter_token_latency", "between_tokens", "Time from one token to the next"),
+    _record(
+        "serving:gpu_workload_gpus:sum",
+        _holders(_GPUS),
+        "GPUs held by what serves: by pod, and by the host and port it listens on.",
+        _HOLDER,
+    ),
+    _record(
+        "serving:gpu_workload_energy_joules:rate5m",
+        _holders(_JOULES),
+        "Joules a second of what serves, of pods and of what listens on a port.",
+        _HOLDER,
+    ),
+    _record(
+        "serving:llm_generated_tokens:rate5m",
+        _place(_TOKENS),
+        "Tokens generated a second, by pod or by host and port.",
+        _HOLDER,
+    ),
+    _record(
+        "serving:llm_tokens_per_gpu_second:ratio_rate5m",
+        "serving:llm_generated_tokens:rate5m / (serving:gpu_workload_gpus:sum > 0)",
+        "Tokens generated per second and GPU held.",
+        _HOLDER,
+    ),
+    _record(
+        "serving:llm_tokens_per_joule:ratio_rate5m",
+        "serving:llm_generated_tokens:rate5m / (serving:gpu_workload_energy_joules:rate5m > 0)",
+        "Tokens generated per joule of the GPUs.",
+        _HOLDER,
+    ),
+)

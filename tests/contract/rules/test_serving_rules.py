@@ -1,0 +1,130 @@
+"""Expositions of five serving engines through the recording rules, beside the ledger of the GPUs they run on.
+
+The files in engines/ are written after each engine's documentation: names, types, labels, what is cumulative. What a
+counter holds is taken as what it gains each minute.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from deploy.prometheus.recordings_serving import ENGINES
+from tests.contract.rules.recorded import check
+
+EXPOSITIONS = Path(__file__).with_name("engines")
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+MODELS = {"vllm": LLAMA, "sglang": LLAMA, "nim": "meta/llama-3.1-8b-instruct", "tgi": "", "triton": "llama"}
+POD = 'namespace="ml",pod="serve-0"'
+HELD = (
+    'cluster="c1",instance="gpu1:9836",kind="{kind}",namespace="{namespace}",pod="{pod}",workload="{workload}",'
+    'container="",slurm_job="{job}",user="ada",account="",partition=""'
+)
+WORDS = ("kind", "namespace", "pod", "workload", "job")
+
+
+def held(*words: str) -> str:
+    return HELD.format(**dict(zip(WORDS, words, strict=True)))
+
+
+IN_POD = held("pod", "ml", "serve-0", "ml/serve-0", "")
+JOB, OTHER = held("slurm", "", "", "slurm:7", "7"), held("slurm", "", "", "slurm:8", "8")
+
+
+def scraped(engine: str, target: str) -> dict[str, str]:
+    """The series of an exposition as Prometheus has them, with the target's labels."""
+    found: dict[str, str] = {}
+    text = (EXPOSITIONS / f"{engine}.prom").read_text()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+            rises = family.type in {"counter", "histogram"}
+            values = f"0+{sample.value:g}x30" if rises else f"{sample.value:g}x30"
+            name = sample.name if sample.name in text else sample.name.removesuffix("_total")  # the parser adds it
+            found[f"{name}{{{','.join(part for part in (labels, target) if part)}}}"] = values
+    return found
+
+
+def gpus(owner: str, number: int, *ports: int) -> dict[str, str]:
+    return {
+        f"gpu_workload_gpus{{{owner}}}": f"{number}x30",
+        f"gpu_workload_energy_joules_total{{{owner}}}": f"0+{number * 30_000}x30",
+        **{f'gpu_workload_listen_port{{{owner},port="{port}"}}': "1x30" for port in ports},
+    }
+
+
+def of(engine: str, where: str) -> str:
+    model = f',model_name="{MODELS[engine]}"' if MODELS[engine] else ""
+    return f'cluster="c1",engine="{engine}",instance="gpu1:8000"{model}{where}'
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engine_in_a_pod(engine: str, tmp_path: Path) -> None:
+    labels = of(engine, f",{POD}")
+    tokens, first, between = engine != "triton", engine != "tgi", engine != "triton"
+    place = f'cluster="c1",{POD}'
+    check(
+        tmp_path,
+        {"gpu-serving"},
+        {**scraped(engine, f'cluster="c1",instance="gpu1:8000",{POD}'), **gpus(IN_POD, 2, 8000)},
+        {
+            "engine:llm_requests:rate5m": {labels: 2},
+            "engine:llm_requests_waiting:sum": {labels: 3},
+            "engine:llm_requests_running:sum": {labels: 12} if tokens else {},
+            "engine:llm_generated_tokens:rate5m": {labels: 2000} if tokens else {},
+            "engine:llm_prompt_tokens:rate5m": {labels: 1000} if tokens else {},
+            "engine:llm_time_to_first_token_seconds:p50_5m": {labels: 0.2} if first else {},
+            "engine:llm_time_to_first_token_seconds:p95_5m": {labels: 0.4} if first else {},
+            "engine:llm_inter_token_latency_seconds:p50_5m": {labels: 0.02} if between else {},
+            "engine:llm_inter_token_latency_seconds:p95_5m": {labels: 0.04} if between else {},
+            "serving:llm_tokens_per_gpu_second:ratio_rate5m": {place: 1000} if tokens else {},
+            "serving:llm_tokens_per_joule:ratio_rate5m": {place: 2} if tokens else {},
+        },
+    )
+
+
+def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> None:
+    target = 'cluster="c1",instance="gpu1:{}"'
+    check(
+        tmp_path,
+        {"gpu-serving"},
+        {
+            **scraped("vllm", target.format(8000)),
+            **scraped("sglang", target.format(30000)),
+            **gpus(JOB, 1, 8000),
+            **gpus(OTHER, 4, 30000, 9000),
+        },
+        {
+            "serving:llm_tokens_per_gpu_second:ratio_rate5m": {
+                'cluster="c1",host="gpu1",port="8000"': 2000,
+                'cluster="c1",host="gpu1",port="30000"': 500,
+            },
+            "serving:llm_tokens_per_joule:ratio_rate5m": {
+                'cluster="c1",host="gpu1",port="8000"': 4,
+                'cluster="c1",host="gpu1",port="30000"': 1,
+            },
+        },
+    )
+
+
+def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -> None:
+    old = "vllm:time_per_output_token_seconds"
+    series = scraped("vllm", f'cluster="c1",instance="gpu1:8000",{POD}')
+    series = {name.replace("vllm:inter_token_latency_seconds", old): values for name, values in series.items()}
+    check(
+        tmp_path,
+        {"gpu-serving"},
+        series,
+        {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{POD}"): 0.02}},
+    )
+
+
+def test_numbers_that_are_called_as_nims_but_are_nobodys_model_are_left_out(tmp_path: Path) -> None:
+    check(
+        tmp_path,
+        {"gpu-serving"},
+        {'generation_tokens_total{cluster="c1",instance="gpu1:8000"}': "0+60x30"},
+        {"engine:llm_generated_tokens:rate5m": {}},
+    )
