@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import gc
 import logging
@@ -14,14 +16,11 @@ from pathlib import Path
 from types import FrameType
 
 from exporter import __version__
-from exporter.check.facts import from_blocks
-from exporter.check.rule import Limits
-from exporter.check.verdict import judge
 from exporter.cli import assembly, logs
 from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.cli.systemd import Notifier, Watchdog
-from exporter.clock import monotonic_time, unix_time
+from exporter.clock import monotonic_time
 from exporter.config import load as config
 from exporter.config.load import Config
 from exporter.exposition.pages import PageStore
@@ -33,10 +32,11 @@ from exporter.web.history import History
 from exporter.web.once import OncePerSnapshot
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
-from exporter.web.status import Site, page
 
 log = logging.getLogger(__name__)
 
+_ARENA_MAX = -8
+"""M_ARENA_MAX of malloc.h."""
 _TURN = 0.001
 """Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
 
@@ -72,10 +72,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _settle() -> None:
-    """Let no thread keep the others waiting for long: short turns, and no search for garbage in what stays for ever."""
+    """Let no thread keep the others waiting for long: short turns, and no search for garbage in what stays for ever.
+
+    Before there are threads: glibc would give each a heap of its own, and every one grows to the size of a page.
+    """
     sys.setswitchinterval(_TURN)
     gc.collect()
     gc.freeze()
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
 
 
 def _signals() -> tuple[threading.Event, threading.Event]:
@@ -91,8 +96,12 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
 
 
 def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
-    site = Site(node, settings["web.telemetry-path"], settings["web.runbook-url"])
-    status = OncePerSnapshot(lambda: keeping.snapshot, lambda snapshot: _status(site, snapshot, history))
+    def made(snapshot: Snapshot) -> str:
+        from exporter.cli.status_page import made  # noqa: PLC0415 - a node whose page nobody looks at need not load it
+
+        return made(node, settings, snapshot, history)
+
+    status = OncePerSnapshot(lambda: keeping.snapshot, made)
     return Pages(
         metrics=metrics.page,
         kept=metrics.kept,
@@ -106,13 +115,6 @@ def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) 
     app = App(pages, settings["web.telemetry-path"], web.policy)
     workers = settings["web.max-threads"]
     return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
-
-
-def _status(site: Site, snapshot: Snapshot, history: History) -> str:
-    """The status page, with the verdict of `gpu-exporter check` on what is served now."""
-    facts = from_blocks(snapshot.blocks, unix_time())
-    limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
-    return page(site, snapshot, judge(facts, Limits()), limits, history)
 
 
 def _restart_rule(settings: Config) -> RestartRule:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from exporter import __version__
 from exporter.collectors import COLLECTORS
 from exporter.config.option import STATIC, ConfigError, Option, boolean, duration_text, number
@@ -161,6 +159,8 @@ def _value(
 
 
 def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:
+    import yaml  # noqa: PLC0415 - few nodes have such a file, and a run without it does not load the parser
+
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:

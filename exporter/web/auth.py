@@ -15,8 +15,6 @@ import os
 import threading
 from collections.abc import Mapping
 
-import bcrypt
-
 from exporter.clock import MonotonicClock, monotonic_time
 from exporter.web.rate import Bucket
 
@@ -97,6 +95,8 @@ def _credentials(header: str) -> tuple[str, str]:
 
 
 def _matches(password: str, hashed: str) -> bool:
+    import bcrypt  # noqa: PLC0415 - loaded where there are passwords
+
     try:
         return bcrypt.checkpw(password.encode()[:72], hashed.encode())  # bcrypt reads no more than 72 bytes
     except ValueError:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from exporter.config.option import ConfigError
 from exporter.web.fields import OPTION, Section
 from exporter.web.tls_settings import Tls, parse_tls
@@ -51,6 +49,8 @@ class WebConfig:
 
 def load(path: Path) -> WebConfig:
     """Read the file. Raises ConfigError with one line that names the file and what was expected."""
+    import yaml  # noqa: PLC0415 - few nodes have such a file, and a run without it does not load the parser
+
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:

@@ -1,0 +1,19 @@
+"""The status page: what is served now, and what `gpu-exporter check` says of it."""
+
+from __future__ import annotations
+
+from exporter.check.facts import from_blocks
+from exporter.check.rule import Limits
+from exporter.check.verdict import judge
+from exporter.clock import unix_time
+from exporter.config.load import Config
+from exporter.exposition.snapshot import Snapshot
+from exporter.web.history import History
+from exporter.web.status import Site, page
+
+
+def made(node: str, settings: Config, snapshot: Snapshot, history: History) -> str:
+    site = Site(node, settings["web.telemetry-path"], settings["web.runbook-url"])
+    facts = from_blocks(snapshot.blocks, unix_time())
+    limits = {series.labels["uuid"]: series.value for series in facts.of("gpu_power_limit_watts")}
+    return page(site, snapshot, judge(facts, Limits()), limits, history)
