@@ -23,6 +23,7 @@ from exporter.clock import Moment
 from exporter.config import load as config
 from exporter.exposition.text import Renderer
 from exporter.sampling.sampler import Sampler
+from tests.bench.floor import built
 from tests.bench.load import scenario, sleepers
 from tests.bench.thread_profiles import ThreadProfiles
 from tests.fake_nvml.build import build
@@ -52,20 +53,28 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--processes", type=int, default=32, help="of the node")
+    parser.add_argument("--workloads", type=int, default=8, help="that the processes are of")
+    parser.add_argument("--mig", type=int, default=0, help="MIG instances of the node")
+    parser.add_argument("--call-us", type=float, default=0.0, help="CPU time of a driver call, in microseconds")
+    parser.add_argument("--brief", action="store_true", help="print one line")
     parser.add_argument("--passes", type=int, default=60)
     parser.add_argument("--options", default="", help="of the exporter")
     parser.add_argument("--profile", action="store_true", help="print where the passes spend their time")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--floor", type=float, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def _outside(given: argparse.Namespace) -> int:
     """The same program again, where the dynamic linker finds the fake library."""
-    with tempfile.TemporaryDirectory() as folder, sleepers(given.processes) as pids:
+    with tempfile.TemporaryDirectory() as folder, sleepers(given.processes, given.workloads) as pids:
         file = Path(folder) / "scenario"
-        Scenario(file, scenario(given.gpus, pids))
+        Scenario(file, scenario(given.gpus, pids, given.mig, given.call_us))
         environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
-        command = (sys.executable, "-m", "tests.bench.passes", "--inside", *sys.argv[1:])
+        floor = subprocess.run(
+            [built(Path(folder)), str(given.gpus), "40"], env=environment, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        command = (sys.executable, "-m", "tests.bench.passes", "--inside", "--floor", floor, *sys.argv[1:])
         return subprocess.run(command, env=environment, check=False).returncode
 
 
@@ -110,11 +119,19 @@ def _measure(sampler: Sampler, number: int) -> Measured:
 
 
 def _write(found: Measured, given: argparse.Namespace) -> None:
+    if given.brief:
+        median, tenth = statistics.median(found.passes) * 1e3, sorted(found.passes)[len(found.passes) // 10] * 1e3
+        sys.stdout.write(
+            f"{given.gpus:4} {given.processes:9} {given.workloads:9} {given.mig:4} {given.call_us:7.0f} "
+            f"{median:8.2f} {tenth:8.2f} {given.floor:8.2f} {tenth / given.floor:8.1f} {_resident_mib():7.1f}\n"
+        )
+        return
     series = sum(line[:1] not in {b"#", b""} for line in found.body.split(b"\n"))
     first, *pages = found.pages
     rows = (
         ("pass over a yardstick, median", f"{_ratio(found.passes, found.yardsticks):.2f}"),
         ("pass, 10 % / median / 90 %", _three(found.passes)),
+        ("the same driver calls in C", f"{given.floor:.2f} ms"),
         ("page, first / median", f"{first * 1e3:.2f} / {statistics.median(pages) * 1e3:.2f} ms"),
         ("gzip", f"{found.zipping * 1e3:.2f} ms, {len(found.body)} to {len(found.zipped)} bytes"),
         ("series", f"{series}"),

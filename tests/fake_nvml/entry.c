@@ -95,9 +95,18 @@ static int obey(const char *function, int gpu)
     }
 }
 
+/* What a real driver's call costs its caller: `call_us` of CPU time. */
+static void spend(void)
+{
+    double seconds = scenario_number("call_us", 0) / 1e6, started = seconds_now();
+    while (seconds > 0 && seconds_now() - started < seconds)
+        ;
+}
+
 static int begin(const char *function, int gpu)
 {
     note(function, gpu);
+    spend();
     int code = obey(function, gpu);
     bool init = !strncmp(function, "nvmlInit", strlen("nvmlInit"));
     if (scenario_number("driver_gone", 0) != 0) {

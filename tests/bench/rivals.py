@@ -1,0 +1,122 @@
+"""This exporter and another one a registry has (nvitop-exporter), side by side on one fake driver: CPU time and memory.
+
+Run by `make bench`. CPU times are of the processes, as the kernel counts them; both run in the same moments, so the
+figures compare on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from tests.bench.load import scenario, sleepers
+from tests.exporter_process import ROOT
+from tests.fake_nvml.build import build
+from tests.fake_nvml.scenario import Scenario
+from tests.stack import free_port, poll
+
+NVITOP = "nvitop-exporter==1.7.2"
+IDLE, SCRAPES, PAUSE = 30.0, 40, 0.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    pid: int
+    url: str
+
+    def cpu(self) -> float:
+        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, words[11:15])) / _TICKS
+
+    def resident_mib(self) -> float:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def scrape(self) -> tuple[float, str]:
+        """Milliseconds, and the page."""
+        began = time.perf_counter()
+        page = requests.get(self.url, timeout=20).text
+        return (time.perf_counter() - began) * 1000, page
+
+
+def main() -> int:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pids = stack.enter_context(sleepers(32))
+        file = folder / "scenario"
+        Scenario(file, scenario(8, pids))
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
+        programs = [_started(stack, name, command, environment) for name, command in _commands().items()]
+        for program in programs:
+            poll(f"{program.name} answers", lambda program=program: _answers(program), 120)
+        _measure(programs)
+    return 0
+
+
+def _commands() -> Mapping[str, list[str]]:
+    ours = [sys.executable, "-m", "exporter", "--no-collector.xid", "--log.level", "error", "--web.listen-address"]
+    other = ROOT / ".cache" / "rivals"
+    if not (other / "bin" / "nvitop-exporter").exists():
+        subprocess.run([sys.executable, "-m", "venv", other], check=True)
+        subprocess.run([other / "bin" / "pip", "install", "-q", NVITOP], check=True)
+    return {
+        "gpu-exporter": [*ours, "127.0.0.1:{port}"],
+        "nvitop-exporter": [str(other / "bin" / "nvitop-exporter"), "--bind-address", "127.0.0.1", "--port", "{port}"],
+    }
+
+
+def _started(stack: ExitStack, name: str, command: list[str], environment: Mapping[str, str]) -> Program:
+    port = free_port()
+    process = subprocess.Popen(
+        [word.format(port=port) for word in command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    return Program(name, process.pid, f"http://127.0.0.1:{port}/metrics")
+
+
+def _answers(program: Program) -> bool | None:
+    try:
+        return "gpu" in program.scrape()[1] or None
+    except requests.RequestException:
+        return None
+
+
+def _measure(programs: list[Program]) -> None:
+    time.sleep(5)
+    before = [program.cpu() for program in programs]
+    time.sleep(IDLE)
+    idle = [(program.cpu() - old) / IDLE for program, old in zip(programs, before, strict=True)]
+    sys.stdout.write(f"{'':16} {'idle':>7} {'CPU a scrape':>13} {'p50':>9} {'p99':>9} {'RSS':>9} {'series':>7}\n")
+    for program, share in zip(programs, idle, strict=True):
+        began, cpu = time.monotonic(), program.cpu()
+        found: list[tuple[float, str]] = []
+        for _ in range(SCRAPES):
+            found.append(program.scrape())
+            time.sleep(PAUSE)
+        spent = max(program.cpu() - cpu - share * (time.monotonic() - began), 0.0) / SCRAPES * 1000
+        times = sorted(milliseconds for milliseconds, _ in found)
+        series = sum(line[:1] not in {"#", ""} for line in found[-1][1].splitlines())
+        sys.stdout.write(
+            f"{program.name:16} {share:7.2%} {spent:10.1f} ms {statistics.median(times):6.1f} ms "
+            f"{times[int(len(times) * 0.99)]:6.1f} ms {program.resident_mib():5.1f} MiB {series:7}\n"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
