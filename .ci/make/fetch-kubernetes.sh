@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything a one-node cluster needs: containerd, runc, etcd and the CNI plugins from Debian, unpacked and not
-# installed; Kubernetes, Helm and the Prometheus operator built from their Go modules. About ten minutes the first time.
+# installed; Kubernetes, Helm, helm-diff and the Prometheus operator built from their Go modules. A quarter of an hour the
+# first time.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD/.cache/kubernetes
@@ -55,4 +56,9 @@ if ! have bin/prometheus-operator; then
   echo "== Prometheus operator $operator"
   (cd tests/e2e/kubernetes/operator && nice go build -trimpath -ldflags "-s -w" -o "$bin/prometheus-operator" \
     github.com/prometheus-operator/prometheus-operator/cmd/operator)
+fi
+
+if ! have bin/helm-diff; then
+  echo "== helm-diff"
+  (cd tests/e2e/kubernetes/helm_diff && nice go build -ldflags "-s -w" -o "$bin/helm-diff" github.com/databus23/helm-diff/v3)
 fi
