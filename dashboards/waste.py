@@ -92,7 +92,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
             steps=look.LOSS,
-            size=(3, 4),
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -105,6 +105,17 @@ def _numbers(made: build.Dashboard) -> None:
             size=(3, 4),
             decimals=0,
             empty="nobody held a GPU",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Price by use",
+            "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
+            now(f"sum({price.used(CLUSTER)})"),
+            units.Dollars,
+            size=(2, 4),
+            decimals=0,
+            empty="no kernel ran",
         )
     )
     made.with_panel(
@@ -125,7 +136,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Hours that nobody held a GPU: capacity the scheduler could give. Not in the loss.",
             now(FLEET.of('state="free"')),
             GPU_HOURS,
-            size=(3, 4),
+            size=(2, 4),
             decimals=0,
         )
     )
@@ -187,6 +198,7 @@ def _workloads() -> table.Panel:
                 wrap="{} > 0",
             ),
             Value("Held", promql.held("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
+            Value("Used", promql.ran("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
             _price("workload", 85, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.GOOD_IS_HIGH, width=105),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),

@@ -9,8 +9,9 @@ setup-rules: ## Fetch prometheus, promtool, alertmanager and amtool into .cache
 test: setup-rules
 
 .PHONY: replay
-replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (ten minutes)
+replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with planted faults (ten minutes), and a job over four nodes
 	$(BIN)/python -m tests.replay.replay --nodes 8 --hours 168 --rounds 3
+	$(BIN)/python -m tests.replay.ranks
 
 NODES ?= 1000
 

@@ -54,6 +54,11 @@ def held(owner: str) -> str:
     return promql.held_price(owner, RANGE, RATES)
 
 
+def used(owner: str) -> str:
+    """Price of what kernels of each workload ran in the range: where use is paid for, not holding."""
+    return promql.used_price(owner, RANGE, RATES)
+
+
 def lost(owner: str) -> str:
     """Price of what each workload held and lost in the range."""
     return promql.waste_price(owner, RANGE, RATES)

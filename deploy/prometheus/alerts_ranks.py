@@ -92,8 +92,10 @@ HUNG = Alert(
       sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
     /
       sum by {_WORKLOAD} (gpu_workload_gpus > 0)
-  ) < <busy>"""
+  ) < <busy>
+  unless on {_WORKLOAD} {_STRAGGLES} > <spins>"""
     ),
+    # Where all wait for one GPU, GpuStraggler names it.
     wait="5m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time without anything computed."),

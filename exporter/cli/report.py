@@ -97,11 +97,11 @@ def _subject(settings: config.Config, name: str) -> Subject:
         raise ConfigError(
             f"report: expected one of {_ARGUMENT}, --pod, --workload, --user, --account, --all; got {said}"
         )
-    prices = (*settings["price"], *PRICES)
+    prices, by = (*settings["price"], *PRICES), settings["price-by"]
     if settings["all"] or wanted[0] in _DIGESTS:
         level = "" if settings["all"] else wanted[0]
         group = Group(level, settings[level] if level else "", settings["cluster"])
-        return lambda client, now: Told(digest(client, group, settings["since"], prices, now))
+        return lambda client, now: Told(digest(client, group, settings["since"], prices, now, by))
     wanted_one = _named(settings, name)
     cluster = promql.matchers(cluster=settings["cluster"]) if settings["cluster"] else ""
 
@@ -110,7 +110,7 @@ def _subject(settings: config.Config, name: str) -> Subject:
         found = selected(client, wanted_one, cluster, window(since), now)
         if found is None:
             raise nothing(client, wanted_one.title, since, now)
-        asked = ReportRequest(found.selector, found.title, since)
+        asked = ReportRequest(found.selector, found.title, since, by)
         return Told(job_report(client, asked, prices, now), found.job)
 
     return one

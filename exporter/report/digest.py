@@ -32,11 +32,19 @@ class Group:
         return f"{cluster}, {promql.matchers(**{self.level: self.name})}" if self.level else cluster
 
 
-def digest(client: Client, group: Group, since: float, prices: Sequence[Price], now: float) -> Digest:
-    """Raises ReportError: NoMetricsError without recording rules, NoDataError where the group held no GPU."""
+def digest(
+    client: Client, group: Group, since: float, prices: Sequence[Price], now: float, priced_by: str = "held"
+) -> Digest:
+    """`priced_by` is `held`, for the price of the waste, or `used`, for that of what kernels ran.
+
+    Raises ReportError: NoMetricsError without recording rules, NoDataError where the group held no GPU.
+    """
     window = f"{math.ceil(since)}s"
     levels = (group.level, "workload") if group.level else (*promql.LEVELS, "workload")
-    tables = {level: _table(client, level, group.scope, window, prices, now) for level in levels}
+    tables = {
+        level: _table(client, level, group.scope, window, _Prices(promql.rates(prices), priced_by), now)
+        for level in levels
+    }
     if not tables["workload"]:
         raise _nothing(client, group, window, now)
     rows = tables["workload"]
@@ -51,10 +59,17 @@ def digest(client: Client, group: Group, since: float, prices: Sequence[Price], 
         tables={level: table for level, table in tables.items() if table and level != group.level},
         causes=hours,
         advice=advice.of_states(hours),
+        priced_by=priced_by,
     )
 
 
-def _table(client: Client, level: str, scope: str, window: str, prices: Sequence[Price], now: float) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    rates: Sequence[promql.Rate]
+    by: str
+
+
+def _table(client: Client, level: str, scope: str, window: str, prices: _Prices, now: float) -> tuple[Row, ...]:
     labels = promql.keys(level).split(", ")
 
     def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:
@@ -62,9 +77,13 @@ def _table(client: Client, level: str, scope: str, window: str, prices: Sequence
         return {tuple(sample.labels.get(label, "") for label in labels): sample for sample in found}
 
     held = by_key(promql.held(level, scope, window))
+    ran = by_key(promql.ran(level, scope, window))
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
-    price = by_key(promql.price_of_waste(level, scope, window, promql.rates(prices)))
+    price = by_key(promql.price_of_waste(level, scope, window, prices.rates))
+    paid: Mapping[tuple[str, ...], Sample] = {}
+    if prices.by == "used":
+        paid = by_key(promql.price_of_use(level, scope, window, prices.rates))
     state = by_key(promql.wasted_on(level, scope, window))
     rows = [
         Row(
@@ -73,6 +92,8 @@ def _table(client: Client, level: str, scope: str, window: str, prices: Sequence
             wasted=wasted[key].value if key in wasted else None,
             utilization=use[key].value if key in use else None,
             price_wasted=price[key].value if key in price else None,
+            used=ran[key].value if key in ran else None,
+            price_used=paid[key].value if key in paid else None,
             state=state[key].labels.get("state", "") if key in state else "",
         )
         for key, sample in held.items()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from exporter.ledger.states import STATES
 from exporter.report import advice, promql
 from exporter.report.client import Client, Sample
-from exporter.report.definitions import Hours, cost
+from exporter.report.definitions import Hours, held
 from exporter.report.failure import NoDataError, NoMetricsError
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
 from exporter.report.price import Price, of
@@ -34,6 +34,8 @@ class ReportRequest:
     title: str
     since: float
     """Seconds before now to look back."""
+    priced_by: str = "held"
+    """`held`: its share of the GPUs; `used`: what its kernels ran."""
 
 
 def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
@@ -48,6 +50,8 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
     hours = _summed(node.hours for node in nodes)
+    ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
+    used = sum(sample.value for sample in ran) / _HOUR if ran else None
     return JobReport(
         name=_name(asked.title, info),
         span=replace(span, time_limit=_number(info, "time_limit_seconds")),
@@ -55,8 +59,10 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
         nodes=nodes,
         devices=devices,
         progress=_progress(wider),
-        cost=_cost(hours, devices, prices),
+        cost=_cost(held(hours) if asked.priced_by == "held" else used, devices, prices),
         advice=advice.of_job(hours, devices),
+        used_hours=used,
+        priced_by=asked.priced_by,
     )
 
 
@@ -234,10 +240,10 @@ def _progress(ask: Ask) -> Progress:
     )
 
 
-def _cost(hours: Hours, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:
-    """Held hours at the mean price of its GPUs, each counted by its share."""
+def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:
+    """So many GPU hours at the mean price of its GPUs, each counted by its share."""
     weights = sum(device.share for device in devices if device.model)
-    if not weights:
+    if not weights or hours is None:
         return None
     mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
-    return cost(hours, mean)
+    return hours * mean

@@ -33,30 +33,35 @@ def document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice)]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MOST], currency)]
+        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MOST], currency, digest.priced_by)]
         if len(rows) > _MOST:
             blocks.append(Paragraph(f"The first {_MOST} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
 
 
-def _table(rows: Sequence[Row], currency: str) -> Table:
+def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
     head = (
         *(label.capitalize() for label in labels),
         ">Held",
+        ">Used",
         ">Utilization",
         ">Wasted",
-        ">Price of waste",
+        ">Price of use" if priced_by == "used" else ">Price of waste",
         "Wasted on",
     )
-    return Table(head, [(*(row.labels[label] for label in labels), *_numbers(row, currency)) for row in rows])
+    return Table(
+        head, [(*(row.labels[label] for label in labels), *_numbers(row, currency, priced_by)) for row in rows]
+    )
 
 
-def _numbers(row: Row, currency: str) -> Sequence[str]:
+def _numbers(row: Row, currency: str, priced_by: str) -> Sequence[str]:
+    price = row.price_used if priced_by == "used" else row.price_wasted
     return (
         words.hours(row.held),
+        words.hours(row.used),
         words.percent(row.utilization),
         words.hours(row.wasted),
-        "-" if row.price_wasted is None else words.money(row.price_wasted, currency),
+        "-" if price is None else words.money(price, currency),
         words.title(row.state),
     )

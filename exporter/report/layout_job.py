@@ -10,6 +10,8 @@ from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilizati
 from exporter.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.model import Advice, DeviceUse, JobReport, NodeUse, worst
 
+_NEARLY_OUT = 0.95
+"""Of the memory there is: as in the alerts on it."""
 _MOST_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
 
@@ -76,6 +78,8 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     wasted = lost(report.hours)
     part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
     yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
+    if report.used_hours is not None:
+        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
     yield "Utilization", words.percent(utilization(report.hours))
     yield from _spent(report, currency)
     yield from _memory(report)
@@ -98,6 +102,7 @@ def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
         yield "Energy", words.energy(joules)
     if report.cost is not None:
         part = f", {words.money(report.cost_wasted, currency)} of it wasted" if report.cost_wasted else ""
+        part = ", by what it used" if report.priced_by == "used" else part
         yield "Price", words.money(report.cost, currency) + part
 
 
@@ -109,18 +114,22 @@ def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
             peaks[size] = max(peak, peaks.get(size, 0.0))
     for size, peak in sorted(peaks.items(), reverse=True):
         spare = f"{words.gib(max(0.0, size - peak))} to spare"
-        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}"
+        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}{_near(peak, size)}"
     host = [(n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if n.resident_bytes is not None]
     if host:
         resident, limit = max(host, key=lambda pair: pair[0] or 0.0)
         of = f" of {words.gib(limit)}" if limit else ""
-        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node"
+        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node{_near(resident, limit)}"
     cpu = [(n.cpu_seconds, n.cpu_limit_cores) for n in report.nodes if n.cpu_seconds is not None]
     if cpu and report.span.seconds > 0:
         cores = sum(seconds or 0.0 for seconds, _ in cpu) / report.span.seconds
         limits = [limit for _, limit in cpu if limit]
         of = f" of {sum(limits):.0f}" if len(limits) == len(cpu) else ""
         yield "CPU", f"{cores:.1f}{of} cores busy on average"
+
+
+def _near(peak: float | None, size: float | None) -> str:
+    return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
 
 
 def _progress(report: JobReport) -> Iterable[tuple[str, str]]:

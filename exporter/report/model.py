@@ -110,6 +110,9 @@ class JobReport:
     cost: float | None
     """At the prices given; None where no model is known."""
     advice: tuple[Advice, ...] = ()
+    used_hours: float | None = None
+    """GPU hours its kernels ran, whatever its share of each GPU; None from exporters that do not count them."""
+    priced_by: str = "held"
 
     @property
     def energy_joules(self) -> float | None:
@@ -122,7 +125,8 @@ class JobReport:
 
     @property
     def cost_wasted(self) -> float | None:
-        hours = held(self.hours)
+        """Of what was held; nothing that was not used is paid for by use."""
+        hours = held(self.hours) if self.priced_by == "held" else 0.0
         return cost_of_waste(self.hours, self.cost / hours) if self.cost is not None and hours else None
 
 
@@ -138,6 +142,10 @@ class Row:
     """None of these three where nothing was observed."""
     state: str
     """Most was wasted to it; empty where nothing was."""
+    used: float | None = None
+    """Hours its kernels ran, whatever its shares."""
+    price_used: float | None = None
+    """What these cost; only in a digest that is priced by use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +160,4 @@ class Digest:
     """By level, most wasted first."""
     causes: Hours
     advice: tuple[Advice, ...] = field(default=())
+    priced_by: str = "held"

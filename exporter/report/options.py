@@ -34,6 +34,14 @@ OPTIONS = (
         "Price of a GPU hour by model, e.g. H200=2.5,A100=1.2; the rest as on the dashboards.",
         _FORM,
     ),
+    Option(
+        "price-by",
+        "held",
+        choice("held", "used"),
+        "WHAT",
+        "What is paid for: the share of GPUs that was held, or the time that kernels ran on them.",
+        _FORM,
+    ),
     Option("currency", "$", text, "TEXT", "What prices are in.", _FORM),
     Option(
         "prometheus.url",

@@ -54,6 +54,25 @@ def held(level: str, scope: str, window: str) -> str:
     return HELD.promql(totals(level, scope, window))
 
 
+def ran(level: str, scope: str, window: str) -> str:
+    """GPU hours that kernels of owners ran, whatever their shares of the GPUs."""
+    return f"sum by ({keys(level)}) ({_ran(_own(level, scope), window)})"
+
+
+def _ran(owner: str, window: str) -> str:
+    return hours(f"workload:gpu_workload_used:rate5m{{{owner}}}", window)
+
+
+def price_of_use(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+    """What owners pay where use is paid for, not holding."""
+    return f"sum by ({keys(level)}) ({used_price(_own(level, scope), window, prices)})"
+
+
+def used_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    by = keys("workload")
+    return f"(sum by ({by}) ({_ran(owner, window)})) * {_mean_price(owner, window, prices)}"
+
+
 def wasted(level: str, scope: str, window: str) -> str:
     return WASTED.promql(totals(level, scope, window))
 

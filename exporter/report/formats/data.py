@@ -22,6 +22,7 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
         content |= {
             "gpus": report.gpus,
             "gpu_hours": held(report.hours),
+            "gpu_hours_used": report.used_hours,
             "gpu_hours_wasted": lost(report.hours),
             "utilization": utilization(report.hours),
             "energy_joules": report.energy_joules,

@@ -39,6 +39,13 @@ def test_price_of_the_loss_is_the_dashboards(level: str) -> None:
     assert is_asked(promql.price_of_waste(level, SHOWN if level == "workload" else SCOPE, RANGE, RATES))
 
 
+def test_used_hours_and_their_price_are_the_dashboards() -> None:
+    price_of_all = f"sum({promql.used_price(SCOPE, RANGE, RATES)})"
+
+    assert is_asked(promql.ran("workload", SHOWN, RANGE))
+    assert any(price_of_all in each for each in EXPRS)
+
+
 def test_causes_are_the_dashboards() -> None:
     assert is_asked(promql.causes(SCOPE, RANGE))
 

@@ -32,6 +32,18 @@ STRAGGLER = (
         "30m",
         held(JOB, "2x60") | straggler("0+57x60") | device("busy", "0+60x60"),
     ),
+    fires(
+        "GpuStraggler",
+        "all spin, and the port next to one GPU is slow",
+        "30m",
+        held(JOB, "2x60")
+        | straggler("0+57x60")
+        | device("wait_collective", "0+60x60")
+        | {
+            f'gpu_rdma_port_degraded{{{NODE},device="mlx5_3",port="1",reason="slow"}}': "1x60",
+            f'gpu_rdma_port_nearest_gpu_info{{{DEV},device="mlx5_3",port="1",path="PIX"}}': "1x60",
+        },
+    ),
     silent(
         "GpuStraggler",
         "a healthy job that evaluates and writes checkpoints on rank 0, three minutes each",
@@ -90,6 +102,23 @@ HUNG = (
         "one rank waits for the network for ever, the other spins",
         "40m",
         held(JOB, "2x60") | ledger(JOB, wait_collective="0+60x60", wait_network="0+60x60", busy="0x60"),
+    ),
+    fires(
+        "GpuCollectiveHung",
+        "all GPUs spin, and NCCL names the rank that lags",
+        "40m",
+        held(JOB, "4x60")
+        | ledger(JOB, wait_collective=_SPINS, busy="0x60")
+        | {
+            f'gpu_workload_nccl_status{{{NODE},{JOB},verdict="rank_lags"}}': "1x60",
+            f'gpu_workload_nccl_lagging_rank_info{{{NODE},{JOB},rank="9",host="n2",host_gpu="1",pid="77"}}': "1x60",
+        },
+    ),
+    silent(
+        "GpuCollectiveHung",
+        "all wait for one GPU: that is a straggler",
+        "40m",
+        held(JOB, "32x60") | straggler("0+57x60") | ledger(JOB, wait_collective="0+1850x60", busy="0+18x60"),
     ),
     silent(
         "GpuCollectiveHung",

@@ -216,3 +216,26 @@ def test_no_text_becomes_markup(one: str, two: str) -> None:
     assert parser.tags <= known | {"strong", "br", "p"}
     assert plain.render(Document("t", blocks), Colors(colours=False))
     assert markdown.render(Document(one, blocks))
+
+
+def test_what_was_used_stands_beside_what_was_held() -> None:
+    text = plain.render(layout_job.document(replace(REPORT, used_hours=1.5), "$"), Colors(colours=False))
+    paid = replace(REPORT, used_hours=1.5, priced_by="used", cost=4.5)
+    by_use = plain.render(layout_job.document(paid, "$"), Colors(colours=False))
+
+    assert "1.5 h: the time its kernels ran" in text
+    assert "4.50 $, by what it used" in by_use
+    assert not paid.cost_wasted
+    assert '"gpu_hours_used": 1.5' in data.to_json(paid, {})
+
+
+def test_memory_that_is_nearly_full_is_told_of_gpu_and_host() -> None:
+    full = device(0, {"busy": 1.0}, peak=139.0)
+    node = NodeUse("n1", 1, {"busy": 1.0}, resident_bytes=99 * GIB, memory_limit_bytes=100 * GIB)
+    text = plain.render(
+        layout_job.document(replace(REPORT, devices=(full,), nodes=(node,)), "$"), Colors(colours=False)
+    )
+
+    assert "to spare, close to out of memory" in text
+    assert "of 100.0 GiB on a node, close to out of memory" in text
+    assert "close to out" not in plain.render(layout_job.document(REPORT, "$"), Colors(colours=False))
