@@ -10,6 +10,7 @@ from dashboards.exporter import exporter
 from dashboards.fleet import fleet
 from dashboards.gpu import gpu
 from dashboards.health import health
+from dashboards.job import job
 from dashboards.node import node
 from dashboards.throughput import throughput
 from dashboards.waste import waste
@@ -22,6 +23,7 @@ DASHBOARDS: dict[str, Callable[[], build.Dashboard]] = {
     "gpu": gpu,
     "workload-kubernetes": workload_kubernetes,
     "workload-slurm": workload_slurm,
+    "job": job,
     "waste": waste,
     "health": health,
     "throughput": throughput,

@@ -11,6 +11,7 @@ local rules = {
     'gpu-device.json': import 'json/gpu.json',
     'gpu-workload-kubernetes.json': import 'json/workload-kubernetes.json',
     'gpu-workload-slurm.json': import 'json/workload-slurm.json',
+    'gpu-job.json': import 'json/job.json',
     'gpu-waste.json': import 'json/waste.json',
     'gpu-health.json': import 'json/health.json',
     'gpu-throughput.json': import 'json/throughput.json',

@@ -207,7 +207,7 @@ _WORKLOAD_PARTS = (
         "GPUs' worth of time that it ran kernels, whatever it holds.",
     ),
     _of_parts(
-        "gpu_straggling:rate5m",
+        "gpu_straggling:ratio_rate5m",
         "max",
         "rate(gpu_workload_straggler_seconds_total[5m])",
         "Share of time in which the others waited for the slowest of its GPUs.",

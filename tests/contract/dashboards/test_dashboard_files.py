@@ -26,6 +26,7 @@ UIDS = {
     "health": "gpu-health",
     "node": "gpu-node",
     "throughput": "gpu-throughput",
+    "job": "gpu-job",
     "waste": "gpu-waste",
     "workload-kubernetes": "gpu-workload-kubernetes",
     "workload-slurm": "gpu-workload-slurm",

@@ -67,7 +67,7 @@ _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] 
         {
             "workload:gpu_workload_starts:changes1d": (_TRAINING, 2),
             "workload:gpu_workload_gpus:sum": (_TRAINING, 8),
-            "workload:gpu_straggling:rate5m": (_TRAINING, 0.5),
+            "workload:gpu_straggling:ratio_rate5m": (_TRAINING, 0.5),
         },
     ),
     "a job that was requeued twice": (

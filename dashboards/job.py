@@ -1,0 +1,212 @@
+"""Job: one workload of any kind and size on one page, its ranks as rows over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import statetimeline, table, timeseries
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import block, look, panel, price, states, uid, variable, workload_resources
+from dashboards.parts.frame import dashboard
+from dashboards.parts.link import cell, to_gpu, to_node
+from dashboards.parts.look import BLUE
+from dashboards.parts.query import CLUSTER, GPU_HOURS, NODE, SOURCE, now, over_time, owner_states, owners, rate
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state
+from dashboards.parts.workload_kind import Kind
+from exporter.report.definitions import HELD, UTILIZATION, WASTED, as_it_is
+
+SCOPE = f'{CLUSTER}, workload="$workload"'
+_NONE = "The workload held no GPU in the time range"
+_STARTED = f"workload:gpu_workload_start_time_seconds:max{{{SCOPE}}}"
+_RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
+_BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
+_FIRST = 12
+_POINTS = 90
+"""Steps of a row: hundreds of rows are looked at as a picture."""
+
+
+def job() -> build.Dashboard:
+    made = dashboard(
+        "Job",
+        uid.JOB,
+        "One workload of any kind and size: its GPUs and ranks over time, restarts, steps, the host side and the cost so far.",
+        (
+            variable.one(
+                "workload", "Workload", f'label_values(gpu_workload_gpus{{{CLUSTER}, workload!=""}}, workload)'
+            ),
+            variable.holding(SCOPE),
+            *price.variables(),
+        ),
+        scope=SCOPE,
+    ).annotation(_starts())
+    made.with_row(build.Row("The whole of it"))
+    _numbers(made)
+    made.with_panel(_ledger())
+    made.with_panel(_slowest())
+    made.with_row(build.Row("Its ranks over time: whom do the others wait for?"))
+    made.with_panel(_first_ranks())
+    made.with_panel(_nodes())
+    made.with_panel(_ranks())
+    kind = Kind(noun="workload", scope=SCOPE, shown=SCOPE, owner_keys=(), onward=to_node(cell("Node")))
+    made.with_row(build.Row("What the program reports of itself"))
+    workload_resources.progress(made, kind)
+    made.with_row(build.Row("The host side, by node"))
+    _host(made)
+    made.with_row(build.Row("Alerts"))
+    made.with_panel(block.firing(SCOPE, size=(24, 6)))
+    return made
+
+
+def _starts() -> build.AnnotationQuery:
+    return (
+        build.AnnotationQuery()
+        .name("Starts of its parts")
+        .datasource(SOURCE)
+        .enable(True)
+        .icon_color(BLUE)
+        .expr(f"{_STARTED} * 1000 and (changes({_STARTED}[2m]) > 0 or delta({_RESTARTED}[2m]) > 0)")
+        .use_value_for_time(True)
+        .step("60s")
+        .title_format("Started again")
+        .text_format("{{workload}}")
+    )
+
+
+def _numbers(made: build.Dashboard) -> None:
+    everything = owners("workload", SCOPE, "")
+    numbers = (
+        ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
+        ("Parts", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
+        ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within a minute counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
+        ("Utilization", "Share of the held and observed GPU time of the range in which a kernel ran.", UTILIZATION.promql(everything), units.PercentUnit, 0),
+        ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
+        ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
+        ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", units.Dollars, 0),
+        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
+    )  # fmt: skip
+    for title, text, expr, unit, decimals in numbers:
+        made.with_panel(panel.number(title, text, now(expr), unit, size=(3, 4), decimals=decimals, empty="not known"))
+
+
+def _ledger() -> timeseries.Panel:
+    return panel.ledger(
+        "Held GPUs by state",
+        "GPUs' worth of time in each state, of all its pods and nodes.",
+        over_time(owner_states("workload", SCOPE, "state", as_it_is).of()),
+        size=(14, 9),
+        empty=_NONE,
+    )
+
+
+def _own(expr: str) -> str:
+    """Of devices, those that it holds."""
+    return f"({expr}) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
+
+
+_WAITS = 'state=~"wait_collective|wait_peer"'
+
+
+def _lead(moment: str = "") -> str:
+    """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
+    waits = f"rate(gpu_time_seconds_total{{{NODE}, {_WAITS}}}[$__rate_interval]{moment})"
+    held = f"gpu_owner_share{{{SCOPE}}}{moment} > 0"
+    own = f"sum by ({_BY_GPU}) ({waits}) and on ({_BY_GPU}) ({held})"
+    return f"topk({_FIRST}, scalar(avg({own})) - ({own}))"
+
+
+def _slowest() -> table.Panel:
+    state = f"topk by ({_BY_GPU}) (1, sum by ({_BY_GPU}, state) ({rate(f'gpu_time_seconds_total{{{NODE}}}')}))"
+    straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
+    return Table(
+        title="The ranks that the others wait for",
+        description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
+        "average of all. Straggled: for how long the others on its node waited for it, in the time range.",
+        keys=(
+            Key("cluster", "Cluster", hidden=True),
+            Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),
+            Key("gpu", "GPU", (to_gpu(cell("Node"), cell("GPU"), cell("Cluster")),), width=60),
+        ),
+        columns=(
+            gauge("Waits less by", _lead(), look.SHARE_OF_TIME, width=160),
+            lost_state("State", f"{state} and on ({_BY_GPU}) {_lead()}"),
+            Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_lead()}", units.Seconds, decimals=0, width=100),
+        ),
+        sort="Waits less by",
+        size=(10, 9),
+        empty=_NONE,
+    ).build()
+
+
+def _first_ranks() -> statetimeline.Panel:
+    seconds = f"({_own(rate(f'gpu_time_seconds_total{{{NODE}}}'))}) and on ({_BY_GPU}) {_lead(' @ end()')}"
+    return panel.timeline(
+        "The ranks that the others wait for",
+        "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
+        "or is throttled, that is the one.",
+        over_time(_state_of(f"({seconds})", _BY_GPU), "{{instance}} {{gpu}}"),
+        states.by_code(),
+        size=(24, 9),
+        empty=_NONE,
+    ).max_data_points(_POINTS)
+
+
+def _state_of(seconds: str, by: str) -> str:
+    """The code of the state that took most, per row."""
+    top = f"topk by ({by}) (1, sum by ({by}, state) ({seconds} > 0))"
+    return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
+
+
+def _nodes() -> statetimeline.Panel:
+    seconds = rate(f"gpu_workload_gpu_seconds_total{{{SCOPE}}}")
+    return panel.timeline(
+        "By node",
+        "A row for each of its nodes; a step takes the colour of the state that took most of its GPUs' time. A row that "
+        "computes while the others wait is the one they wait for.",
+        over_time(_state_of(seconds, _BY_NODE), "{{instance}}"),
+        states.by_code(),
+        size=(24, 30),
+        empty=_NONE,
+    ).max_data_points(_POINTS)
+
+
+def _ranks() -> statetimeline.Panel:
+    seconds = _own(rate(f"gpu_time_seconds_total{{{NODE}}}"))
+    return panel.timeline(
+        "By GPU",
+        "A row for each of its GPUs, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
+        "a part of the time to see it in more steps.",
+        over_time(_state_of(f"({seconds})", _BY_GPU), "{{instance}} {{gpu}}"),
+        states.by_code(),
+        size=(24, 44),
+        empty=_NONE,
+    ).max_data_points(_POINTS)
+
+
+def _host(made: build.Dashboard) -> None:
+    graphs = (
+        ("CPU", "Cores in use.", "sum", _rate_of("gpu_workload_cpu_seconds_total"), look.COUNT),
+        ("Host memory", "In use, page cache left out.", "sum", _level_of("gpu_workload_resident_memory_bytes"), units.BytesIEC),
+        ("Read", "From block devices.", "sum", _rate_of("gpu_workload_read_bytes_total"), units.BytesPerSecondSI),
+        ("Pressure", "Share of time some of its tasks were stalled, for what stalled most.", "max", _rate_of("gpu_workload_pressure_seconds_total"), units.PercentUnit),
+    )  # fmt: skip
+    for title, text, operation, value, unit in graphs:
+        at_end = f"{operation} by ({_BY_NODE}) ({value(' @ end()')})"
+        expr = (
+            f"{operation} by ({_BY_NODE}) ({value('')}) and on ({_BY_NODE}) (topk(6, {at_end}) or bottomk(6, {at_end}))"
+        )
+        of_many = f"{text} Of many nodes, the six that are highest and the six that are lowest in the end."
+        query = over_time(expr, "{{instance}}")
+        made.with_panel(panel.lines(title, of_many, query, unit, size=(6, 8), empty="The host tells nothing of it"))
+
+
+_At = Callable[[str], str]
+
+
+def _rate_of(counter: str) -> _At:
+    return lambda moment: f"rate({counter}{{{SCOPE}}}[$__rate_interval]{moment})"
+
+
+def _level_of(gauge_: str) -> _At:
+    return lambda moment: f"{gauge_}{{{SCOPE}}}{moment}"
