@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -53,3 +54,49 @@ def test_what_an_earlier_set_up_left_is_made_anew(
     assert {path.name: str(path.readlink()) for path in (cache / "bin").iterdir()} == {
         name: f"{tmp_path}/usr/bin/{name}" for name in PROGRAMS
     }
+
+
+NEEDED = ("bash", "env", "dirname", "id", "sha256sum", "mkdir", "chmod", "rm")
+# Fails at what it is not said to have, and knows of no packages to borrow.
+PYTHON = """\
+#!/bin/sh
+case $2 in
+  *version_info*) exit {too_old} ;;
+  "import venv") exit {no_venv} ;;
+esac
+[ "$1" = -V ] && echo Python 3.8.10
+exit 1
+"""
+FAULTS = [
+    (None, "demo: Python is missing: install it with: apt-get install python3"),
+    (PYTHON.format(too_old=1, no_venv=0), "demo: python3 is Python 3.8.10: 3.10 or newer is needed"),
+    (
+        PYTHON.format(too_old=0, no_venv=1),
+        "demo: Python's venv is missing: install it with: apt-get install python3-venv",
+    ),
+    (
+        PYTHON.format(too_old=0, no_venv=0),
+        "demo: python3-venv is missing: install it with: apt-get install python3-venv",
+    ),
+]
+
+
+@pytest.mark.parametrize(("python", "said"), FAULTS, ids=["no Python", "an old one", "no venv", "no pip, no apt"])
+def test_the_demo_names_in_one_line_what_to_install(python: str | None, said: str, tmp_path: Path) -> None:
+    checkout, path = tmp_path / "checkout", tmp_path / "bin"
+    path.mkdir()
+    for name in NEEDED:
+        (path / name).symlink_to(shutil.which(name) or name)
+    if python:
+        (path / "python3").write_text(python)
+        (path / "python3").chmod(0o755)
+    (checkout / "deploy/container").mkdir(parents=True)
+    (checkout / "deploy/container/requirements.txt").touch()
+    shutil.copytree(SCRIPT.parent, checkout / ".ci/make")
+
+    done = subprocess.run(
+        [checkout / ".ci/make/demo.sh"], env={"PATH": str(path)}, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [said]
