@@ -29,7 +29,7 @@ SERVICE_IDLE = Alert(
     audience=Audience.OWNER,
     severity=Severity.INFO,
     expr=_waits("wait_requests"),
-    wait="15m",
+    for_="15m",
     params=(
         Param("window", "12h", Unit.DURATION, "Time it is measured over; a younger service is left alone."),
         Param("share", 0.95, Unit.RATIO, "Share of that time without a request to work on."),
@@ -44,7 +44,7 @@ SESSION_IDLE = Alert(
     audience=Audience.OWNER,
     severity=Severity.INFO,
     expr=_waits("wait_user"),
-    wait="15m",
+    for_="15m",
     params=(
         Param("window", "4h", Unit.DURATION, "Time it is measured over; a younger session is left alone."),
         Param("share", 0.98, Unit.RATIO, "Share of that time in which nothing ran."),
@@ -74,7 +74,7 @@ MEMORY_FULL = Alert(
   ) > 0
   unless on {_WORKLOAD} gpu_workload_info{{class="service"}}"""
     ),
-    wait="5m",
+    for_="5m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time it must have been as full all along."),
         Param("full", 0.98, Unit.RATIO, "Share of a GPU's memory in use."),
@@ -95,7 +95,7 @@ HOST_MEMORY_FULL = Alert(
     min_over_time(gpu_workload_resident_memory_bytes[<window>]) / gpu_workload_memory_limit_bytes
   ) > <full>"""
     ),
-    wait="5m",
+    for_="5m",
     params=(
         Param("window", "5m", Unit.DURATION, "Time it must have been as full all along."),
         Param("full", 0.95, Unit.RATIO, "Share of the memory limit in use, page cache left out."),

@@ -18,7 +18,7 @@ max by (cluster, node) (kube_node_status_capacity{resource=~"nvidia_com_(gpu|mig
 unless on (cluster, node) max by (cluster, node) (up{job=~"<jobs>"})
 unless on (cluster, node) max by (cluster, node) (kube_node_spec_unschedulable) == 1
 and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
-        wait="15m",
+        for_="15m",
         summary="{{ $labels.node }} has GPUs and no exporter",
         description="Kubernetes counts {{ $value }} NVIDIA devices on node {{ $labels.node }}, and Prometheus scrapes "
         "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
@@ -32,8 +32,8 @@ and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
 (gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
 or on (cluster, instance)
 rate(gpu_exporter_passes_total[5m]) == 0""",
-        wait="2m",
-        keep="10m",
+        for_="2m",
+        keep_firing_for="10m",
         params=(Param("age", 60, Unit.SECONDS, "Age of a GPU's last good reading."),),
         summary="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of {{ end }}" + NODE + " has stale readings",
         description="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of " + NODE + " was last read "
@@ -45,7 +45,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         expr=f'gpu_exporter_driver_error{{error="{_MISMATCH}"}} == 1',
-        wait="5m",
+        for_="5m",
         summary=f"Driver and library of {NODE} differ in version",
         description=f"The kernel module and the user-space library of {NODE} differ in version (an upgrade without a "
         "restart): no new GPU program can start. Drain the node, then reload the module or restart.",
@@ -60,7 +60,7 @@ gpu_exporter_driver_error{{error!="{_MISMATCH}"}} == 1
 or
 (last_over_time(gpu_exporter_driver_error{{error!="{_MISMATCH}"}}[6m]) == 1
 unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
-        wait="10m",
+        for_="10m",
         summary=f"The GPU driver of {NODE} does not open",
         description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "
         "watched, and most likely none can be used.",
@@ -70,7 +70,7 @@ unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
         expr="count by (cluster) (count by (cluster, driver) (gpu_driver_info)) > <versions>",
-        wait="1d",
+        for_="1d",
         params=(Param("versions", 1, Unit.COUNT, "Driver versions a cluster may have."),),
         summary="Several driver versions in one cluster",
         description="{{ $value }} driver versions have been in use{{ with $labels.cluster }} in {{ . }}{{ end }} for a "
@@ -81,8 +81,8 @@ unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
         expr="gpu_exporter_attribution_success == 0",
-        wait="10m",
-        keep="15m",
+        for_="10m",
+        keep_firing_for="15m",
         summary=f"{NODE} does not know who holds its GPUs",
         description=f"Source {{{{ $labels.source }}}} of {NODE} does not answer: GPU time is booked on nobody, and "
         "alerts to owners of this node may be missing.",
@@ -92,8 +92,8 @@ unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
         expr="gpu_scrape_collector_success == 0",
-        wait="15m",
-        keep="15m",
+        for_="15m",
+        keep_firing_for="15m",
         summary=f"Collector {{{{ $labels.collector }}}} of {NODE} fails",
         description=f"Collector {{{{ $labels.collector }}}} of {NODE} keeps failing: its series are missing. "
         "See the exporter's log.",
@@ -103,7 +103,7 @@ unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
         expr="gpu_exporter_simulated == 1",
-        wait="5m",
+        for_="5m",
         summary=f"{NODE} reports simulated GPUs",
         description=f"The exporter of {NODE} was started with --simulate: none of its numbers is real.",
     ),

@@ -32,8 +32,8 @@ PORT = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="max by (cluster, node, instance, device, port, reason) (gpu_rdma_port_degraded) == 1",
-    wait="5m",
-    keep="15m",
+    for_="5m",
+    keep_firing_for="15m",
     summary=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE} is in trouble: "
     "{{ $labels.reason }}",
     description=f"Network port {{{{ $labels.device }}}}/{{{{ $labels.port }}}} of {NODE}{_NEAREST} is "

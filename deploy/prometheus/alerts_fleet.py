@@ -43,8 +43,8 @@ EXPORTERS_DOWN = Alert(
     severity=Severity.CRITICAL,
     # By rack and site where targets have the labels `rack` and `site`; without them the same series comes out.
     expr=f"{_down('(site, cluster, rack)')}\nor\n{_down('(site, cluster)')}\nor\n{_SITE_DOWN}",
-    wait="3m",
-    keep="10m",
+    for_="3m",
+    keep_firing_for="10m",
     params=(
         Param("share", 0.2, Unit.RATIO, "Share of the exporters of a site, cluster or rack that are down."),
         Param("nodes", 3, Unit.COUNT, "No fewer than this."),
@@ -58,8 +58,8 @@ EXPORTER_DOWN = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr=f"up{{{_JOBS}}} == 0",
-    wait="5m",
-    keep="10m",
+    for_="5m",
+    keep_firing_for="10m",
     summary=f"The GPU exporter of {NODE} is down",
     description="Prometheus cannot scrape {{ $labels.instance }} (job {{ $labels.job }}): the node or its "
     "exporter is down, and nothing is known of its GPUs.",
@@ -69,7 +69,7 @@ ABSENT = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     expr=f"absent(up{{{_JOBS}}})",
-    wait="10m",
+    for_="10m",
     summary="Prometheus has no GPU exporter to scrape",
     description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
     "Look at service discovery and at the scrape configuration.",
@@ -88,7 +88,7 @@ or
   {_BEFORE} * 0 + 1
   unless on (cluster) up{{{_JOBS}}}
 )""",
-    wait="10m",
+    for_="10m",
     params=(
         Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster that discovery does not give any more."),
         Param("before", "1d", Unit.DURATION, "Time in which they were there."),
@@ -104,7 +104,7 @@ FLAPPING = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr=f"changes(up{{{_JOBS}}}[<window>]) >= <changes>",
-    keep="30m",
+    keep_firing_for="30m",
     params=(
         Param("changes", 6, Unit.COUNT, "Times the target went down or came back."),
         Param("window", "30m", Unit.DURATION, "Time they are counted over."),
@@ -118,8 +118,8 @@ DUPLICATED = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="count by (cluster) (count by (cluster, uuid) (gpu_up) > 1)",
-    wait="15m",
-    keep="15m",
+    for_="15m",
+    keep_firing_for="15m",
     summary="{{ $value }} GPU(s){{ with $labels.cluster }} of {{ . }}{{ end }} are there more than once",
     description="{{ $value }} GPU(s){{ with $labels.cluster }} of {{ . }}{{ end }} come from more than one target "
     "(two scrape jobs, two exporters on one node, two replicas of Prometheus that are not deduplicated): sums of these "

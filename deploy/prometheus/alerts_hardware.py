@@ -24,8 +24,8 @@ def _throttling(name: str, reasons: str, what: str, advice: str) -> Alert:
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
         expr=f"(\n    {_share(reasons, '<window>')}\n) > <share>",
-        wait="5m",
-        keep="15m",
+        for_="5m",
+        keep_firing_for="15m",
         params=(
             Param("share", 0.1, Unit.RATIO, "Share of time the clocks are held down."),
             Param("window", "10m", Unit.DURATION, "Time the share is taken over."),
@@ -54,8 +54,8 @@ TEMPERATURE = Alert(
   sum without (threshold) (gpu_temperature_threshold_celsius{{threshold="slowdown"}})
     - on {_GPU} group_left () max by {_GPU} (gpu_temperature_celsius{{sensor="gpu"}})
 ) < <margin>""",
-    wait="10m",
-    keep="10m",
+    for_="10m",
+    keep_firing_for="10m",
     params=(Param("margin", 3, Unit.CELSIUS, "Degrees left before the GPU slows itself down."),),
     summary=f"{GPU} is close to its slowdown temperature",
     description=f"{GPU} has {{{{ $value | humanize }}}} degrees left before it slows itself down. {HIT}",
@@ -69,15 +69,15 @@ FAN = Alert(
     expr=f"""\
 (gpu_fan_speed_rpm == 0 or on (cluster, instance, uuid, fan) gpu_fan_speed_ratio == 0)
 and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
-    wait="5m",
-    keep="10m",
+    for_="5m",
+    keep_firing_for="10m",
     params=(Param("hot", 70, Unit.CELSIUS, "Temperature at which a fan must turn."),),
     summary=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still",
     description=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still while the GPU is over <hot> degrees. {HIT}",
 )
 
 
-def _fault(name: str, severity: Severity, selector: str, advice: str, wait: str = "0s") -> Alert:
+def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str = "0s") -> Alert:
     """An alert on a fault the exporter keeps until its cure is proven: it ends with the fault, not with a clock."""
     return Alert(
         name=name,
@@ -86,7 +86,7 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, wait: str 
         expr=f"gpu_fault_timestamp_seconds{{{selector}}}",
         summary=f"{GPU}: {{{{ $labels.evidence }}}}",
         description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} {HIT}",
-        wait=wait,
+        for_=for_,
     )
 
 
@@ -106,7 +106,9 @@ XID_WORKFLOW = _fault(
 )
 
 
-def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait: str = "0s", keep: str = "0s") -> Alert:
+def _flag(
+    name: str, severity: Severity, expr: str, text: tuple[str, str], for_: str = "0s", keep_firing_for: str = "0s"
+) -> Alert:
     """An alert on a state the driver itself reports; `text` is what is so, and what to do."""
     what, advice = text
     return Alert(
@@ -116,8 +118,8 @@ def _flag(name: str, severity: Severity, expr: str, text: tuple[str, str], wait:
         expr=expr,
         summary=f"{GPU} {what}",
         description=f"{GPU} {what}. {advice} {HIT}",
-        wait=wait,
-        keep=keep,
+        for_=for_,
+        keep_firing_for=keep_firing_for,
     )
 
 
@@ -145,8 +147,8 @@ or on (cluster, instance, uuid) gpu_fault_timestamp_seconds{action="reset_when_i
         "waits for a reset: bad memory to replace, an error that was contained, or the driver's advice",
         "Put no new work on it, and reset it when what runs has ended.",
     ),
-    wait="10m",
-    keep="10m",
+    for_="10m",
+    keep_firing_for="10m",
 )
 REMAP_FAILED = _fault(
     "GpuRowRemapFailed",
@@ -160,16 +162,16 @@ RECOVERY = _flag(
     # What can wait for the work on the GPU is GpuRowRemapPending.
     'gpu_recovery_action{action!~"none|drain_and_reset|drain_p2p"} == 1',
     ("needs {{ $labels.action }}", "The driver itself asks for it now: drain the GPU first."),
-    wait="1m",
-    keep="5m",
+    for_="1m",
+    keep_firing_for="5m",
 )
 FABRIC = Alert(
     name="GpuFabricUnhealthy",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="gpu_fabric_unhealthy == 1",
-    wait="5m",
-    keep="10m",
+    for_="5m",
+    keep_firing_for="10m",
     summary=f"The NVLink fabric of {GPU} is unhealthy",
     description=f"{GPU} reports {{{{ $labels.check }}}} of its NVLink fabric. Look at the fabric manager's log. {HIT}",
 )
@@ -183,8 +185,8 @@ NVLINK = Alert(
 gpu_nvlink_links_up and on {_DEVICE} gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
 or
 ((gpu_nvlink_links_up > 0) < on {_NODE} group_left () max by {_NODE} (gpu_nvlink_links_up))""",
-    wait="10m",
-    keep="10m",
+    for_="10m",
+    keep_firing_for="10m",
     summary=f"{GPU} has lost NVLink links",
     description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than its neighbours. "
     f"Jobs over several GPUs slow down or hang. {HIT}",
@@ -194,8 +196,8 @@ NVLINK_ERRORS = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr='sum without (type) (rate(gpu_nvlink_errors_total{type=~"replay|recovery|link_recovery"}[<window>])) > <rate>',
-    wait="15m",
-    keep="30m",
+    for_="15m",
+    keep_firing_for="30m",
     params=(
         Param("rate", 0.1, Unit.PER_SECOND, "Replays and recoveries a second."),
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
@@ -216,8 +218,8 @@ or
   gpu_pcie_link_generation < gpu_pcie_link_max_generation
   and on {_GPU} rate(gpu_busy_seconds_total[5m]) > <load>
 )""",
-    wait="15m",
-    keep="30m",
+    for_="15m",
+    keep_firing_for="30m",
     params=(Param("load", 0.5, Unit.RATIO, "Utilization above which the generation must be the highest."),),
     summary=f"{GPU} has a degraded PCIe link",
     description=f"The PCIe link of {GPU} runs at {{{{ $value }}}} (width or generation), below what card and slot can. "
@@ -228,8 +230,8 @@ PCIE_REPLAYS = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="rate(gpu_pcie_replays_total[<window>]) > <rate>",
-    wait="15m",
-    keep="30m",
+    for_="15m",
+    keep_firing_for="30m",
     params=(
         Param("rate", 0.2, Unit.PER_SECOND, "Replays a second."),
         Param("window", "15m", Unit.DURATION, "Time the rate is taken over."),
@@ -242,8 +244,8 @@ MEMORY_LEAKED = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="gpu_memory_unattributed_bytes > <bytes>",
-    wait="15m",
-    keep="15m",
+    for_="15m",
+    keep_firing_for="15m",
     params=(Param("bytes", "1073741824", Unit.BYTES, "Used memory that belongs to no process."),),
     summary=f"{GPU} has memory in use that no process owns",
     description=f"{{{{ $value | humanize1024 }}}}B of {GPU} is in use and belongs to no process: the next job lacks "
@@ -266,8 +268,8 @@ LOST = Alert(
   )
 )
 unless on {_NODE} gpu_exporter_driver_error""",
-    wait="5m",
-    keep="10m",
+    for_="5m",
+    keep_firing_for="10m",
     summary=f"{{{{ if $labels.fault }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} does not answer ({{{{ $labels.evidence }}}}) since "
     f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. {HIT}"
@@ -283,8 +285,8 @@ MEMORY_WEARING = Alert(
 (gpu_row_remap_banks{availability="none"} >= <banks>)
 or on (cluster, instance, uuid)
 60 * sum without (type) (rate(gpu_ecc_errors_total{type="corrected"}[<window>])) > <rate>""",
-    wait="15m",
-    keep="1h",
+    for_="15m",
+    keep_firing_for="1h",
     params=(
         Param("banks", 1, Unit.COUNT, "Memory banks without a spare row."),
         Param("rate", 100, Unit.COUNT, "Corrected errors a minute."),
@@ -305,7 +307,7 @@ ECC_DISABLED = _flag(
         "has ECC switched off, unlike most GPUs here",
         "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",
     ),
-    wait="30m",
+    for_="30m",
 )
 LIMITED = Alert(
     name="GpuPerformanceLimited",
@@ -318,8 +320,8 @@ or
   label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"}, "limit", "clock", "", "") < <clock>
   and on (cluster, instance, uuid) gpu_utilization_ratio > <load>
 )""",
-    wait="15m",
-    keep="30m",
+    for_="15m",
+    keep_firing_for="30m",
     params=(
         Param("power", 0.5, Unit.RATIO, "Power limit, as a part of the one the GPU starts with."),
         Param("clock", 0.5, Unit.RATIO, "SM clock under load, as a part of the highest."),

@@ -18,8 +18,8 @@ STRAGGLER = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     expr=named(f"  max by (cluster, node, instance, gpu, uuid, workload) ({_STRAGGLES}) > <share>"),
-    keep="15m",
-    wait="5m",
+    keep_firing_for="15m",
+    for_="5m",
     params=(
         Param("window", "10m", Unit.DURATION, "Time it is measured over."),
         Param("share", 0.5, Unit.RATIO, "Share of that time in which the others must have waited for it."),
@@ -51,8 +51,8 @@ STRAGGLER_NODE = Alert(
   )
   unless on {_ON_NODE} {_STRAGGLES} > <others>"""
     ),
-    keep="15m",
-    wait="5m",
+    keep_firing_for="15m",
+    for_="5m",
     params=(
         Param("window", "10m", Unit.DURATION, "Time it is measured over."),
         Param(
@@ -96,7 +96,7 @@ HUNG = Alert(
   unless on {_WORKLOAD} {_STRAGGLES} > <spins>"""
     ),
     # Where all wait for one GPU, GpuStraggler names it.
-    wait="5m",
+    for_="5m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time without anything computed."),
         Param("spins", 0.4, Unit.RATIO, "Share of the GPU time spent in collectives that wait."),

@@ -50,8 +50,8 @@ UNDERUTILIZED = Alert(
   unless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"""
     ),
     # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
-    keep="1h",
-    wait="10m",
+    keep_firing_for="1h",
+    for_="10m",
     params=(
         Param("utilization", 0.3, Unit.RATIO, "Share of the held GPU time in which a kernel must run."),
         Param("window", "30m", Unit.DURATION, "Time it is measured over; a younger workload is left alone."),
@@ -113,7 +113,7 @@ HELD_IDLE = Alert(
   or
 {_WHOLLY_IDLE}"""
     ),
-    wait="5m",
+    for_="5m",
     params=(
         Param(
             "window",
@@ -140,7 +140,7 @@ STALLED = Alert(
   and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus) > 0
   unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (gpu_workload_progress_ratio) >= 1"""
     ),
-    wait="5m",
+    for_="5m",
     params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),
     summary=f"{OWNER} has stopped making steps",
     description=f"{OWNER} reported steps before, and none in the last <window>, while it holds GPUs. "
@@ -160,7 +160,7 @@ XID_APPLICATION = Alert(
 ) * 0 + 1)
 * on {_DEVICE} group_left (node, {", ".join(OWNER_LABELS)})
   topk by {_DEVICE} (1, gpu_owner_share offset <recent> == 1)""",
-    keep="1h",
+    keep_firing_for="1h",
     params=(
         Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have held the GPU before."),
     ),

@@ -74,7 +74,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One alert. `wait` is Prometheus's `for`, `keep` its `keep_firing_for`; both may be changed by a site."""
+    """One alert. `for_` and `keep_firing_for` are as Prometheus has them; a site may change both."""
 
     name: str
     audience: Audience
@@ -82,15 +82,18 @@ class Alert:
     expr: str
     summary: str
     description: str
-    wait: str = "0s"
-    keep: str = "0s"
+    for_: str = "0s"
+    keep_firing_for: str = "0s"
     params: tuple[Param, ...] = ()
 
     def __post_init__(self) -> None:
         problems = [
             (not _ALERT.fullmatch(self.name), "is not GpuCamelCase"),
-            (not _DURATION.fullmatch(self.wait), f"waits {self.wait!r}, no duration"),
-            (not _DURATION.fullmatch(self.keep), f"keeps {self.keep!r}, no duration"),
+            (not _DURATION.fullmatch(self.for_), f"has for {self.for_!r}, no duration"),
+            (
+                not _DURATION.fullmatch(self.keep_firing_for),
+                f"has keep_firing_for {self.keep_firing_for!r}, no duration",
+            ),
             (self.unknown() != set(), f"uses parameters it does not declare: {self.unknown()}"),
             (self.unused() != set(), f"declares parameters it does not use: {self.unused()}"),
             (not self.description.endswith((".", "}}")), "needs a description that is a sentence"),

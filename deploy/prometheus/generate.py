@@ -68,7 +68,7 @@ def _runbook(alert: Alert, root: Path) -> str:
 
 def _facts(alert: Alert) -> str:
     to = {"oncall": "on-call", "owner": "the owner of the workload"}[alert.audience.value]
-    lines = [f"**{alert.severity.value}**, to {to}, after {alert.wait}.\n", "\n"]
+    lines = [f"**{alert.severity.value}**, to {to}, after {alert.for_}.\n", "\n"]
     lines += [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
     values = {param.name: f"{param.default}" for param in alert.params} | {"jobs": JOBS}
     return "".join([*lines, "\n" if alert.params else "", "```promql\n", fill(alert.expr, values), "\n```\n"])
@@ -101,7 +101,7 @@ def _alerts() -> str:
 def _alert(alert: Alert) -> str:
     params = "; ".join(f"`{param.name}` {param.default}: {param.help.rstrip('.')}" for param in alert.params)
     page = f"[{alert.name}](../../docs/runbooks/{alert.runbook}.md)"
-    return f"| {page} | {alert.severity.value} | {alert.audience.value} | {alert.wait} | {params} |\n"
+    return f"| {page} | {alert.severity.value} | {alert.audience.value} | {alert.for_} | {params} |\n"
 
 
 def main() -> int:

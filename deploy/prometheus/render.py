@@ -49,8 +49,8 @@ def defaults(alert: Alert) -> dict[str, float | str]:
     """Everything of an alert that can be changed, as the chart's values name it."""
     fixed: dict[str, float | str] = {
         "severity": alert.severity.value,
-        "for": alert.wait,
-        "keepFiringFor": alert.keep,
+        "for": alert.for_,
+        "keepFiringFor": alert.keep_firing_for,
     }
     return fixed | {param.name: param.default for param in alert.params}
 

@@ -114,8 +114,8 @@ def alert(**changed: object) -> Alert:
     ("changed", "complaint"),
     [
         ({"name": "gpu_test"}, "GpuCamelCase"),
-        ({"wait": "soon"}, "no duration"),
-        ({"keep": "5"}, "no duration"),
+        ({"for_": "soon"}, "no duration"),
+        ({"keep_firing_for": "5"}, "no duration"),
         ({"expr": "gpu_up == <limits>"}, "does not declare"),
         ({"expr": "gpu_up == 0"}, "does not use"),
         ({"description": "no sentence"}, "sentence"),
