@@ -47,6 +47,7 @@ RULES: dict[str, Schema] = {
     "attribution.slurm.mode": {"enum": ["auto", "on", "off"]},
     "attribution.slurm.mappingHostPath": {"pattern": MAYBE_ABSOLUTE},
     "progress.hostPath": {"pattern": MAYBE_ABSOLUTE},
+    "progress.socketHostPath": {"pattern": MAYBE_ABSOLUTE},
     "state.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
     "extraEnv": {"items": _NAMED},
@@ -204,6 +205,7 @@ SET_BY_CHART = frozenset(
         "attribution.slurm",
         "attribution.slurm.mapping-dir",
         "progress.dir",
+        "progress.socket",
         "state.dir",
     }
 )

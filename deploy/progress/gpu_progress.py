@@ -38,7 +38,7 @@ __version__ = "0.1.0"
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-SOCKET = "/run/gpu-exporter/progress.sock"
+SOCKET = "/run/gpu-exporter/progress/progress.sock"
 VERSION = 1
 _FIRST = 0.1
 """Seconds until the first report: what a program says last is only heard of one that was heard before."""

@@ -33,6 +33,9 @@
 {{- if $v.progress.hostPath }}
 - --progress.dir=/host/progress
 {{- end }}
+{{- if $v.progress.socketHostPath }}
+- --progress.socket=/host/progress-socket/progress.sock
+{{- end }}
 - --state.dir=/var/lib/gpu-exporter
 {{- with $v.extraArgs }}
 {{ toYaml . }}
@@ -84,6 +87,9 @@ rows:
 {{- with $v.progress.hostPath }}
 - [progress, {{ . }}, /host/progress, DirectoryOrCreate]
 {{- end }}
+{{- with $v.progress.socketHostPath }}
+- [progress-socket, {{ . }}, /host/progress-socket, DirectoryOrCreate]
+{{- end }}
 {{- with $v.driver.hostPath }}
 - [driver, {{ . }}, {{ $v.driver.mountPath }}, Directory]
 {{- end }}
@@ -127,7 +133,7 @@ rows:
 {{- define "gpu-exporter.volumeMounts" -}}
 - {name: state, mountPath: /var/lib/gpu-exporter}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
-- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}, readOnly: true{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
+- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}{{ if ne (index . 0) "progress-socket" }}, readOnly: true{{ end }}{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
 {{- end }}
 {{- if .Values.config }}
 - {name: config, mountPath: /etc/gpu-exporter/config, readOnly: true}

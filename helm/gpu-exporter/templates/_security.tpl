@@ -81,6 +81,9 @@ Slurm mapping (host path {{ $v.attribution.slurm.mappingHostPath }})
 {{- if $v.progress.hostPath }}
 progress (host path {{ $v.progress.hostPath }})
 {{- end }}
+{{- with $v.progress.socketHostPath }}
+progress socket (host path {{ . }}, written to)
+{{- end }}
 {{- if $v.driver.hostPath }}
 driver (host path {{ $v.driver.hostPath }})
 {{- end }}

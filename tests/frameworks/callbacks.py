@@ -132,28 +132,27 @@ def test_jax(progress: Progress) -> None:
     assert phases == {"compile"}
 
 
-def _worker(config: dict[str, Any]) -> None:
-    sys.path.insert(0, config["path"])
-    import gpu_progress_callbacks as worker  # noqa: PLC0415
-    import ray.train  # noqa: PLC0415
-
-    progress = worker.ray_train(path="/nowhere/progress.sock", interval=0.0)
-    report = worker.ray_report(progress)
-    for _ in range(3):
-        progress.step(samples=4)
-    checkpoint = ray.train.Checkpoint.from_directory(config["checkpoint"])
-    told = progress.report()
-    report({"rank": told["rank"], "steps": told["steps"]})
-    report({"rank": told["rank"], "steps": told["steps"]}, checkpoint=checkpoint)
-    if progress.phase("checkpoint").seconds <= 0:
-        raise RuntimeError("the checkpoint took no time")
-
-
-def test_ray_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: PLR0915 - a worker is in it
     monkeypatch.setenv("HOME", str(tmp_path))  # where it writes the token of its local cluster
     ray = pytest.importorskip("ray")
     from ray.train import RunConfig, ScalingConfig  # noqa: PLC0415
     from ray.train.torch import TorchTrainer  # noqa: PLC0415
+
+    def worker(config: dict[str, Any]) -> None:
+        sys.path.insert(0, config["path"])
+        import gpu_progress_callbacks as client  # noqa: PLC0415
+        import ray.train  # noqa: PLC0415
+
+        progress = client.ray_train(path="/nowhere/progress.sock", interval=0.0)
+        report = client.ray_report(progress)
+        for _ in range(3):
+            progress.step(samples=4)
+        checkpoint = ray.train.Checkpoint.from_directory(config["checkpoint"])
+        told = progress.report()
+        report({"rank": told["rank"], "steps": told["steps"]})
+        report({"rank": told["rank"], "steps": told["steps"]}, checkpoint=checkpoint)
+        if progress.phase("checkpoint").seconds <= 0:
+            raise RuntimeError("the checkpoint took no time")
 
     (tmp_path / "state").mkdir()
     (tmp_path / "state/weights").write_text("1")
@@ -161,7 +160,7 @@ def test_ray_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         config = {"path": sys.path[0], "checkpoint": str(tmp_path / "state")}
         result = TorchTrainer(
-            _worker, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2),
+            worker, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2),
             run_config=RunConfig(storage_path=str(tmp_path / "runs")),
         ).fit()  # fmt: skip
     finally:

@@ -1,0 +1,112 @@
+"""The callbacks by the hook names that the frameworks document; `make frameworks` runs them in the frameworks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from exporter import __version__
+
+CLIENT = Path(__file__).resolve().parents[3] / "deploy/progress"
+sys.path.insert(0, str(CLIENT))
+
+gpu_progress: Any = import_module("gpu_progress")
+callbacks: Any = import_module("gpu_progress_callbacks")
+
+
+@pytest.fixture
+def progress() -> Any:
+    return gpu_progress.Progress("/nowhere/progress.sock", interval=0.0)
+
+
+def provide(monkeypatch: pytest.MonkeyPatch, name: str, base: str) -> None:
+    module = ModuleType(name)
+    setattr(module, base, type(base, (), {}))
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_client_has_the_exporters_version_and_the_package_takes_it_from_there() -> None:
+    assert gpu_progress.__version__ == __version__
+    assert re.search(r'\[tool.hatch.version\]\npath = "gpu_progress.py"', (CLIENT / "pyproject.toml").read_text())
+
+
+def test_hugging_face(progress: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    provide(monkeypatch, "transformers", "TrainerCallback")
+    callback = callbacks.hugging_face(progress, tokens=512)
+    args = SimpleNamespace(train_batch_size=8, gradient_accumulation_steps=2)
+    state = SimpleNamespace(max_steps=20, global_step=10)
+    control = SimpleNamespace(should_save=True, should_evaluate=True)
+    callback.on_train_begin(args, state, control, model=None)
+    callback.on_step_begin(args, state, control)
+    callback.on_pre_optimizer_step(args, state, control)
+    state.global_step = 11
+    callback.on_step_end(args, state, control)
+    assert callback._stage.name == "evaluation"
+    callback.on_evaluate(args, state, control, metrics={})
+    assert callback._stage.name == "checkpoint"
+    callback.on_save(args, state, control)
+    callback.on_train_end(args, state, control)
+    report = progress.report()
+
+    assert (report["steps"], report["samples"], report["tokens"], report["progress"]) == (1, 16, 512, 0.55)
+    assert set(report["phases"]) == {"data", "forward_backward", "optimizer", "evaluation", "checkpoint"}
+
+
+def test_lightning_under_its_older_name(progress: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightning.pytorch.callbacks", None)
+    provide(monkeypatch, "pytorch_lightning.callbacks", "Callback")
+    monkeypatch.setitem(sys.modules, "pytorch_lightning", ModuleType("pytorch_lightning"))
+    callback = callbacks.lightning(progress)
+    trainer = SimpleNamespace(estimated_stepping_batches=float("inf"), global_step=0)
+    callback.on_train_start(trainer, None)
+    callback.on_train_batch_start(trainer, None, [1, 2, 3], 0)
+    callback.on_before_backward(trainer, None, 0.5)
+    callback.on_after_backward(trainer, None)
+    trainer.global_step = 1
+    callback.on_train_batch_end(trainer, None, None, {"text": [1, 2, 3]}, 0)
+    callback.on_exception(trainer, None, ValueError())
+    report = progress.report()
+
+    assert (report["steps"], report["samples"]) == (1, 3)
+    assert "total" not in report
+
+
+def test_optimizer_without_hooks_is_counted(progress: Any) -> None:
+    hooks: dict[str, Any] = {}
+    model = SimpleNamespace(
+        training=True,
+        register_forward_pre_hook=lambda hook: hooks.update(before=hook),
+        register_forward_hook=lambda hook: hooks.update(after=hook),
+    )
+    optimizer = SimpleNamespace(step=lambda: "stepped")
+    callbacks.torch_loop(progress, model, optimizer, samples=4)
+    hooks["before"](model, ())
+    hooks["after"](model, (), None)
+
+    assert optimizer.step() == "stepped"
+    assert (progress.report()["steps"], progress.report()["samples"]) == (1, 4)
+    assert set(progress.report()["phases"]) == {"forward", "backward", "optimizer"}
+
+
+def test_loader_stays_what_it_is(progress: Any) -> None:
+    class Loader(list[int]):
+        sampler = "sampler"
+
+    loader: Any = progress.data(Loader([1, 2, 3]))
+
+    assert (list(loader), list(loader), len(loader), loader.sampler) == ([1, 2, 3], [1, 2, 3], 3, "sampler")
+
+
+def test_open_phase_is_counted_and_flops_of_a_transformer_are_palms(progress: Any) -> None:
+    with progress.phase("checkpoint"):
+        assert progress.report()["phases"]["checkpoint"] >= 0
+        assert progress.phase("checkpoint").seconds > 0
+    assert gpu_progress.transformer_flops(10, 2) == 120
+    assert gpu_progress.transformer_flops(10, 1, layers=2, width=3, sequence=4) == 60 + 12 * 24
+    assert gpu_progress.transformer_flops(10, 1, forward_only=True) == 20
