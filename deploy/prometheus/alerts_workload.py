@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
@@ -28,6 +30,22 @@ def named(expr: str, held: str = f"sum by {_OWNER} (max_over_time(gpu_workload_g
 {expr}
 )
 + on {WORKLOAD_LABELS} group_left ({_OTHERS}) 0 * topk by {WORKLOAD_LABELS} (1, {held})"""
+
+
+EXCEPT = Param(
+    "except",
+    'workload="-"',
+    Unit.SELECTOR,
+    "Workloads whose gpu_workload_info this selects are left alone: classes, namespaces, accounts; none by default.",
+)
+
+
+def excepted(alert: Alert) -> Alert:
+    """The alert, with an opt-out for workloads where it has none of its own."""
+    if alert.audience is not Audience.OWNER or any(param.name == EXCEPT.name for param in alert.params):
+        return alert
+    expr = f"(\n{alert.expr}\n)\nunless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"
+    return replace(alert, expr=expr, params=(*alert.params, EXCEPT))
 
 
 _SECONDS = "gpu_workload_gpu_seconds_total"

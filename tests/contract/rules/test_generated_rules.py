@@ -124,3 +124,14 @@ def alert(**changed: object) -> Alert:
 def test_alert_declared_wrong_is_refused(changed: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         alert(**changed)
+
+
+def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
+    owners = [alert for alert in ALERTS if alert.audience is Audience.OWNER]
+    only = 'namespace=~"lab|demo"'
+    rendered = render(Settings(values={alert.name: {"except": only} for alert in owners}))
+    exprs = {rule["alert"]: rule["expr"] for group in rendered["groups"] for rule in group["rules"]}
+
+    assert owners
+    assert [alert.name for alert in owners if f"unless on (cluster, workload) gpu_workload_info{{{only}}}"
+            not in exprs[alert.name]] == []  # fmt: skip
