@@ -48,6 +48,10 @@ mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='le
 	@$(BIN)/python -c 'import mutmut' 2>/dev/null || $(BIN)/pip install -q --disable-pip-version-check mutmut==3.8.1
 	$(BIN)/python -m tests.mutation.run $(ROOMS) --size $(or $(SIZE),60)
 
+.PHONY: plant
+plant: venv ## Plant 44 faults, one by one, in a copy of the tree: for each a test fails (FAULTS='ledger web' for some)
+	$(BIN)/python -m tests.planted.run $(FAULTS)
+
 .PHONY: run
 run: venv ## Serve this machine's GPUs
 	$(BIN)/gpu-exporter

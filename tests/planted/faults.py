@@ -1,0 +1,159 @@
+"""Faults that somebody could make any day, each a small change of one file, and the tests that must notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """`old` stands once in `exporter/FILE`; with `new` in its place one of `tests/TESTS` fails."""
+
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+_LEDGER = "unit/ledger/test_ledger.py unit/ledger/test_balance.py"
+_JOIN = "unit/attribution/test_join.py unit/attribution/test_join_slurm.py unit/attribution/test_join_kubernetes.py"
+_READINGS = " ".join(
+    f"unit/collectors/test_{each}.py" for each in ("collectors_readings", "busy_seconds", "gpu_processes")
+)
+
+FAULTS = (
+    # The ledger
+    Fault(
+        "ledger/ledger.py",
+        "oldest = ledger.clock - retention",
+        "oldest = ledger.clock + retention",
+        _LEDGER,
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "* _energy_part(reading, siblings, divisions)",
+        "",
+        _LEDGER,
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "max(0.0, current.time - start)",
+        "max(0.0, current.time - ledger.began)",
+        _LEDGER,
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "idle = 0.0 if total.active",
+        "idle = 0.0 if not total.active",
+        _LEDGER,
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "total.joules += max(0.0, joules) * part.energy",
+        "total.joules += joules",
+        _LEDGER,
+    ),
+    # Sampling
+    Fault(
+        "sampling/cached_reading.py", "if monotonic - answered > stale", "if stale < 0", "unit/sampling/test_sampler.py"
+    ),
+    Fault(
+        "sampling/reader.py",
+        "again = self._monotonic + _pause(collector, refused)",
+        "again = self._monotonic",
+        "unit/sampling/test_sampler.py",
+    ),
+    Fault("sampling/reader.py", "* 2.0 ** min(refused - 1, 16)", "", "unit/sampling/test_sampler.py"),
+    Fault("sampling/reader.py", "error or losses.words", "error", "unit/sampling/test_sampler.py"),
+    Fault("sampling/gpus.py", "self.answered == NEVER", "False", "unit/sampling/test_sampler.py"),
+    Fault("sampling/gpus.py", "self.failure == LATE and monotonic", "monotonic", "unit/sampling/test_sampler.py"),
+    Fault("sampling/node_deadline.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_node_deadline.py"),
+    # Owners
+    Fault("attribution/slurm/scontrol.py", "> RETURN_SECONDS", "> 1e9", "unit/attribution/test_scontrol.py"),
+    Fault("attribution/slurm/scontrol.py", "now + UNKNOWN_SECONDS", "now", "unit/attribution/test_scontrol.py"),
+    Fault(
+        "attribution/slurm/reconciliation.py",
+        "now - at >= SILENT_SECONDS",
+        "now - at >= 0",
+        "unit/attribution/test_slurm_reconciliation.py",
+    ),
+    Fault(
+        "attribution/slurm/reconciliation.py",
+        ' and "COMPLETING" not in words',
+        "",
+        "unit/attribution/test_slurm_reconciliation.py",
+    ),
+    Fault(
+        "attribution/join.py",
+        "< LAST_OWNER_SECONDS",
+        "< 0",
+        _JOIN,
+    ),
+    Fault(
+        "attribution/kubernetes/source.py",
+        "now - answer.at > LAST_KNOWN_SECONDS",
+        "now - answer.at > 1e9",
+        "contract/attribution/test_pod_resources.py unit/attribution/test_join_kubernetes.py",
+    ),
+    Fault(
+        "attribution/background_source.py",
+        "> HANGS_SECONDS",
+        "> 1e9",
+        "contract/attribution/test_pod_resources.py unit/attribution/test_join_slurm.py unit/threads",
+    ),
+    # What the driver says
+    Fault(
+        "collectors/power.py",
+        "else milli / 1000",
+        "else milli / 100",
+        _READINGS,
+    ),
+    Fault(
+        "collectors/sample_integral.py",
+        "if time > before.cursor and",
+        "if",
+        _READINGS,
+    ),
+    Fault(
+        "collectors/processes.py",
+        "<= tick.time - used.told <= _HOLD",
+        "<= tick.time - used.told",
+        _READINGS,
+    ),
+    Fault(
+        "collectors/xid.py",
+        "max(counts.get(xid, 0), count)",
+        "counts.get(xid, 0) + count",
+        "unit/collectors/test_xid.py",
+    ),
+    Fault("collectors/xid_messages.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
+    Fault(
+        "driver/plausibility.py",
+        "agreed < CONFIRMATIONS",
+        "agreed < 0",
+        "unit/driver",
+    ),
+    Fault("driver/plausibility.py", "_PERCENT = Range(0, 100)", "_PERCENT = Range(0, 1e9)", "unit/driver"),
+    Fault("driver/timed_lock.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
+    Fault("driver/checked_device.py", "self._now - since < ACCEPTED_AFTER", "True", "unit/driver"),
+    # The host
+    Fault("host/threads.py", "delay / 1e9", "delay / 1e6", "unit/host/test_threads.py"),
+    Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
+    # Faults that stay
+    Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults"),
+    Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults"),
+    Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults"),
+    # Progress
+    Fault("progress/reader.py", "return max(0.0, value - before)", "return value", "unit/progress"),
+    Fault("progress/reporters.py", "if bucket.left < 1.0", "if bucket.left < -1e9", "unit/progress"),
+    # Pages
+    Fault("exposition/text.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
+    Fault("exposition/scrape_schedule.py", "begin <= seen.last + seen.interval < end", "True", "unit/exposition"),
+    Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web"),
+    Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web"),
+    # Commands
+    Fault("check/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check"),
+    Fault("check/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
+    Fault("cli/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
+    Fault("cli/systemd.py", "now - self._advanced <= self._patience", "True", "unit/cli/test_systemd.py"),
+    Fault("summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries"),
+)
