@@ -29,8 +29,8 @@ class Owner:
     partition: str = ""
 
     def __hash__(self) -> int:
-        """Of what tells owners apart; hashing all nine fields was the dearest part of a pass."""
-        return hash((self.workload, self.pod, self.container, self.user))
+        """Of what tells nearly all owners apart: two texts keep their hashes, and a pass asks thousands of times."""
+        return hash(self.workload) ^ hash(self.pod)
 
     @property
     def labels(self) -> tuple[str, ...]:

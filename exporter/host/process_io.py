@@ -76,16 +76,13 @@ def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
     )
 
 
-def number_of(text: str, name: str) -> int | None:
-    """The number in the line of this name; None where there is no such line."""
-    found = f"\n{text}".find(f"\n{name}: ")
-    if found < 0:
-        return None
-    begin = found + len(name) + 2
-    end = text.find("\n", begin)
-    return natural(text[begin:] if end < 0 else text[begin:end])
+def numbers_of(text: str, *names: str) -> list[int | None]:
+    """The numbers in the lines of these names; None where there is no such line."""
+    words = text.split()
+    found = dict(zip(words[::2], words[1::2], strict=False))
+    return [natural(found.get(f"{name}:", "")) for name in names]
 
 
 def _parse(text: str) -> _Totals | None:
-    found = [number_of(text, name) for name in ("rchar", "wchar", "read_bytes", "write_bytes")]
+    found = numbers_of(text, "rchar", "wchar", "read_bytes", "write_bytes")
     return _Totals(*(each or 0 for each in found)) if None not in found else None

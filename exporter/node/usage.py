@@ -15,7 +15,7 @@ from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.process_io import number_of
+from exporter.host.process_io import numbers_of
 from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
@@ -31,6 +31,8 @@ NETWORK_SECONDS = 3.0
 
 _COMMAND = 512
 """Characters of a command line."""
+_IO_FILES = 128
+"""Descriptors of `/proc/PID/io` kept: only owners without a cgroup of their own are read this way."""
 _NEAR = 4
 """Processes of an owner that are asked whether they listen."""
 _PORTS = 8
@@ -95,7 +97,7 @@ class HostReader:
     _io_files: KeptFiles = field(init=False)
 
     def __post_init__(self) -> None:
-        self._io_files = KeptFiles(self.procfs)
+        self._io_files = KeptFiles(self.procfs, _IO_FILES)
 
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
@@ -207,8 +209,8 @@ class HostReader:
 
     def _io(self, pid: int) -> tuple[int | None, int | None]:
         """Bytes read from and written to storage."""
-        text = self._io_files.read(f"{self.procfs}/{pid}/io")
-        return number_of(text, "read_bytes"), number_of(text, "write_bytes")
+        read, written = numbers_of(self._io_files.read(f"{self.procfs}/{pid}/io"), "read_bytes", "write_bytes")
+        return read, written
 
     def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
         """GPU processes of one owner, and those parents that are in the same cgroup: a server starts its workers."""

@@ -6,6 +6,7 @@ figures compare on a busy machine too.
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import subprocess
@@ -51,36 +52,45 @@ class Program:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--against", type=Path, help="a folder with another revision of this exporter, run beside them")
+    given = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pids = stack.enter_context(sleepers(32))
         file = folder / "scenario"
         Scenario(file, scenario(8, pids))
         environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
-        programs = [_started(stack, name, command, environment) for name, command in _commands().items()]
+        programs = [_started(stack, name, ROOT, command, environment) for name, command in _commands().items()]
+        if given.against:
+            programs.append(_started(stack, "against", given.against, _ours(), environment))
         for program in programs:
             poll(f"{program.name} answers", lambda program=program: _answers(program), 120)
         _measure(programs)
     return 0
 
 
+def _ours() -> list[str]:
+    quiet = ("--no-collector.xid", "--log.level", "error")
+    return [sys.executable, "-m", "exporter", *quiet, "--web.listen-address", "127.0.0.1:{port}"]
+
+
 def _commands() -> Mapping[str, list[str]]:
-    ours = [sys.executable, "-m", "exporter", "--no-collector.xid", "--log.level", "error", "--web.listen-address"]
     other = ROOT / ".cache" / "rivals"
     if not (other / "bin" / "nvitop-exporter").exists():
         subprocess.run([sys.executable, "-m", "venv", other], check=True)
         subprocess.run([other / "bin" / "pip", "install", "-q", NVITOP], check=True)
     return {
-        "gpu-exporter": [*ours, "127.0.0.1:{port}"],
+        "gpu-exporter": _ours(),
         "nvitop-exporter": [str(other / "bin" / "nvitop-exporter"), "--bind-address", "127.0.0.1", "--port", "{port}"],
     }
 
 
-def _started(stack: ExitStack, name: str, command: list[str], environment: Mapping[str, str]) -> Program:
+def _started(stack: ExitStack, name: str, folder: Path, command: list[str], environment: Mapping[str, str]) -> Program:
     port = free_port()
     process = subprocess.Popen(
         [word.format(port=port) for word in command],
-        cwd=ROOT,
+        cwd=folder,
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
