@@ -27,6 +27,8 @@ _EVERY = 5.0
 _EXPECTED_EVERY = 60.0
 _SAVE_EVERY = 300.0
 """Seconds after which changed marks alone are saved; faults are saved at once."""
+_TRY_EVERY = 30.0
+"""Seconds after which a save that failed is tried again."""
 
 
 def _nothing() -> Mapping[str, int | None]:
@@ -185,7 +187,7 @@ class Saver:
 
     def offer(self, book: Book, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
-        if urgent or monotonic - self._saved >= _SAVE_EVERY:
+        if urgent or monotonic - self._saved >= (_SAVE_EVERY if self.success else _TRY_EVERY):
             self._saved = monotonic
             with self._wake:
                 self._next = book

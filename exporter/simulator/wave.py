@@ -41,7 +41,7 @@ class Wave:
         return most * unit(self.seed, pair) if most else 0.0
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def unit(seed: int, number: int) -> float:
     """A number from -1 to 1 that looks random and is always the same for the same arguments."""
     mixed = ((number * 0x9E3779B1) ^ (seed * 0x85EBCA6B)) & 0xFFFFFFFF

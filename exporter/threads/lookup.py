@@ -21,7 +21,6 @@ PATIENCE = 0.05
 HANGS_SECONDS = 5.0
 """A question that takes longer is left to its thread, and another thread asks the next ones."""
 _MOST_HANGING = 4
-_MOST_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,8 @@ class _Answer(Generic[V]):
 class Lookup(Generic[K, V]):
     """`get` never waits longer than PATIENCE. Until it is started, it asks in the caller's thread.
 
-    `ask` answers None where it knows nothing; it is asked again after `retry` seconds.
+    `ask` answers None where it knows nothing; it is asked again after `retry` seconds. Of more than `most` answers
+    those that nobody wanted for longest are forgotten.
     """
 
     def __init__(
@@ -44,11 +44,13 @@ class Lookup(Generic[K, V]):
         ask: Callable[[K], V | None],
         *,
         retry: float = 60.0,
+        most: int = 4096,
         clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._name = name
         self._ask = ask
         self._retry = retry
+        self._most = most
         self._clock = clock
         self._changed = threading.Condition()
         self._answers: dict[K, _Answer[V]] = {}
@@ -82,6 +84,8 @@ class Lookup(Generic[K, V]):
             if known is None or (known.value is None and now - known.at >= self._retry):
                 self._want(key, now)
                 known = self._answers.get(key)
+            elif len(self._answers) > 1:
+                self._answers[key] = self._answers.pop(key)
         return known.value if known else None
 
     def keep(self, keys: Collection[K]) -> None:
@@ -145,7 +149,7 @@ class Lookup(Generic[K, V]):
     def _answered(self, key: K, value: V | None) -> None:
         self._wanted.pop(key, None)
         self._left.pop(key, None)
-        while len(self._answers) >= _MOST_KEPT:
+        while len(self._answers) >= self._most:
             del self._answers[next(iter(self._answers))]
         self._answers[key] = _Answer(value, self._clock())
         self._changed.notify_all()

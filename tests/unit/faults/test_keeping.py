@@ -106,6 +106,23 @@ def test_marks_alone_are_saved_every_few_minutes(tmp_path: Path) -> None:
     assert len(written) == 2
 
 
+def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
+    tries: list[Book] = []
+
+    def full(path: Path, book: Book) -> None:
+        tries.append(book)
+        if len(tries) < 3:
+            raise StateError(f"{path}: No space left on device")
+
+    saver = Saver(tmp_path, full)
+    for second in range(0, 120, 5):
+        saver.offer(BOOK, float(second), urgent=False)
+        saver.save_once()
+
+    assert len(tries) == 3
+    assert saver.success
+
+
 def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None:
     state_file.write(tmp_path / NAME, Book("b", {"GPU-0": Known(0), "GPU-1": Known(1)}))
     watch = FaultWatch(Site(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))

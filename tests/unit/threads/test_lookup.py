@@ -104,3 +104,17 @@ def test_keys_that_are_gone_are_forgotten() -> None:
     found.keep({3})
 
     assert set(found._answers) == {3}
+
+
+def test_of_too_many_answers_those_wanted_longest_ago_are_forgotten() -> None:
+    asked: list[int] = []
+
+    def answer(key: int) -> str:
+        asked.append(key)
+        return str(key)
+
+    lookup: Lookup[int, str] = Lookup("users", answer, most=3)
+    for key in (0, 1, 0, 2, 0, 3, 0, 4, 0):
+        assert lookup.get(key) == str(key)
+
+    assert asked == [0, 1, 2, 3, 4]
