@@ -51,6 +51,12 @@ SHARED: Mapping[str, str] = {
     "doc/gpu-exporter": "docs/*.md",
     "doc/gpu-exporter/runbooks": "docs/runbooks/*.md",
 }
+_SAME_BITS = {
+    "_buildhost": "localhost",
+    "use_source_date_epoch_as_buildtime": "1",
+    "clamp_mtime_to_source_date_epoch": "1",
+}
+"""Macros of rpmbuild: where SOURCE_DATE_EPOCH is set, neither the time nor the machine is in the package."""
 CHANGELOG = "usr/share/doc/gpu-exporter/changelog.gz"
 MANUALS = "usr/share/man/man1"
 COMPLETION: Mapping[str, str] = {
@@ -182,7 +188,9 @@ def rpm(python: Path, out: Path) -> Path | None:
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
         spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
-        run("rpmbuild", "-bb", "--quiet", "--define", f"_topdir {work}/rpm", "--target", architecture, spec)
+        defined = {"_topdir": f"{work}/rpm", **_SAME_BITS}
+        defines = [word for name, value in defined.items() for word in ("--define", f"{name} {value}")]
+        run("rpmbuild", "-bb", "--quiet", *defines, "--target", architecture, spec)
         (built,) = (work / "rpm/RPMS").rglob("*.rpm")
         made = out / built.name
         shutil.copy(built, made)
