@@ -2,7 +2,7 @@
 
 Run by `make soak`. Passes run one after the other on simulated time, through the sampler, the ledger and the renderer
 as they are in the exporter; the GPU is simulated, the processes on it are real ones of this machine's /proc, each
-of a user that nobody had before. The first three tenths warm up: caches fill, and Python's table of strings doubles.
+of a user that nobody had before. The first three tenths warm up: caches fill.
 """
 
 from __future__ import annotations
