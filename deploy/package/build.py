@@ -184,7 +184,7 @@ def rpm(python: Path, out: Path) -> Path | None:
         root_tree(root, python)
         named = (*FILES, *COMPLETION.values(), "usr/share/gpu-exporter", "usr/share/doc/gpu-exporter", f"{MANUALS}/*")
         listed = "\n".join(dict.fromkeys(_rpm_file(path) for path in named if not _within(path, named)))
-        listed += f"\n/{PYTHON_TREE}\n"
+        listed += f"\n/{PYTHON_TREE}\n" + "".join(f"%dir /{folder}\n" for folder in (Path(KIT).parent, KIT))
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
         spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
