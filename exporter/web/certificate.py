@@ -18,12 +18,12 @@ def expiry(pem: str) -> float | None:
     try:
         begin = pem.index(_BEGIN)
         return not_after(ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(_END, begin) + len(_END)]))
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, StopIteration):
         return None
 
 
 def not_after(der: bytes) -> float:
-    """The end of validity (RFC 5280, 4.1). Raises ValueError or IndexError where it is no certificate."""
+    """The end of validity (RFC 5280, 4.1). Raises ValueError, IndexError or StopIteration where it is none."""
     certificate = next(_elements(der))[1]
     fields = list(_elements(next(_elements(certificate))[1]))
     # After the optional version: serial number, algorithm, issuer, validity.

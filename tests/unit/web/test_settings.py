@@ -12,6 +12,7 @@ import requests
 
 from exporter.config.option import ConfigError
 from exporter.web.auth import Verdict
+from exporter.web.certificate import expiry
 from exporter.web.settings import WebHealth, WebSettings
 from exporter.web.webconfig import load
 from tests.unit.web.test_web import certificate
@@ -99,3 +100,8 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, content: str, 
 
     with pytest.raises(ConfigError, match=expected):
         load(file)
+
+
+@pytest.mark.parametrize("inside", ["", "MAA=", "MAI=", "not base64"])
+def test_what_is_no_certificate_has_no_end(inside: str) -> None:
+    assert expiry(f"-----BEGIN CERTIFICATE-----\n{inside}\n-----END CERTIFICATE-----\n") is None
