@@ -14,6 +14,7 @@ from deploy.prometheus.alerts_fabric import FABRIC
 from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
 from deploy.prometheus.alerts_hardware import HARDWARE
 from deploy.prometheus.alerts_ranks import RANKS
+from deploy.prometheus.alerts_unreserved import UNRESERVED
 from deploy.prometheus.alerts_workload import WORKLOAD, excepted
 from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
@@ -22,7 +23,7 @@ from exporter.project import RUNBOOKS
 JOBS = ".*gpu-exporter.*"
 
 ALERT_GROUPS = {
-    "gpu-workload.alerts": tuple(map(excepted, (*WORKLOAD, *RANKS, *DEMAND))),
+    "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNRESERVED),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,

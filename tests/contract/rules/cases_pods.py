@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.contract.rules.case import fires, silent
+from tests.contract.rules.case import DEV, JOB, fires, silent
+from tests.contract.rules.series import share
 
 _RUN = 'job="gpu-exporter",cluster="c1"'
 _JOB = 'workload="ml/pretrain",kind="pod",namespace="ml",container="main"'
@@ -39,6 +40,17 @@ def _controller(minutes: int, **states: str) -> dict[str, str]:
     return found
 
 
+_BY_HAND = 'workload="docker:sandbox",kind="container",container="sandbox"'
+
+
+def _used(seconds: str, part: str, owner: str = _BY_HAND) -> dict[str, str]:
+    """Somebody on a GPU that the job holds."""
+    return share(JOB, "1x60") | {
+        f"gpu_owner_share{{{DEV},{owner}}}": part,
+        f"gpu_workload_used_gpu_seconds_total{{{DEV},{owner}}}": seconds,
+    }
+
+
 _IDLES = _controller(660, held_idle="0+480", busy="0+0")
 
 CASES = (
@@ -56,6 +68,15 @@ CASES = (
         "a controller whose pods compute half of the time",
         "10h1m 10h20m",
         _controller(660, held_idle="0+240", busy="0+240"),
+    ),
+    fires("GpuUnreservedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "0x60")),
+    silent("GpuUnreservedUse", "it only looks", "30m 60m", _used("0+1x60", "0x60")),
+    silent("GpuUnreservedUse", "it was given a part", "30m 60m", _used("0+30x60", "0.5x60")),
+    silent(
+        "GpuUnreservedUse",
+        "a program of root's, such as the server of MPS",
+        "30m 60m",
+        _used("0+30x60", "0x60", 'workload="unit:mps.service",kind="unit",user="root"'),
     ),
     silent("GpuHeldIdle", "a controller whose last pod ended ten minutes ago", "11h10m", _IDLES),
 )
