@@ -161,13 +161,16 @@ def _ledger(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        panel.timeline(
-            "Clocks held down",
-            "Reasons for which the clocks were lowered at that moment. A software power cap is normal under full load; heat and power brake are not.",
-            over_time(f"max by (reason) (gpu_throttle_active{{{DEVICE}}})", "{{reason}}"),
-            look.THROTTLE,
-            size=(12, 9),
-            empty="This GPU does not report throttling",
+        panel.name_series(
+            panel.timeline(
+                "Clocks held down",
+                "Reasons for which the clocks were lowered at that moment. A software power cap is normal under full load; heat and power brake are not.",
+                over_time(f"max by (reason) (gpu_throttle_active{{{DEVICE}}})", "{{reason}}"),
+                look.THROTTLE,
+                size=(12, 9),
+                empty="This GPU does not report throttling",
+            ),
+            look.REASONS,
         )
     )
     made.with_panel(

@@ -183,14 +183,17 @@ def _throttling(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        panel.lines(
-            "Clocks held down, by reason",
-            "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
-            over_time(f"sum by (reason) (node_reason:gpu_throttled_seconds:rate5m{{{NODE}}})", "{{reason}}"),
-            look.COUNT,
-            size=(12, 8),
-            fill=10,
-            empty="No GPU counts throttling",
+        panel.name_series(
+            panel.lines(
+                "Clocks held down, by reason",
+                "GPUs' worth of time, over the selection. A software power cap is normal under full load.",
+                over_time(f"sum by (reason) (node_reason:gpu_throttled_seconds:rate5m{{{NODE}}}) > 0", "{{reason}}"),
+                look.COUNT,
+                size=(12, 8),
+                fill=10,
+                empty="No GPU counts throttling",
+            ),
+            look.REASONS,
         )
     )
 
@@ -200,7 +203,9 @@ def _advised() -> table.Panel:
         title="Recovery the driver asks for",
         description="GPUs for which the driver itself says that something must be done.",
         keys=health_links.keys(),
-        columns=(Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action"),),
+        columns=(
+            Text("Action", f'gpu_recovery_action{{{NODE}, action!="none"}} == 1', "action", tuple(look.RECOVERY)),
+        ),
         sort="Node",
         ascending=True,
         size=(12, 8),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look, panel
+from dashboards.parts import link, look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.health_errors import XID_ADVICE
-from dashboards.parts.query import DEVICE, counted, in_range, now, over_time, rate
+from dashboards.parts.query import DEVICE, counted, in_range, latest, now, over_time, rate
 from dashboards.parts.table import Key, Table, Value
 
 
@@ -18,7 +18,10 @@ def errors(made: build.Dashboard) -> None:
         Table(
             title="XIDs in the range",
             description="Errors the driver logged for this GPU, by NVIDIA's number, and NVIDIA's advice for their class.",
-            keys=(Key("xid", "XID", width=50), Key("class", "What to do", width=195, mappings=tuple(XID_ADVICE))),
+            keys=(
+                Key("xid", "XID", (link.XID,), width=50),
+                Key("class", "What to do", width=195, mappings=tuple(XID_ADVICE)),
+            ),
             columns=(
                 Value(
                     "Times",
@@ -30,7 +33,7 @@ def errors(made: build.Dashboard) -> None:
                 ),
                 Value(
                     "Last seen",
-                    f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
+                    f"{latest(stamp)} * 1000 and {in_range(stamp)}",
                     units.DatetimeISO,
                     width=160,
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import panel
+from dashboards.parts import look, panel
 from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate
 
 NOT_REPORTED = "not reported by this GPU"
@@ -129,14 +129,17 @@ def heat(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        panel.lines(
-            "Clocks held down",
-            "Share of time the clocks were lowered, by reason.",
-            over_time(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})", "{{reason}}"),
-            units.PercentUnit,
-            size=(12, 7),
-            ceiling=1,
-            empty="This GPU does not count throttling",
+        panel.name_series(
+            panel.lines(
+                "Clocks held down",
+                "Share of time the clocks were lowered, by reason.",
+                over_time(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})", "{{reason}}"),
+                units.PercentUnit,
+                size=(12, 7),
+                ceiling=1,
+                empty="This GPU does not count throttling",
+            ),
+            look.REASONS,
         )
     )
     made.with_panel(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import look
+from dashboards.parts import link, look
 from dashboards.parts.health_links import keys
-from dashboards.parts.query import NODE, counted, in_range
+from dashboards.parts.query import NODE, counted, in_range, latest
 from dashboards.parts.table import Column, Key, Table, Value
 
 # fmt: off
@@ -30,7 +30,7 @@ def xids() -> table.Panel:
         description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
         keys=(
             *keys(),
-            Key("xid", "XID", width=55),
+            Key("xid", "XID", (link.XID,), width=55),
             Key("class", "What to do", width=195, mappings=tuple(XID_ADVICE)),
         ),
         columns=(
@@ -43,7 +43,7 @@ def xids() -> table.Panel:
             ),
             Value(
                 "Last seen",
-                f"max_over_time({stamp}[$__range]) * 1000 and {in_range(stamp)}",
+                f"{latest(stamp)} * 1000 and {in_range(stamp)}",
                 units.DatetimeISO,
                 width=160,
             ),

@@ -82,5 +82,24 @@ ANSWERS = words({"0": ("LOST", RED), "1": ("answers", GREEN)})
 LINK = words({"0": ("down", RED), "1": ("up", GREEN)})
 THROTTLE = words({"0": ("full clocks", GREEN), "1": ("held down", RED)})
 SEVERITIES = words({name: (name, colour) for name, colour in SEVERITY.items()})
+# fmt: off
+REASONS = {
+    "app_clocks": "Clocks that were set", "sw_power_cap": "Power cap", "hw_slowdown": "Hardware slowdown",
+    "sync_boost": "Sync boost", "sw_thermal": "Heat (software)", "hw_thermal": "Heat (hardware)", "thermal": "Heat",
+    "hw_power_brake": "Power brake", "display_clock": "Display clocks", "board_limit": "Board limit",
+    "low_utilization": "Low utilization", "reliability": "Reliability",
+}
+"""Why clocks are held down."""
+RECOVERY = words({
+    "gpu_reset":       ("Reset the GPU",            RED),
+    "node_reboot":     ("Restart the node",         RED),
+    "system_reboot":   ("Restart the node",         RED),
+    "bus_reset":       ("Reset the PCIe bus",       RED),
+    "drain_and_reset": ("Drain, reset when idle",   ORANGE),
+    "drain_p2p":       ("End peer work, reset",     ORANGE),
+    "recover_imex":    ("Restart nvidia-imex",      ORANGE),
+})
+"""What the driver asks for."""
+# fmt: on
 RUNBOOKS = [model.ValueMap(options={a.name: model.ValueMappingResult(text=a.runbook) for a in ALERTS})]
 """Names of alerts to the names of their pages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from grafana_foundation_sdk.builders import bargauge, common, heatmap, prometheus, stat, statetimeline, text, timeseries
@@ -124,6 +124,13 @@ def lines(
 def colour_series(panel: timeseries.Panel, name: str, colour: str, *more: model.DynamicConfigValue) -> timeseries.Panel:
     fixed = model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": colour})
     return panel.override_by_name(name, [fixed, *more])
+
+
+def name_series(panel: _P, names: Mapping[str, str]) -> _P:
+    """Show series by these words in place of the label that tells them apart."""
+    for name, title in names.items():
+        panel.override_by_name(name, [model.DynamicConfigValue("displayName", title)])
+    return panel
 
 
 def band(

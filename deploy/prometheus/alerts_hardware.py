@@ -161,7 +161,7 @@ RECOVERY = _flag(
     Severity.CRITICAL,
     # What can wait for the work on the GPU is GpuRowRemapPending.
     'gpu_recovery_action{action!~"none|drain_and_reset|drain_p2p"} == 1',
-    ("needs {{ $labels.action }}", "The driver itself asks for it now: drain the GPU first."),
+    ("needs {{ reReplaceAll `_` ` ` $labels.action }}", "The driver itself asks for it now: drain the GPU first."),
     for_="1m",
     keep_firing_for="5m",
 )
@@ -173,7 +173,8 @@ FABRIC = Alert(
     for_="5m",
     keep_firing_for="10m",
     summary=f"The NVLink fabric of {GPU} is unhealthy",
-    description=f"{GPU} reports {{{{ $labels.check }}}} of its NVLink fabric. Look at the fabric manager's log. {HIT}",
+    description=f"{GPU} reports {{{{ reReplaceAll `_` ` ` $labels.check }}}} of its NVLink fabric. "
+    f"Look at the fabric manager's log. {HIT}",
 )
 
 NVLINK = Alert(

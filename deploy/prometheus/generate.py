@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
@@ -71,7 +72,8 @@ def _facts(alert: Alert) -> str:
     lines = [f"**{alert.severity.value}**, to {to}, after {alert.for_}.\n", "\n"]
     lines += [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
     values = {param.name: f"{param.default}" for param in alert.params} | {"jobs": JOBS}
-    return "".join([*lines, "\n" if alert.params else "", "```promql\n", fill(alert.expr, values), "\n```\n"])
+    query = ["```promql\n", fill(alert.expr, values), "\n```\n"]
+    return "".join([*lines, "\n" if alert.params else "", *query, "\n", walk.text(alert)])
 
 
 def _states() -> str:

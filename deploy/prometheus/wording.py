@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, regex
+from collections.abc import Mapping
+
+from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
 
 NODE = "{{ or $labels.node $labels.instance }}"
 GPU = "GPU {{ $labels.gpu }} of " + NODE
@@ -37,12 +39,19 @@ _TOP_STATE = (
 )
 
 
-def _advice(otherwise: str = "") -> str:
-    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{text}" for state, text in ADVICE.items())
+def _by_state(text: Mapping[str, str], otherwise: str = "") -> str:
+    """The text of the state of the first result; `otherwise` for one that has none."""
+    branches = "{{ else if ".join(f"eq .Labels.state `{state}` }}}}{words}" for state, words in text.items())
     last = f"{{{{ else }}}}{otherwise}" if otherwise else ""
     return f"{{{{ if {branches}{last}{{{{ end }}}}"
 
 
+_COMPUTES = "It computes: compare its clocks, its links and its part of the work."
+_MEANWHILE = {state: f"{title}. {ADVICE.get(state, _COMPUTES)}" for state, title in TITLES.items()}
+_LOST_ON = {
+    state: f"{TITLES[state]} ({{{{ .Value | humanizePercentage }}}} of its GPU time). {text}"
+    for state, text in ADVICE.items()
+}
 _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
 
@@ -51,8 +60,7 @@ def _own_state(selector: str, *labels: str) -> str:
     query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
     return (
         f"{{{{ with printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query }}}}"
-        "{{ with first . }} Meanwhile it is mostly {{ .Labels.state }}. "
-        f"{_advice('It computes: compare its clocks, its links and its part of the work.')}{{{{ end }}}}{{{{ end }}}}"
+        f"{{{{ with first . }}}} Meanwhile mostly: {_by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
     )
 
 
@@ -64,7 +72,8 @@ PORT_OF_GPU = (
     " and on (cluster, instance, device, port)"
     " gpu_rdma_port_nearest_gpu_info{cluster=%[1]q,instance=%[2]q,uuid=%[3]q}`"
     " $labels.cluster $labels.instance $labels.uuid | query }}{{ with first . }}"
-    " Its network port {{ .Labels.device }}/{{ .Labels.port }} is in trouble: {{ .Labels.reason }}."
+    " Its network port {{ .Labels.device }}/{{ .Labels.port }} is in trouble: "
+    "{{ reReplaceAll `_` ` ` .Labels.reason }}."
     "{{ end }}{{ end }}"
 )
 """A slow way to other nodes, where the port nearest to the GPU has one."""
@@ -79,7 +88,6 @@ STATE_OF_NODE = _own_state(
 
 TOP_STATE = (
     f"{{{{ with printf `{_TOP_STATE}` $labels.cluster $labels.workload | query }}}}{{{{ with first . }}}}"
-    " Most of the lost time is {{ .Labels.state }} ({{ .Value | humanizePercentage }} of its GPU time). "
-    f"{_advice()}{{{{ end }}}}{{{{ end }}}}"
+    f" Most of the lost time: {_by_state(_LOST_ON)}{{{{ end }}}}{{{{ end }}}}"
 )
 """The state that costs the workload most, and what to do about it. Needs the parameter `window`."""

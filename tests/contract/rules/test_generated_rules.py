@@ -135,3 +135,12 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     assert owners
     assert [alert.name for alert in owners if f"unless on (cluster, workload) gpu_workload_info{{{only}}}"
             not in exprs[alert.name]] == []  # fmt: skip
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+def test_texts_say_states_as_everything_else_calls_them(alert: Alert) -> None:
+    """`Waits for data` and never `wait_data`: the one table of words is the ledger's."""
+    shown = re.findall(r"{{-? *(?!if|else|with|range|end)([^}]*)}}", alert.summary + alert.description)
+
+    raw = {"$labels.state", ".Labels.state", "$labels.check", "$labels.action", ".Labels.reason"}
+    assert not raw & {words.strip() for words in shown}

@@ -1,0 +1,43 @@
+"""The way from an alert to the dashboard that shows it and to the rules of `gpu-exporter check` that judge it."""
+
+from __future__ import annotations
+
+from deploy.prometheus.alerts_exporter import EXPORTER
+from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
+from deploy.prometheus.alerts_hardware import HARDWARE
+from deploy.prometheus.declaration import Alert, Audience
+from exporter.check.rules import NAMES
+from exporter.check.runbooks import runbook
+
+_NODE = "var-cluster=$cluster&var-instance=$instance"
+_WORKLOAD = "var-cluster=$cluster&var-workload=$workload"
+
+
+def dashboards(alert: Alert) -> tuple[tuple[str, str], ...]:
+    """Title and address below Grafana's, with labels of the alert in their places."""
+    if alert.audience is Audience.OWNER:
+        return (
+            ("Workload (Slurm)", f"/d/gpu-workload-slurm?{_WORKLOAD}"),
+            ("Workload (Kubernetes)", f"/d/gpu-workload-kubernetes?{_WORKLOAD}"),
+        )
+    if alert in HARDWARE:
+        return (("GPU", f"/d/gpu-device?{_NODE}&var-gpu=$gpu"), ("Health", f"/d/gpu-health?{_NODE}"))
+    if alert in EXPORTER:
+        return (("Exporter", f"/d/gpu-exporter?{_NODE}"), ("Node", f"/d/gpu-node?{_NODE}"))
+    if alert in (*FLEET, *INCIDENT):
+        return (("Fleet", "/d/gpu-fleet?var-cluster=$cluster"), ("Health", "/d/gpu-health?var-cluster=$cluster"))
+    return (("Node", f"/d/gpu-node?{_NODE}"), ("Fleet", "/d/gpu-fleet?var-cluster=$cluster"))
+
+
+def rules(alert: Alert) -> tuple[str, ...]:
+    """Rules of the check that lead to the same page."""
+    return tuple(name for name in NAMES if runbook(name) == alert.runbook)
+
+
+def text(alert: Alert) -> str:
+    """Where to look, for the alert's page."""
+    shown = ", ".join(f"{title} (`{address}`)" for title, address in dashboards(alert))
+    judged = rules(alert)
+    names = ", ".join(f"`{name}`" for name in judged)
+    check = f" On the node: `gpu-exporter check` ({names})." if judged else ""
+    return f"Dashboards: {shown}.{check}\n"
