@@ -142,7 +142,8 @@ class Progress:
         self._began = _clock()
         self._reached: float | None = None
         self._stepped = (0.0, 0.0)
-        """Steps, and the seconds until the last of them without what was spent waiting for other ranks."""
+        """Steps, and the seconds from the first to the last of them without what was spent waiting for other ranks."""
+        self._first: float | None = None
         self._pid = os.getpid()
         self._socket: socket.socket | None = None
         self._stop = threading.Event()
@@ -184,7 +185,10 @@ class Progress:
         self._counters.update(totals)
         if "steps" in totals:
             waits = self._phases.get("communication")
-            self._stepped = (totals["steps"], _clock() - self._began - (waits.seconds if waits else 0.0))
+            own = _clock() - (waits.seconds if waits else 0.0)
+            if self._first is None:
+                self._first = own
+            self._stepped = (totals["steps"], own - self._first)
 
     def reached_target(self) -> None:
         """Say that the target quality is reached: the time until now is the time to train, as MLPerf has it."""

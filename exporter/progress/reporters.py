@@ -79,6 +79,8 @@ class Reporters:
             if known is None:
                 self._of_user[process.user] += 1
                 self._entries[process] = Reporter(process, report, now, report, now)
+            elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
+                self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
             elif now - known.earlier_time >= 2 * pace_seconds and _stepped(known.report, report):
                 self._entries[process] = Reporter(process, report, now, known.report, known.time)
             else:

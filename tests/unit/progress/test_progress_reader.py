@@ -198,3 +198,15 @@ def test_rank_that_does_not_tell_its_waits_names_no_straggler(tmp_path: Path) ->
     steps = reported.owners[JOB].steps
     assert steps
     assert steps.maximum == 1.0
+
+
+def test_pace_is_told_from_the_first_steps_on_whatever_came_before_them(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    process = node.process(71)
+    for second, steps in enumerate((None, None, 5.0, 10.0, 10.0)):
+        node.now = float(second)
+        counters = {} if steps is None else {"steps": steps}
+        node.report(process, rank=0, counters=counters, phases={"communication": 0.0}, step_seconds=steps and steps / 5)
+    reported = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
+
+    assert reported.ranks[JOB][0].step_seconds == 0.2
