@@ -54,7 +54,10 @@ FAULTS = (
     ),
     # Sampling
     Fault(
-        "sampling/cached_reading.py", "if monotonic - answered > stale", "if stale < 0", "unit/sampling/test_sampler.py"
+        "sampling/cached_reading.py",
+        "if monotonic - answered > stale",
+        "if stale < 0",
+        "unit/sampling/test_cached_reading.py",
     ),
     Fault(
         "sampling/reader.py",
@@ -65,7 +68,7 @@ FAULTS = (
     Fault("sampling/reader.py", "* 2.0 ** min(refused - 1, 16)", "", "unit/sampling/test_sampler.py"),
     Fault("sampling/reader.py", "error or losses.words", "error", "unit/sampling/test_sampler.py"),
     Fault("sampling/gpus.py", "self.answered == NEVER", "False", "unit/sampling/test_sampler.py"),
-    Fault("sampling/gpus.py", "self.failure == LATE and monotonic", "monotonic", "unit/sampling/test_sampler.py"),
+    Fault("sampling/gpus.py", "self.failure == LATE and monotonic", "monotonic", "unit/sampling/test_late_gpu.py"),
     Fault("sampling/node_deadline.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_node_deadline.py"),
     # Owners
     Fault("attribution/slurm/scontrol.py", "> RETURN_SECONDS", "> 1e9", "unit/attribution/test_scontrol.py"),
@@ -98,7 +101,7 @@ FAULTS = (
         "attribution/background_source.py",
         "> HANGS_SECONDS",
         "> 1e9",
-        "contract/attribution/test_pod_resources.py unit/attribution/test_join_slurm.py unit/threads",
+        "unit/attribution/test_background_source.py",
     ),
     # What the driver says
     Fault(
