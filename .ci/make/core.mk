@@ -7,8 +7,9 @@ test: setup-core
 
 .PHONY: walk-demo
 BARE ?= .cache/bare
+SUITE ?= bookworm
 walk-demo: venv ## A fresh clone and `make demo` on a bare Debian, as root and as a user (root, debootstrap, Chromium)
-	$(BIN)/python -m tests.walk.bare $(BARE) --suite $(or $(SUITE),bookworm)
+	$(BIN)/python -m tests.walk.bare $(BARE)/$(SUITE) --suite $(SUITE)
 
 .PHONY: config-schema
 config-schema: venv ## Write docs/config.schema.json from the options

@@ -32,3 +32,7 @@ setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages ne
 	@command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd; }
 
 test: setup-slurmkit
+
+.PHONY: walk-installs
+walk-installs: venv setup-rules $(PACKAGE_TOOLS)/bin/shiv ## The README's installs, word for word, on a bare Debian and Ubuntu (root, debootstrap)
+	$(BIN)/python -m tests.walk.installs $(BARE)

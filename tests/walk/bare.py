@@ -21,7 +21,7 @@ from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visi
 
 ROOT = Path(__file__).resolve().parents[2]
 _MIRRORS = {"bookworm": "http://deb.debian.org/debian", "noble": "http://archive.ubuntu.com/ubuntu"}
-_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 FIRST, SECOND = 400.0, 10.0
 """Seconds the first start may take with its downloads, and the second without."""
@@ -41,10 +41,10 @@ def machine(folder: Path, suite: str) -> None:
         for entry in path.iterdir():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     subprocess.run(["chroot", str(folder), "useradd", "--create-home", "ada"], check=True)
-    if _AUTHORITIES.exists():  # what this machine trusts: a proxy may stand between it and the registries
-        target = folder / str(_AUTHORITIES).removeprefix("/")
+    if AUTHORITIES.exists():  # what this machine trusts: a proxy may stand between it and the registries
+        target = folder / str(AUTHORITIES).removeprefix("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(_AUTHORITIES, target)
+        shutil.copy(AUTHORITIES, target)
     shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
 
 
