@@ -76,7 +76,8 @@ def test_links_to_the_documentation_arrive() -> None:
     found = {url.removeprefix(DOCS) for name in NAMES for panel in panels(name) for url in links(panel)}
     pages = {url for url in found if not url.startswith("/d/")}
 
-    assert pages == {"runbooks/${__value.text}.md", "diagnosis.md#the-states"}
+    assert pages == {"runbooks/${__value.text}.md", "runbooks/gpuxidhardware.md", "diagnosis.md#the-states"}
+    assert (ROOT / "docs/runbooks/gpuxidhardware.md").is_file()
     assert "\n## The states\n" in (ROOT / "docs/diagnosis.md").read_text()
     for name in NAMES:
         assert variables(name)["docs"]["query"].endswith("/docs/")
