@@ -41,7 +41,7 @@ exit status:
 examples:
   gpu-exporter report 4711 --prometheus.url http://prometheus:9090
   gpu-exporter report 4711_3 --format short      (an element of the array 4711; 4711+1 of a heterogeneous job)
-  gpu-exporter report team-a/llm-70b             (a Deployment, Job, PyTorchJob, … with all its pods; or a pod)
+  gpu-exporter report team-a/llm-70b             (a Deployment, Job, PyTorchJob and so on, with all its pods; or a pod)
   gpu-exporter report --pod team-a/train-0 --since 2d --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
