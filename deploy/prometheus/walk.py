@@ -38,6 +38,5 @@ def text(alert: Alert) -> str:
     """Where to look, for the alert's page."""
     shown = ", ".join(f"{title} (`{address}`)" for title, address in dashboards(alert))
     judged = rules(alert)
-    names = ", ".join(f"`{name}`" for name in judged)
-    check = f" On the node: `gpu-exporter check` ({names})." if judged else ""
+    check = f" On the node: `gpu-exporter check` (rules {', '.join(judged)})." if judged else ""
     return f"Dashboards: {shown}.{check}\n"
