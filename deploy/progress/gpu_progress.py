@@ -42,6 +42,8 @@ SOCKET = "/run/gpu-exporter/progress/progress.sock"
 VERSION = 1
 _FIRST = 0.1
 """Seconds until the first report: what a program says last is only heard of one that was heard before."""
+_PATIENCE = 1.0
+"""Seconds that a report waits for the one before it."""
 _clock = time.perf_counter
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -147,6 +149,7 @@ class Progress:
         self._pid = os.getpid()
         self._socket: socket.socket | None = None
         self._stop = threading.Event()
+        self._sending = threading.Lock()
         self.rank = _rank() if rank is None else rank
         self.total = total
         self.done = done
@@ -199,11 +202,17 @@ class Progress:
         """Send the last totals, and no more after."""
         if not self._stop.is_set() and os.getpid() == self._pid:
             self._stop.set()
-            self.send()
+            self._send()
 
     def send(self) -> bool:
         """Report now; whether somebody took it. Nothing is sent before something was counted."""
+        return not self._stop.is_set() and self._send()
+
+    def _send(self) -> bool:
         if not (self._counters or self._phases):
+            return False
+        # One after the other, or older totals could come after the last. A fork may have left it locked for ever.
+        if not self._sending.acquire(timeout=_PATIENCE):
             return False
         try:
             if self._socket is None:
@@ -212,6 +221,8 @@ class Progress:
             self._socket.sendto(json.dumps(self.report()).encode(), self._path)
         except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business
             return False
+        finally:
+            self._sending.release()
         return True
 
     def report(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ process that this namespace does not show: run the exporter in the host's PID na
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import struct
 import time
@@ -67,10 +68,13 @@ class SocketSource:
     def read(self, server: socket.socket) -> int:
         """Take in what has come, at most a batch, waiting a second for the first; how many it were."""
         count = 0
+        waiting = select.poll()
+        waiting.register(server, select.POLLIN)
+        waiting.poll(_WAIT * 1000)
         while count < _BATCH and not self._stopped:
             try:
-                text, ancillary, flags, _ = server.recvmsg(LARGEST + 1, _ROOM, 0 if count == 0 else socket.MSG_DONTWAIT)
-            except (BlockingIOError, TimeoutError):
+                text, ancillary, flags, _ = server.recvmsg(LARGEST + 1, _ROOM)
+            except BlockingIOError:
                 break
             count += 1
             self._take(text, ancillary, truncated=bool(flags & socket.MSG_TRUNC))
@@ -105,7 +109,7 @@ def _bound(path: Path) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        server.settimeout(_WAIT)
+        server.settimeout(0.0)
         server.bind(str(path))
         path.chmod(0o666)
     except OSError:

@@ -176,7 +176,7 @@ def test_owner_hears_of_low_utilization_with_cause_and_advice(stack: Stack, reco
 
     measured(record_property, message, stack.start, "12 s")
     assert "slurm:77 of bob" in alert["annotations"]["summary"]
-    assert "wait_storage" in alert["annotations"]["description"]
+    assert "Waits for storage" in alert["annotations"]["description"]
     assert "Cache the data on local disk" in alert["annotations"]["description"]
 
 

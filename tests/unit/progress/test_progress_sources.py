@@ -136,6 +136,41 @@ progress.step(samples=32)
     assert [each.report.counters for each in reporters.all()] == [{"steps": 2.0, "samples": 64.0}]
 
 
+def test_nothing_older_is_heard_after_the_last_totals(served: Served) -> None:
+    source, reporters, server, path = served
+    code = """
+import threading
+from gpu_progress import Progress
+inside, go = threading.Event(), threading.Event()
+class Slow(Progress):
+    def report(self):
+        told = super().report()
+        if threading.current_thread().name == "slow":
+            inside.set()
+            go.wait()
+        return told
+progress = Slow(interval=0.0)
+progress.step()
+slow = threading.Thread(target=progress.send, name="slow")
+slow.start()
+inside.wait()
+progress.step()
+last = threading.Thread(target=progress.close)
+last.start()
+last.join(0.3)
+go.set()
+slow.join()
+last.join()
+import sys; sys.stdin.read()
+"""
+    client = _client(path, "-c", code)
+    while [each.report.counters for each in reporters.all()] != [{"steps": 2.0}]:
+        assert source.read(server)
+    client.communicate()
+
+    assert source.read(server) == 0
+
+
 def test_lines_of_a_shell_are_the_totals_of_one_process(served: Served) -> None:
     source, reporters, server, path = served
     client = _client(path, "deploy/progress/gpu_progress.py")
