@@ -24,7 +24,7 @@ SCRAPES = {5: 8, 15: 6, 60: 4}
 """How many to wait for, by the seconds between two."""
 WINDOWS = {5: 35, 15: 60, 60: 120}
 """Of `rate()`, which is exact over whole patterns: from its first to its last sample there are 15 s or several."""
-LATE = 2.5
+LATE = 4.0
 """Seconds by which the passes at both ends may be late: what a scrape counts is as old as the last pass."""
 
 
