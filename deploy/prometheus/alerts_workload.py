@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.recordings import WHOLE
+from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
 from deploy.prometheus.wording import OWNER, TOP_STATE
 from exporter.attribution.owner import OWNER_LABELS

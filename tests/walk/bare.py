@@ -100,7 +100,7 @@ def running(folder: Path, user: str, home: str) -> Generator[Demo]:
 
 
 def walk(folder: Path, user: str, pictures: Path) -> None:
-    home = "/root" if user == "root" else f"/home/{user}"
+    home = "/srv" if user == "root" else f"/home/{user}"
     checkout = folder / home.removeprefix("/") / "gpu-exporter"
     clone(folder, home, user)
     before = everything(folder, checkout)

@@ -25,8 +25,9 @@ from tests.readme import alternative, line
 from tests.stack import program
 from tests.walk.bare import AUTHORITIES, ROOT, clone, machine
 
-HOME = "/root/gpu-exporter"
-TRUSTED = "/root/authorities.crt"
+PLACE = "/srv"
+HOME = f"{PLACE}/gpu-exporter"
+TRUSTED = f"{PLACE}/authorities.crt"
 """What this machine trusts, where no package of the other writes over it."""
 PACKAGING = ROOT / ".cache/package/bin"
 ENVIRONMENT = (
@@ -34,7 +35,7 @@ ENVIRONMENT = (
     "-i",
     "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG=C.UTF-8",
-    "HOME=/root",
+    f"HOME={PLACE}",
     "DEBIAN_FRONTEND=noninteractive",
     f"PIP_CERT={TRUSTED}",
 )
@@ -109,7 +110,7 @@ def run(inside: Path, command: str, *, alone: bool = False) -> str:
 
 
 def prepared(inside: Path, dist: Path) -> None:
-    clone(inside, "/root", "root")
+    clone(inside, PLACE, "root")
     subprocess.run(["cp", "-a", dist, inside / f"{HOME[1:]}/dist"], check=True)
     shutil.copy(AUTHORITIES, inside / TRUSTED[1:])
     (inside / "tmp/served.py").write_text(SERVED)
@@ -130,7 +131,7 @@ def works(inside: Path) -> None:
 def leftovers(inside: Path) -> list[str]:
     found = run(
         inside,
-        "find / -xdev -name '*gpu-exporter*' -not -path '/root/*' -not -path '/home/*' -not -path '/var/lib/dpkg/*'",
+        f"find / -xdev -name '*gpu-exporter*' -not -path '{PLACE}/*' -not -path '/home/*' -not -path '/var/lib/dpkg/*'",
     )
     return [path for path in found.splitlines() if not path.startswith(("/var/lib/dnf", "/var/cache", "/var/log"))]
 

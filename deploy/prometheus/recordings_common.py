@@ -1,0 +1,30 @@
+"""What the recording rules of all levels are written with: the labels of a level, sums over it, one series of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deploy.prometheus.declaration import Recording
+from exporter.attribution.owner import OWNER_LABELS
+
+NODE = ("node", "instance")
+WHOLE = tuple(label for label in OWNER_LABELS if label not in {"pod", "container"})
+"""Labels of a whole workload: one series for all its pods and nodes, which pods that come and go do not renew."""
+MODEL = ("model",)
+
+
+def by(labels: Iterable[str]) -> str:
+    return f"by ({', '.join(('cluster', *labels))})"
+
+
+def summed(labels: Iterable[str], expr: str) -> str:
+    return f"sum {by(labels)} ({expr})"
+
+
+def record(record: str, labels: tuple[str, ...], expr: str, help: str) -> Recording:
+    return Recording(record=record, expr=expr, help=help, by=labels)
+
+
+def once(labels: Iterable[str], expr: str) -> str:
+    """One series per `labels`, however many targets scrape the same exporter."""
+    return f"max {by(('instance', *labels))} ({expr})"

@@ -1,0 +1,155 @@
+"""Recording rules of the levels that are made of GPUs: node, cluster and model."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record, summed
+from deploy.prometheus.states import BUSY, LOST, regex
+from exporter.attribution.owner import OWNER_LABELS
+
+_THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
+_DEVICE = ("node", "instance", "gpu", "uuid")
+
+COPIES = record(
+    "node:gpu_exporter_copies:ratio",
+    NODE,
+    f"count {by(NODE)} (gpu_up) / count {by(NODE)} (count {by((*NODE, 'uuid'))} (gpu_up))",
+    "How many targets scrape the node's exporter: sums over its GPUs are divided by it.",
+)
+
+
+def device_level(level: str, labels: tuple[str, ...], join: str = "", base: str = "") -> tuple[Recording, ...]:
+    """The rules of a level made of GPUs. `join` adds labels the device series lack; `base` is a level to add up."""
+
+    def gathered(expr: str, *more: str) -> str:
+        if join:
+            return summed((*labels, *more), once(("uuid", *more), expr) + join)
+        return f"{summed((*labels, *more), expr)} / on (cluster, node, instance) group_left () {COPIES.record}"
+
+    def total(name: str, expr: str, *more: str) -> str:
+        return summed((*labels, *more), f"{base}:{name}") if base else gathered(expr, *more)
+
+    thermal = f"max {by(_DEVICE)} (rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])){join}"
+    name, state = "gpu_time_seconds:rate5m", f"{level}_state:gpu_time_seconds:rate5m"
+    seconds = "rate(gpu_time_seconds_total[5m])"
+    # Most states of most GPUs are 0: what is left out need not be joined.
+    ledger = (
+        summed((*labels, "state"), f"{base}_state:{name}")
+        if base
+        else gathered(f"{seconds} > 0" if join else seconds, "state")
+    )
+    count = total("gpu_up:count", "gpu_up >= bool 0")
+    plain = (
+        ("gpu_up:sum", "gpu_up", "GPUs that answer."),
+        (
+            "gpu_busy_seconds:rate5m",
+            "rate(gpu_busy_seconds_total[5m])",
+            "GPUs' worth of busy time: 3.5 is three and a half GPUs.",
+        ),
+        ("gpu_memory_used_bytes:sum", "gpu_memory_used_bytes", "Used GPU memory, bytes."),
+        ("gpu_memory_total_bytes:sum", "gpu_memory_total_bytes", "GPU memory, bytes."),
+        ("gpu_power_watts:sum", "gpu_power_watts", "Power drawn, watts."),
+        ("gpu_energy_joules:rate5m", "rate(gpu_energy_joules_total[5m])", "Energy, joules per second."),
+    )
+    made = (
+        ("gpu_up:count", count, "GPUs the exporters know, answering or not."),
+        *((metric, total(metric, expr), text) for metric, expr, text in plain),
+        (
+            "gpu_thermal_throttle:ratio_rate5m",
+            f"avg {by(labels)} ({thermal})",
+            "Mean share of time the clocks were held down by heat, 0 to 1.",
+        ),
+    )
+    states = record(
+        state,
+        (*labels, "state"),
+        ledger,
+        "The device ledger: GPUs' worth of time in each state. Sums to the GPUs of the level.",
+    )
+    waste = record(
+        f"{level}:gpu_waste:rate5m",
+        labels,
+        summed(labels, f'{state}{{state=~"{regex(LOST)}"}}') + (f" or 0 * {summed(labels, state)}" if join else ""),
+        "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+    )
+    observed = summed(labels, f'{state}{{state!="unobserved"}}')
+    used = summed(labels, f'{state}{{state=~"{regex(BUSY)}"}}') + f" or 0 * {observed}"
+    utilization = record(
+        f"{level}:gpu_utilization:ratio_rate5m",
+        labels,
+        f"({used}) / ({observed} > 0)",
+        "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
+    )
+    plain_rules = (record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made)
+    return (*plain_rules, states, utilization, waste)
+
+
+def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
+    held = f"{level}:gpu_workload_gpus:sum"
+    total = (
+        summed(labels, f"{base}:gpu_workload_gpus:sum")
+        if base
+        else f"{summed(labels, 'gpu_workload_gpus')} / {COPIES.record}"
+    )
+    return (
+        record(
+            held,
+            labels,
+            f"{total} or 0 * {level}:gpu_up:count",
+            "GPUs held by workloads (parts of a GPU count as parts); 0 where nobody holds any.",
+        ),
+        record(
+            f"{level}:gpu_free:sum",
+            labels,
+            f"clamp_min({level}:gpu_up:sum - {held}, 0)",
+            "GPUs that answer and nobody holds.",
+        ),
+    )
+
+
+def reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
+    name = "gpu_throttled_seconds:rate5m"
+    raw = summed((*labels, "reason"), "rate(gpu_throttled_seconds_total[5m])")
+    total = f"{raw} / on (cluster, node, instance) group_left () {COPIES.record}"
+    return record(
+        f"{level}_reason:{name}",
+        (*labels, "reason"),
+        summed((*labels, "reason"), f"{base}_reason:{name}") if base else total,
+        "GPUs' worth of time the clocks were held down, by reason. A software power cap is normal at full load.",
+    )
+
+
+INFO = record(
+    "gpu:gpu_info:first",
+    ("instance", "uuid", "model"),
+    f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
+    "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
+)
+INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
+MODEL_SHARE = record(
+    "model:gpu_owner_share:sum",
+    MODEL,
+    summed(MODEL, once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
+)
+
+WORKLOAD_MODELS = record(
+    "workload_model:gpu_owner_share:sum",
+    (*WHOLE, "model"),
+    summed((*WHOLE, "model"), once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
+)
+HEAT = (
+    record(
+        "node:gpu_temperature_celsius:max",
+        NODE,
+        f'max {by(NODE)} (gpu_temperature_celsius{{sensor="gpu"}})',
+        "Temperature of the node's hottest GPU, degrees Celsius.",
+    ),
+    record(
+        "node:gpu_temperature_margin_celsius:min",
+        NODE,
+        f"min {by(NODE)} (gpu_temperature_margin_celsius)",
+        "Degrees the GPU closest to its own limit has left before it slows itself down.",
+    ),
+)

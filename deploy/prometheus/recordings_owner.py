@@ -1,0 +1,112 @@
+"""Recording rules of the levels that are made of workloads: the workload, and its namespace, account and user."""
+
+from __future__ import annotations
+
+from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import WHOLE, by, once, record, summed
+from deploy.prometheus.states import BUSY, LOST, regex
+from exporter.attribution.owner import OWNER_LABELS
+
+
+def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
+    """Of the pods, and of the parts on other nodes, that are one workload."""
+    return record(f"workload:{name}", WHOLE, f"{operation} {by(WHOLE)} ({expr})", help)
+
+
+_STARTED = "workload:gpu_workload_start_time_seconds:max"
+_RESTARTED = "workload:gpu_workload_restarts:max"
+_COUNTED = f"max_over_time({_RESTARTED}[1d]) - min_over_time({_RESTARTED}[1d])"
+WORKLOAD_PARTS = (
+    _of_parts(
+        "gpu_workload_used:rate5m",
+        "sum",
+        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_used_gpu_seconds_total[5m]) > 0"),
+        "GPUs' worth of time that it ran kernels, whatever it holds.",
+    ),
+    _of_parts(
+        "gpu_straggling:ratio_rate5m",
+        "max",
+        "rate(gpu_workload_straggler_seconds_total[5m])",
+        "Share of time in which the others waited for the slowest of its GPUs.",
+    ),
+    _of_parts(
+        "gpu_workload_parts:count",
+        "count",
+        f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_gpus > 0)",
+        "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
+    ),
+    _of_parts(
+        "gpu_workload_start_time_seconds:max",
+        "max",
+        "gpu_workload_start_time_seconds",
+        "Unix time the newest of its parts started.",
+    ),
+    _of_parts(
+        "gpu_workload_restarts:max",
+        "max",
+        "gpu_workload_restarts",
+        "How often the scheduler says that it was started again, the most of its parts.",
+    ),
+    record(
+        "workload:gpu_workload_starts:changes1d",
+        WHOLE,
+        f"({_COUNTED} > changes({_STARTED}[1d])) or changes({_STARTED}[1d]) or {_COUNTED}",
+        "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
+        "What starts within a minute counts once.",
+    ),
+)
+_WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
+
+
+def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
+    """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
+    base = level == "workload"
+    own = "" if base else f'{level}!=""'
+    state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
+    seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
+    if base:
+        seconds = once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0")
+    raw = {
+        "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
+        "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
+        "gpu_workload_energy_joules:rate5m": ("rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
+    }
+    held = f"{level}:gpu_workload_held:rate5m"
+
+    def part(matcher: str) -> str:
+        return f"{summed(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
+
+    rows = [
+        (f"{level}:{name}", summed(labels, once(OWNER_LABELS, expr) if base else f"workload:{name}{{{own}}}"), text)
+        for name, (expr, text) in raw.items()
+    ]
+    rows += [
+        (held, summed(labels, state), "GPUs' worth of time that was held."),
+        (
+            f"{level}:gpu_workload_observed:rate5m",
+            part('state!="unobserved"'),
+            "GPUs' worth of time that was held and of which it is known what the GPU did.",
+        ),
+        (
+            f"{level}:gpu_workload_busy:rate5m",
+            part(f'state=~"{regex(BUSY)}"'),
+            "GPUs' worth of time a kernel ran.",
+        ),
+        (
+            f"{level}:gpu_utilization:ratio_rate5m",
+            f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
+            "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
+        ),
+        (
+            f"{level}:gpu_waste:rate5m",
+            part(f'state=~"{regex(LOST)}"'),
+            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+        ),
+    ]
+    ledger = record(
+        state,
+        (*labels, "state"),
+        summed((*labels, "state"), seconds),
+        "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the GPUs held.",
+    )
+    return (ledger, *(record(name, labels, expr, text) for name, expr, text in rows))
