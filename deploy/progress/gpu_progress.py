@@ -12,9 +12,8 @@
 
 A thread of its own sends the totals once a second to a unix datagram socket, without ever waiting: where nobody
 listens, or the socket is full, the next report carries the same totals. Nothing here raises, and nothing is written to
-disk. Make the `Progress` in the process that trains: what is forked off it reports nothing.
-
-From a shell, counters line by line, for as long as the pipe is open:
+disk. Make the `Progress` in the process that trains: what is forked off it reports nothing. From a shell, counters line
+by line, for as long as the pipe is open:
 
     train.sh | awk '/^step/ {print "steps=" $2, "samples=" $2 * 64; fflush()}' | python3 gpu_progress.py
 """
@@ -30,7 +29,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 __version__ = "0.1.0"
@@ -40,10 +38,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SOCKET = "/run/gpu-exporter/progress/progress.sock"
 VERSION = 1
-_FIRST = 0.1
-"""Seconds until the first report: what a program says last is only heard of one that was heard before."""
-_PATIENCE = 1.0
-"""Seconds that a report waits for the one before it."""
+_FIRST, _PATIENCE = 0.1, 1.0
+"""Seconds until the first report (what a program says last is only heard of one that was heard before), and that a
+report waits for the one before it."""
 _clock = time.perf_counter
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -61,12 +58,7 @@ class Phase:
         self._began = _clock()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         began = self._began
         self._began = 0.0
         self._seconds += _clock() - began
@@ -74,8 +66,12 @@ class Phase:
     def __call__(self, function: F) -> F:
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            with self:
+            began = self._began = _clock()
+            try:
                 return function(*args, **kwargs)
+            finally:
+                self._began = 0.0
+                self._seconds += _clock() - began
 
         return timed  # type: ignore[return-value]
 
@@ -141,10 +137,10 @@ class Progress:
         self._interval = interval
         self._counters: dict[str, float] = {}
         self._phases: dict[str, Phase] = {}
+        self._waits = Phase()  # what `phase("communication")` gives
         self._began = _clock()
         self._reached: float | None = None
-        self._stepped = (0.0, 0.0)
-        """Steps, and the seconds from the first to the last of them without what was spent waiting for other ranks."""
+        self._stepped = (0.0, 0.0)  # steps, and the seconds from the first to the last of them without waits for ranks
         self._first: float | None = None
         self._pid = os.getpid()
         self._socket: socket.socket | None = None
@@ -164,7 +160,7 @@ class Progress:
         """
         found = self._phases.get(name)
         if found is None:
-            found = self._phases[name] = Phase()
+            found = self._phases[name] = self._waits if name == "communication" else Phase()
         return found
 
     def data(self, loader: Iterable[T]) -> Loader[T]:
@@ -176,7 +172,7 @@ class Progress:
         totals = self._counters
         for name, value in counters.items():
             totals[name] = totals.get(name, 0.0) + value
-        self.set(steps=totals.get("steps", 0.0) + count)
+        self._step(totals.get("steps", 0.0) + count)
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""
@@ -187,11 +183,14 @@ class Progress:
         """Say totals since the program started that it counts itself."""
         self._counters.update(totals)
         if "steps" in totals:
-            waits = self._phases.get("communication")
-            own = _clock() - (waits.seconds if waits else 0.0)
-            if self._first is None:
-                self._first = own
-            self._stepped = (totals["steps"], own - self._first)
+            self._step(totals["steps"])
+
+    def _step(self, steps: float) -> None:
+        self._counters["steps"] = steps
+        own = _clock() - self._waits.seconds
+        if self._first is None:
+            self._first = own
+        self._stepped = (steps, own - self._first)
 
     def reached_target(self) -> None:
         """Say that the target quality is reached: the time until now is the time to train, as MLPerf has it."""

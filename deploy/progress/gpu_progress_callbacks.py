@@ -83,8 +83,7 @@ class _Lightning:
     def on_after_backward(self, *_: Any) -> None:
         self._stage.enter("optimizer")
 
-    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, *_: Any) -> None:
-        del module, outputs
+    def on_train_batch_end(self, trainer: Any, _module: Any, _outputs: Any, batch: Any, *_: Any) -> None:
         self._progress.add(samples=self._samples(batch))
         self._progress.set(steps=float(trainer.global_step) - self._first)
         self._stage.enter("data")
@@ -104,8 +103,7 @@ class _Lightning:
     def on_train_end(self, *_: Any) -> None:
         self._stage.enter()
 
-    def on_exception(self, *_: Any) -> None:
-        self._stage.enter()
+    on_exception = on_train_end
 
 
 def lightning(progress: Progress, samples: Callable[[Any], float] = batch_size) -> Any:
@@ -224,8 +222,8 @@ def torch_loop(progress: Progress, model: Any, optimizer: Any, **per_step: float
     """
     stage = Stage(progress)
 
-    def enter(name: str) -> Callable[..., None]:
-        return lambda *_: stage.enter(name)
+    def optimize(*_: Any) -> None:
+        stage.enter("optimizer")
 
     def stepped(*_: Any) -> None:
         stage.enter()
@@ -240,14 +238,14 @@ def torch_loop(progress: Progress, model: Any, optimizer: Any, **per_step: float
     model.register_forward_pre_hook(forward)
     model.register_forward_hook(after_forward)
     if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2
-        optimizer.register_step_pre_hook(enter("optimizer"))
+        optimizer.register_step_pre_hook(optimize)
         optimizer.register_step_post_hook(stepped)
         return
     step = optimizer.step
 
     @wraps(step)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        stage.enter("optimizer")
+        optimize()
         try:
             return step(*args, **kwargs)
         finally:
