@@ -16,6 +16,9 @@ ORDER = (
 )  # fmt: skip
 """From what imports nothing to what imports all."""
 
+LONGEST = 300
+"""Lines of a file."""
+
 Arrow = tuple[str, str]
 
 
@@ -26,6 +29,15 @@ def rooms() -> list[str]:
 def loose() -> list[str]:
     """Modules that are in no folder."""
     return sorted(path.name for path in ROOT.glob("*.py"))
+
+
+def lengths() -> Mapping[Path, int]:
+    """The lines of every Python file of the project."""
+    top = ROOT.parent
+    files = (
+        path for room in ("exporter", "tests", "deploy", "helm", "dashboards") for path in (top / room).rglob("*.py")
+    )
+    return {path.relative_to(top): len(path.read_text().splitlines()) for path in files}
 
 
 def arrows() -> Mapping[Arrow, int]:
@@ -59,6 +71,8 @@ def table() -> Iterator[str]:
         targets = ", ".join(sorted(end for start, end in found if start == room)) or "nothing"
         yield f"{room:12} {len(files):3} files, {lines:5} lines, imports {targets}"
     yield f"{len(ORDER)} folders, {len(found)} arrows, {len(upward(found))} upward, {len(loose())} loose modules"
+    longest = max(lengths().items(), key=lambda each: each[1])
+    yield f"{len(lengths())} files, the longest {longest[0]} with {longest[1]} lines"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.attribution_kit.nodes import until
+from tests.attribution_kit.remains import removed, works_in, zombie
 
 ROOT = Path(__file__).resolve().parents[2] / ".cache/slurm/unpacked"
 KIT = Path(__file__).resolve().parents[2] / "deploy/slurm"
@@ -36,7 +37,6 @@ def _lacking() -> str:
 
 LACKING = _lacking()
 """Why no Slurm can be started here; empty where it can."""
-
 _CONF = """\
 ClusterName=e2e
 SlurmctldHost={host}(127.0.0.1)
@@ -70,15 +70,21 @@ SlurmdParameters=config_overrides
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=32 RealMemory=1000 Gres=gpu:fake:8,shard:32
 PartitionName=gpu Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
+
+
 _GRES = """\
 NodeName=other Name=gpu Type=fake File=/dev/nvidia[0-7]
 NodeName={node} Name=gpu Type=fake File={work}/gpu[4-7],{work}/gpu[0-3]
 NodeName={node} Name=shard Count=32
 """
+
+
 _HOOK = """\
 #!/bin/sh
 exec {kit}/{hook} {work}/gpumap
 """
+
+
 # A GPU program that computes nothing: tells its pid, and which device nodes it may open (no driver: ENXIO).
 _HOLD = """\
 #!/bin/bash
@@ -202,7 +208,7 @@ class SlurmCluster:
             return
         pid = int(file.read_text())
         self._kill(pid, number)
-        until(lambda: not Path(f"/proc/{pid}").exists() or _zombie(pid), 30)
+        until(lambda: not Path(f"/proc/{pid}").exists() or zombie(pid), 30)
         file.unlink(missing_ok=True)
 
     def logs(self) -> str:
@@ -268,36 +274,11 @@ class SlurmCluster:
 
     def _left(self) -> Sequence[int]:
         """What still runs in this cluster's directory: without slurmctld, steps wait for it for long."""
-        return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _works_in(folder, self.work)]
+        return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if works_in(folder, self.work)]
 
     def _remove_cgroups(self) -> None:
         for controller in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.node}"):
             for folder, _, _ in os.walk(controller, topdown=False):
                 for pid in Path(folder, "cgroup.procs").read_text().split():
                     self._kill(int(pid), signal.SIGKILL)
-                until(lambda path=folder: _removed(path))
-
-
-def _zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-def _works_in(process: Path, work: Path) -> bool:
-    try:
-        return (process / "cwd").readlink().is_relative_to(work)
-    except OSError:
-        return False
-
-
-def _removed(folder: str) -> bool:
-    """A cgroup goes when its last process has."""
-    try:
-        Path(folder).rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+                until(lambda path=folder: removed(path))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.structure import ORDER, ROOT, arrows, loose, rooms, upward
+from tests.structure import LONGEST, ORDER, ROOT, arrows, lengths, loose, rooms, upward
+
+COPIED = {f"deploy/progress/{name}.py" for name in ("gpu_progress", "gpu_progress_callbacks")}
 
 
 def test_every_folder_has_its_place_in_the_order() -> None:
@@ -31,3 +33,10 @@ def test_page_on_the_architecture_names_every_folder(room: str) -> None:
     table = [line for line in page.splitlines() if line.startswith("| `")]
 
     assert sum(f"`{room}/`" in line.split("|")[1] for line in table) == 1, room
+
+
+def test_files_are_short() -> None:
+    """One subject a file. Longer are those that programs copy, since one file is their point."""
+    long = {str(path): lines for path, lines in lengths().items() if lines > LONGEST and str(path) not in COPIED}
+
+    assert long == {}

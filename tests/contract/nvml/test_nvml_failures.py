@@ -13,6 +13,7 @@ from tests.fake_nvml.scenario import mig_instance, node
 
 Make = Callable[..., Any]
 
+
 _OLD_BINDING = Path(__file__).resolve().parents[3] / ".cache" / "old-binding"
 
 
@@ -239,48 +240,6 @@ print(driver.devices()[0].call("nvmlDeviceGetPowerUsage"), shown(gpu.call, "nvml
         "DriverGoneError DRIVER_NOT_LOADED DriverGoneError UNINITIALIZED",
         "350000 DriverGoneError UNINITIALIZED",
     ]
-
-
-def test_xids_are_told_with_their_gpu(fake_nvml: Make) -> None:
-    code = """
-file = scenario()
-print(driver.events(0.05))
-file.set({"gpu1.event.0": "0 79", "gpu0.event.0": "0 31"})
-print(sorted((event.uuid[-1], event.xid, abs(event.timestamp - time.time()) < 60) for event in driver.events(20)))
-driver.close(); driver.open(); driver.devices()
-file.set({"gpu0.event.1": "0 48"})
-print([(event.uuid[-1], event.xid) for event in driver.events(20)])
-"""
-    assert printed(fake_nvml(), code) == ["()", "[('0', 31, True), ('1', 79, True)]", "[('0', 48)]"]
-
-
-def test_events_come_again_after_a_failed_wait(fake_nvml: Make) -> None:
-    fake = fake_nvml({"call.nvmlEventSetWait_v2": "ERR 15"})
-
-    code = """
-print(shown(driver.events, 0.1))
-scenario(values={"gpu1.event.0": "0 79"})
-print([(event.uuid[-1], event.xid) for event in driver.events(20)])
-"""
-    assert printed(fake, code) == ["DeviceLostError GPU_IS_LOST", "[('1', 79)]"]
-
-
-def test_waiting_for_events_does_not_hold_up_closing(fake_nvml: Make) -> None:
-    code = """
-threading.Thread(target=lambda: shown(driver.events, 60)).start()
-while "nvmlEventSetWait_v2" not in Path(os.environ["FAKE_NVML_LOG"]).read_text(): time.sleep(0.01)
-driver.close()
-"""
-    fake = fake_nvml()
-    printed(fake, code)
-
-    assert fake.calls()[-2:] == ["nvmlEventSetFree", "nvmlShutdown"]
-
-
-def test_no_gpu_with_events(fake_nvml: Make) -> None:
-    fake = fake_nvml({"gpu.events": 0})
-
-    assert printed(fake, "print(shown(driver.events, 0.1))") == ["UnsupportedError NOT_SUPPORTED"]
 
 
 def test_driver_calls_are_counted(fake_nvml: Make) -> None:

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import release, settings
-from tests.e2e.kubernetes.cluster import Cluster, NotYetError, start_kubelet, wait_for
+from tests.e2e.kubernetes.cluster import Cluster, start_kubelet
 from tests.e2e.kubernetes.conftest import EXCLUSIVE, GPUS, offer, pod
 from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter, metrics, samples
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 
 DCGM, CLIENT = "nvidia.com/gpu.deploy.dcgm-exporter", "nvidia.com/gpu.deploy.client"
 

@@ -13,7 +13,8 @@ import requests
 import yaml
 
 from tests.e2e.kubernetes import prometheus
-from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError, wait_for
+from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 from tests.stack import alertmanager, receiver
 
 FOLDER = ROOT / "deploy/kubernetes/alerting"

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.kubernetes import release, settings
-from tests.e2e.kubernetes.cluster import TOOLS, Cluster, NotYetError, wait_for
+from tests.e2e.kubernetes.cluster import TOOLS, Cluster
 from tests.e2e.kubernetes.conftest import EXCLUSIVE, GPUS, HERE, pod
 from tests.e2e.kubernetes.release import NAMESPACE, RELEASE, deploy, metrics, samples
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 from tests.fake_nvml import scenario
 
 API = "resource.k8s.io/v1"

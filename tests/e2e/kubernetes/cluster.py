@@ -9,37 +9,19 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from tests.e2e.kubernetes import settings
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / ".cache/kubernetes"
 BINARIES = TOOLS / "bin"
 DEBIAN = TOOLS / "debian"
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
-
-T = TypeVar("T")
-
-
-class NotYetError(Exception):
-    """What a `wait_for` condition raises while it does not hold."""
-
-
-def wait_for(condition: Callable[[], T], seconds: float = 120) -> T:
-    """The condition's first result. Raises the last NotYetError, or the last failed command, at the deadline."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return condition()
-        except (NotYetError, subprocess.CalledProcessError, OSError):
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.3)
 
 
 @dataclass

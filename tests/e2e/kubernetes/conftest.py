@@ -16,7 +16,8 @@ import pytest
 
 from deploy.container import oci
 from deploy.container.build import build as build_image
-from tests.e2e.kubernetes.cluster import TOOLS, Cluster, NotYetError, running, wait_for
+from tests.e2e.kubernetes.cluster import TOOLS, Cluster, running
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 from tests.fake_nvml import scenario
 from tests.fake_nvml.build import SONAME, build
 

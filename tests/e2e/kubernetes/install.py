@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import prometheus, release, settings
-from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError, wait_for
+from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.conftest import GPUS
 from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter, metrics, samples, secret
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 
 VALUES: dict[str, Any] = {
     "image": {"registry": "localhost", "tag": "e2e"},

@@ -19,7 +19,8 @@ from typing import Any
 import yaml
 
 from tests.e2e.kubernetes import settings
-from tests.e2e.kubernetes.cluster import Cluster, NotYetError, wait_for
+from tests.e2e.kubernetes.cluster import Cluster
+from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 
 NAME = "e2e"
 NAMESPACE = "monitoring"

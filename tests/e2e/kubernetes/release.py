@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.kubernetes.cluster import ROOT, Cluster, NotYetError
+from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.waiting import NotYetError
 
 CHART = str(ROOT / "helm/gpu-exporter")
 NAMESPACE = "gpu-exporter"

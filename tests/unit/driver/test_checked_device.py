@@ -104,6 +104,7 @@ def test_reading_that_was_there_and_is_refused_is_a_loss_until_it_is_accepted_as
 
     assert POWER in words(1.0)
     assert POWER in words(200.0, asks=False)
+    assert words(1.0 + ACCEPTED_AFTER, asks=False) == ""
     assert words(1.0 + ACCEPTED_AFTER) == ""
     device.answers[POWER] = 350_000
     checked(device, memory, 600.0).call(POWER)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +106,32 @@ def test_rules_admit_what_products_have_and_refuse_what_none_has() -> None:
     assert within(7, generation)
     assert not within(2155905152, generation)
     assert not within(float("nan"), watts)
+
+
+def limits(function: str, part: str = "") -> Range:
+    shape = FUNCTIONS[function]
+    rule = shape[part] if isinstance(shape, Mapping) else shape[0] if isinstance(shape, tuple) else shape
+    assert isinstance(rule, Range)
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("function", "part", "lowest", "highest"),
+    [
+        ("nvmlDeviceGetUtilizationRates", "gpu", 0, 100),
+        ("nvmlDeviceGetUtilizationRates", "memory", 0, 100),
+        ("nvmlDeviceGetEncoderUtilization", "", 0, 100),
+        ("nvmlDeviceGetPersistenceMode", "", 0, 1),
+        ("nvmlDeviceGetMigMode", "", 0, 1),
+        ("nvmlDeviceGetTemperature", "", -60, 250),
+    ],
+)
+def test_ratio_flag_and_level_end_where_their_unit_ends(
+    function: str, part: str, lowest: float, highest: float
+) -> None:
+    rule = limits(function, part)
+
+    assert [within(each, rule) for each in (lowest - 1, lowest, highest, highest + 1)] == [False, True, True, False]
 
 
 def test_every_field_that_is_read_has_a_rule() -> None:

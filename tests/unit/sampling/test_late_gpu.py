@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.clock import NEVER
 from exporter.collectors import COLLECTORS
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.gpus import LATE, Gpu
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.simulator import simulate
 from tests.attribution_kit.nodes import until
@@ -17,6 +19,27 @@ STALE = 10.0
 
 def shown(snapshot: Snapshot) -> set[str]:
     return {block.family.name for block in snapshot.blocks if block.samples}
+
+
+@pytest.mark.parametrize(
+    ("failure", "present", "answered", "answers"),
+    [
+        ("", True, 100.0, True),
+        (LATE, True, 100.0, True),
+        (LATE, True, 99.9, False),
+        ("GPU_IS_LOST", True, 110.0, False),
+        ("", False, 110.0, False),
+        ("", True, NEVER, False),
+        (LATE, True, NEVER, False),
+    ],
+)
+def test_only_a_late_gpu_counts_as_answering_for_a_while(
+    failure: str, answered: float, *, present: bool, answers: bool
+) -> None:
+    device = simulate("1xH200:training").devices()[0]
+    gpu = Gpu(device, present=present, answered=answered, failure=failure)
+
+    assert gpu.answers(110.0, STALE) == answers
 
 
 def test_every_gauge_of_a_late_gpu_stays_until_it_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,13 @@ import ssl
 import threading
 from collections.abc import Iterator
 
-import bcrypt
 import pytest
 import requests
 
 from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
 from exporter.web import connection
-from exporter.web.admission import Admission, room
 from exporter.web.app import App, Pages, Policy
-from exporter.web.auth import BasicAuth, Verdict
 from exporter.web.server import Server
 from exporter.web.tls import Certificates
 from exporter.web.tls_settings import Tls
@@ -272,18 +269,6 @@ def test_whoever_sends_nonsense_waits_for_the_answer_and_gives_way(monkeypatch: 
         assert scrape(port) == 200
 
 
-def test_wrong_password_is_answered_late_and_a_browsers_first_request_is_not() -> None:
-    application = App(
-        pages(), "/metrics", lambda: Policy(BasicAuth({"prom": bcrypt.hashpw(b"x", bcrypt.gensalt(4)).decode()}))
-    )
-
-    def after(authorization: str) -> float:
-        asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_AUTHORIZATION": authorization}
-        return application.respond(asked).after
-
-    assert [after(""), after(_basic("prom", "x")), after(_basic("prom", "wrong"))] == [0.0, 0.0, 1.0]
-
-
 def test_kernel_takes_little_from_a_client_ahead_of_what_is_read() -> None:
     server = Server(App(pages(), "/metrics"), ("127.0.0.1", 0), 2)
     with client(server.port) as stream:  # nobody accepts it
@@ -296,48 +281,3 @@ def test_kernel_takes_little_from_a_client_ahead_of_what_is_read() -> None:
     server.stop()
 
     assert sent - queued < 128 * 1024
-
-
-def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
-    now = [0.0]
-    auth = BasicAuth({"prom": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}, lambda: now[0])
-    verdicts = [auth.check(_basic("prom", f"guess{number}"), "peer") for number in range(20)]
-
-    assert verdicts == [Verdict.REFUSED] * 10 + [Verdict.WAIT] * 10
-    assert auth.check(_basic("prom", "secret"), "somebody else") is Verdict.ALLOWED
-    assert auth.known(_basic("prom", "secret"), "peer") is Verdict.ALLOWED  # remembered: no guess
-    assert auth.known(_basic("prom", "another"), "somebody else") is None
-    assert auth.known(_basic("prom", "another"), "peer") is Verdict.WAIT  # told without a check
-
-
-def _basic(name: str, password: str) -> str:
-    return requests.auth._basic_auth_str(name, password)
-
-
-def test_busiest_peers_oldest_silent_connection_gives_way() -> None:
-    ended: list[int] = []
-    admission = Admission(3)
-    for key, peer in enumerate(("a", "b", "a")):
-        assert admission.admit(key, peer, lambda key=key: ended.append(key))
-    assert admission.admit(3, "c", lambda: ended.append(3))
-    admission.served(1)
-    assert admission.admit(4, "c", lambda: ended.append(4))
-
-    assert ended == [0, 2]
-    assert len(admission) == 3
-
-
-def test_no_room_where_all_are_being_served() -> None:
-    admission = Admission(1)
-    admission.admit(0, "a", lambda: None)
-    admission.served(0)
-
-    assert not admission.admit(1, "b", lambda: None)
-    admission.left(0)
-    assert admission.admit(1, "b", lambda: None)
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(20, 4), (256, 104), (1024, 256), (1 << 20, 256)])
-def test_room_follows_the_descriptors_of_the_process(limit: int, expected: int) -> None:
-    assert room(limit) == expected
-    assert room(limit, tls=True) == min(expected, 64)

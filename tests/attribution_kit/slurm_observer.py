@@ -1,0 +1,97 @@
+"""Attribution of a real Slurm's jobs as a pass uses it, and what Slurm itself says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+
+from exporter.attribution.factory import AttributionOptions, attribution
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership
+from exporter.host.process import ProcessReader
+from tests.attribution_kit.nodes import gpu
+from tests.attribution_kit.slurm_cluster import INDEX_TO_MINOR, SlurmCluster
+
+GPUS = tuple(gpu(number) for number in range(8))
+
+
+class Observer:
+    """Attribution as a pass uses it: the jobs' real pids on the GPUs that they may open."""
+
+    def __init__(self, cluster: SlurmCluster, mapping: str, scontrol: str) -> None:
+        self._cluster = cluster
+        self.also: dict[int, int] = {}
+        """Pid to the minor of the GPU it is on, of programs that Slurm did not start."""
+        self._attribution = attribution(
+            AttributionOptions(
+                kubernetes="off",
+                slurm="on",
+                slurm_mapping_dir=mapping,
+                scontrol=scontrol,
+                gres_conf=cluster.work / "etc/gres.conf",
+            ),
+            {"SLURMD_NODENAME": cluster.node},
+        )
+        self._attribution.start()
+        self._reader = ProcessReader()
+
+    def look(self) -> Ownership:
+        processes: dict[str, list[int]] = defaultdict(list)
+        for pid, (_, minors) in self._cluster.holding().items():
+            for minor in minors:
+                processes[GPUS[minor].uuid].append(pid)
+        for pid, minor in self.also.items():
+            processes[GPUS[minor].uuid].append(pid)
+        pids = {pid for each in processes.values() for pid in each}
+        hosts = {pid: host for pid in pids if (host := self._reader.read(pid))}
+        return self._attribution.join(GPUS, processes, hosts, time.monotonic())
+
+    def stop(self) -> None:
+        self._attribution.stop()
+
+
+@contextlib.contextmanager
+def observing(
+    cluster: SlurmCluster, *, mapping: bool = True, scontrol: bool = True, as_nobody: bool = False
+) -> Iterator[Observer]:
+    command = cluster.scontrol
+    if as_nobody:
+        command = cluster.work / "as-nobody"
+        command.write_text(f'#!/bin/sh\nexec setpriv --reuid nobody --clear-groups {cluster.scontrol} "$@"\n')
+        command.chmod(0o755)
+    observer = Observer(cluster, str(cluster.work / "gpumap") if mapping else "", str(command) if scontrol else "")
+    try:
+        yield observer
+    finally:
+        observer.stop()
+
+
+def owner(job: str, user: str = "root", account: str = "", partition: str = "gpu") -> Owner:
+    return Owner(f"slurm:{job}", "slurm", slurm_job=job, user=user, account=account, partition=partition)
+
+
+def truth(cluster: SlurmCluster) -> dict[str, frozenset[Owner]]:
+    """Who holds each GPU, by what Slurm let the programs open and by where it put the idle allocation."""
+    train, idle = cluster.job("train"), cluster.job("idle")
+    found: dict[str, set[Owner]] = defaultdict(set)
+    for job, minors in cluster.holding().values():
+        for minor in minors:
+            found[GPUS[minor].uuid].add(owner(job, "nobody", "physics") if job == train else owner(job))
+    line = cluster.run("scontrol", "-o", "-d", "show", "job", idle)
+    index = int(line.partition("(IDX:")[2].partition(")")[0])
+    found[GPUS[INDEX_TO_MINOR[index]].uuid].add(owner(idle))
+    return {uuid: frozenset(owners) for uuid, owners in found.items()}
+
+
+def holders(ownership: Ownership) -> dict[str, frozenset[Owner]]:
+    return {uuid: frozenset(owners) for uuid, owners in ownership.holders.items()}
+
+
+def of_jobs(ownership: Ownership) -> dict[int, str]:
+    return {pid: each.slurm_job for pid, each in ownership.processes.items()}
+
+
+def jobs_of(cluster: SlurmCluster) -> dict[int, str]:
+    return {pid: job for pid, (job, _) in cluster.holding().items()}

@@ -1,0 +1,101 @@
+"""The verdict on a node: its worst finding, what cannot be judged, and nodes without GPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.check.facts import parse
+from exporter.check.render import short
+from exporter.check.rule import Limits, Verdict
+from exporter.check.rules import RULES
+from exporter.check.verdict import judge
+from tests.unit.check.nodes import FIRES, LIMITS, NOW, WELL, facts, fault, series, xid
+
+
+def test_well_node_is_ok_whatever_is_normal() -> None:
+    """A power cap, an idle PCIe generation, a killed job's XID 45 and corrected errors are nothing."""
+    report = judge(facts(), Limits())
+
+    assert (report.verdict, report.findings, report.gpus, report.models) == (Verdict.OK, (), 1, ("NVIDIA H200",))
+
+
+def test_worst_comes_first() -> None:
+    report = judge(facts(FIRES["hw_thermal"], FIRES["row_remap_failed"], FIRES["reading"]), Limits())
+
+    assert [finding.rule for finding in report.findings] == ["row_remap_failed", "reading", "hw_thermal"]
+
+
+NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'
+BARE = f'gpu_exporter_build_info{{version="1",python="3"}} 1\n{NO_DRIVER}\n'
+
+
+def test_node_without_gpus_is_ok_unless_some_are_expected() -> None:
+    bare = parse(BARE + 'gpu_devices{source="pci"} 0\n', NOW)
+
+    assert judge(bare, Limits()).verdict is Verdict.OK
+    assert judge(bare, Limits()).remark == "no NVIDIA GPU in this node"
+    assert judge(bare, Limits(gpus=4)).verdict is Verdict.FAILED
+
+
+def test_without_a_driver_on_a_node_with_gpus_is_failed() -> None:
+    assert judge(parse(BARE + 'gpu_devices{source="pci"} 8\n', NOW), Limits()).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("up 1\n", "not the metrics of gpu-exporter"),
+        (WELL.replace(f"{NOW - 1}", f"{NOW - 90}"), "the exporter's last sample is 90 s old"),
+        (BARE, "the driver is not available (LIBRARY_NOT_FOUND), and the PCI bus cannot be read"),
+    ],
+)
+def test_what_cannot_be_judged_is_unknown(text: str, remark: str) -> None:
+    report = judge(parse(text, NOW), Limits())
+
+    assert (report.verdict, report.remark) == (Verdict.UNKNOWN, remark)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (('gpu_devices{source="enumerated"} 2',), "the driver shows 1 of 2 GPUs that it counts itself"),
+        (('gpu_expected_devices{source="history"} 8',), "the driver shows 1 of 8 GPUs that were here before"),
+        (
+            ('gpu_expected_devices{source="slurm"} 8', 'gpu_expected_devices{source="history"} 4'),
+            "the driver shows 1 of 8 GPUs in gres.conf",
+        ),
+    ],
+)
+def test_missing_gpu_is_found_without_a_view_of_the_bus(found: tuple[str, ...], reason: str) -> None:
+    report = judge(facts(*found), Limits())
+
+    assert [finding.reason for finding in report.findings] == [reason]
+    assert report.verdict is Verdict.FAILED
+
+
+def test_fault_that_is_kept_is_told_once() -> None:
+    kept = (fault("xid", "XID 79", "restart"), fault("lost", "GPU_IS_LOST", "restart"))
+
+    report = judge(facts(*kept, xid(79), series("gpu_up", 0)), Limits())
+
+    assert {finding.rule for finding in report.findings} == {"fault"}
+    assert short(report, Verdict.FAILED) == "GPU0 lost (XID 79)"
+    assert all(finding.hands for finding in report.findings)
+
+
+def test_total_that_never_goes_back_is_no_finding_where_faults_are_kept() -> None:
+    report = judge(
+        facts(series("gpu_ecc_errors_total", 1, type="uncorrected"), 'gpu_expected_devices{source="history"} 1'),
+        Limits(),
+    )
+
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_short_reason_fits_where_slurm_shows_twenty_characters(rule: object) -> None:
+    name = rule.name  # type: ignore[attr-defined]
+    report = judge(facts(FIRES[name]), LIMITS)
+
+    assert 0 < len(short(report, report.verdict)) <= 24
+    assert "{" not in short(report, report.verdict)

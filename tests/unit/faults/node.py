@@ -1,0 +1,78 @@
+"""A node of two GPUs whose faults are latched, and each fault it can have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from exporter.faults.latch import advance
+from exporter.faults.model import Acknowledgement, Book, Look, Seen
+
+WEEK = 7 * 86400.0
+WATTS = 400.0
+
+
+@dataclass(slots=True)
+class Node:
+    """A node that is looked at every five seconds, or after a jump."""
+
+    book: Book = field(default_factory=Book)
+    now: float = 1_000_000.0
+    boot: str = "boot-1"
+    driver: bool = True
+    gpus: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    refused: tuple[tuple[int, str], ...] = ()
+    said: tuple[Acknowledgement, ...] = ()
+    epoch: float = 1_000_000.0 - 86400.0
+    """When the driver's counters began."""
+
+    def __post_init__(self) -> None:
+        for index in range(2):
+            uuid = f"GPU-{index}"
+            self.gpus[uuid] = Seen(uuid, index, f"S{index}", f"0000:0{index}:00.0", up=True, uncorrected=0.0, links=18)
+        self.look(5)
+
+    def change(self, uuid: str = "GPU-0", **fields: object) -> None:
+        self.gpus[uuid] = replace(self.gpus[uuid], **fields)  # type: ignore[arg-type]
+
+    def look(self, seconds: float = 60.0, *, step: float = 5.0) -> None:
+        """Look again and again for so long."""
+        for _ in range(max(1, int(seconds / step))):
+            self.now += step
+            joules = WATTS * (self.now - self.epoch)
+            gpus = tuple(
+                replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
+            )
+            self.book = advance(self.book, Look(self.now, self.boot, self.driver, gpus, self.refused, self.said))
+
+    def reset(self, uuid: str = "GPU-0") -> None:
+        self.epoch = self.now
+        self.change(uuid, uncorrected=0.0)
+
+    @property
+    def faults(self) -> list[tuple[str, str]]:
+        return [(fault.kind.value, fault.evidence) for fault in self.book.faults]
+
+    def say(self, gpu: str, kind: str = "") -> None:
+        self.said = (*self.said, Acknowledgement(gpu, kind, "ada", "mended", self.now))
+
+
+def xid(node: Node, number: int) -> None:
+    node.change(xids={number: node.now})
+
+
+def gone(node: Node) -> None:
+    del node.gpus["GPU-0"]
+
+
+FAULTS: dict[str, tuple[Callable[[Node], None], tuple[str, str]]] = {
+    "XID 119 once": (lambda n: xid(n, 119), ("xid", "XID 119")),
+    "XID 79": (lambda n: xid(n, 79), ("xid", "XID 79")),
+    "an uncorrectable error": (lambda n: n.change(uncorrected=1.0), ("ecc_uncorrectable", "1 uncorrectable error(s)")),
+    "all links": (lambda n: n.change(links=0), ("nvlink_down", "18 of 18 links down")),
+    "two links": (lambda n: n.change(links=16), ("nvlink_down", "2 of 18 links down")),
+    "gone from the driver": (gone, ("lost", "not shown by the driver")),
+    "does not answer": (lambda n: n.change(up=False, failure="GPU_IS_LOST"), ("lost", "GPU_IS_LOST")),
+    "no spare rows": (lambda n: n.change(remap_failed=True), ("row_remap_failed", "no spare rows")),
+    "too many SRAM errors": (lambda n: n.change(sram_exceeded=True), ("ecc_sram_threshold", "over NVIDIA's threshold")),
+}

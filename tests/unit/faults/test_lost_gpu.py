@@ -1,0 +1,74 @@
+"""GPUs that do not answer, are not shown or give no handle: lost after a while, back after a while."""
+
+from __future__ import annotations
+
+from exporter.faults.model import Kind
+from tests.unit.faults.node import Node, gone
+
+
+def test_lost_gpu_ends_when_it_has_answered_for_a_while() -> None:
+    node = Node()
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(60)
+    node.change(up=True, failure="")
+    node.look(30)
+    assert node.faults == [("lost", "GPU_IS_LOST")]
+
+    node.look(60)
+
+    assert node.faults == []
+
+
+def test_gpu_that_is_lost_and_back_every_21_seconds_is_one_fault() -> None:
+    node = Node()
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(40)
+    times = set()
+    for turn in range(20):
+        node.change(up=bool(turn % 2), failure="" if turn % 2 else "GPU_IS_LOST")
+        node.look(20)
+        times |= {fault.since for fault in node.book.faults}
+
+    assert node.faults == [("lost", "GPU_IS_LOST")]
+    assert len(times) == 1
+
+
+def test_reset_of_a_few_seconds_loses_no_gpu() -> None:
+    node = Node()
+    gone(node)
+    node.look(10)
+
+    assert node.faults == []
+
+
+def test_nothing_is_lost_while_the_driver_is_away() -> None:
+    node = Node()
+    node.driver, node.gpus = False, {}
+
+    node.look(3600)
+
+    assert node.faults == []
+
+
+def test_gpu_without_a_handle_from_the_start_is_lost() -> None:
+    node = Node()
+    node.refused = ((7, "GPU_IS_LOST"),)
+    node.look(5)
+
+    (fault,) = node.book.faults
+    assert (fault.uuid, fault.index, fault.kind, fault.evidence) == ("", 7, Kind.LOST, "GPU_IS_LOST")
+
+    node.refused = ()
+    node.look(5)
+
+    assert node.faults == []
+
+
+def test_known_gpu_without_a_handle_is_told_by_its_uuid() -> None:
+    node = Node()
+    gone(node)
+    node.refused = ((0, "GPU_IS_LOST"),)
+    node.look(60)
+
+    (fault,) = node.book.faults
+    assert (fault.uuid, fault.evidence) == ("GPU-0", "GPU_IS_LOST")

@@ -1,0 +1,98 @@
+"""GPUs that hang, get lost and come back, from pass to pass."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.sampling.gpus import Gpu, Gpus
+from tests.unit.sampling.scripted import DEADLINE, Scripted, collector, until
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def test_hung_gpu_costs_only_itself_and_is_read_again_once_it_answers(gate: threading.Event) -> None:
+    def hangs(_: str) -> float:
+        gate.wait(DEADLINE)
+        return 5.0
+
+    devices = (Scripted(0, hangs), Scripted(1, lambda _: 1.0))
+    gpus = Gpus([collector("value")])
+    for _ in range(2):
+        gpus.read(devices, 0.0, time.monotonic() + 1.0)  # of which the GPU that answers needs next to nothing
+        assert [gpu.reading for gpu in gpus.all] == [False, True]
+    assert gpus.hung_seconds("GPU-0") > 0
+    assert gpus.all[0].failure == "HUNG"
+
+    gate.set()
+    until(lambda: gpus.hung_seconds("GPU-0") == 0)
+    gpus.read(devices, 0.0, time.monotonic() + DEADLINE)
+
+    assert [gpu.reading for gpu in gpus.all] == [True, True]
+    assert gpus.all[0].failure == ""
+    gpus.stop()
+
+
+def test_late_gpu_is_not_lost_until_its_gauges_are_stale(gate: threading.Event) -> None:
+    """One deadline missed on a loaded host is no lost GPU; see the alert GpuLost, and LOST on the dashboards."""
+    values = iter((1.0,))
+
+    def hangs(_: str) -> float:
+        found = next(values, None)
+        if found is None:
+            gate.wait(DEADLINE)
+            return 5.0
+        return found
+
+    gpus = Gpus([collector("value")])
+    device = Scripted(0, hangs)
+
+    gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 100.0)
+    assert gpus.all[0].answers(100.0, 10.0)
+
+    gpus.read((device,), 0.0, time.monotonic() + 0.05, 101.0)
+    (late,) = gpus.all
+    assert late.failure == "HUNG"
+    assert late.answers(101.0, 10.0)
+    assert not late.answers(110.5, 10.0)
+
+    gpus.read((), 0.0, time.monotonic() + DEADLINE, 102.0)
+    assert not gpus.all[0].answers(102.0, 10.0)  # the driver no longer has it: lost at once
+    gate.set()
+    gpus.stop()
+
+
+def test_gpu_that_never_answered_does_not_answer() -> None:
+    assert not Gpu(Scripted(0, lambda _: 1.0)).answers(0.0, 10.0)
+
+
+def test_gpu_that_goes_stays_listed_with_its_counters() -> None:
+    gpus = Gpus([collector("value")])
+    gpus.read((Scripted(0, lambda _: 3.0),), 0.0, time.monotonic() + DEADLINE)
+
+    gpus.read((), 0.0, time.monotonic() + DEADLINE)
+
+    (gone,) = gpus.all
+    assert not gone.present
+    assert not gone.reading
+    assert gone.states["GPU-0"].readings["value"].samples[0][1][0].value == 3.0
+    gpus.stop()
+
+
+def test_counters_of_a_returned_gpu_go_on() -> None:
+    values = iter((100.0, 3.0))
+    device = Scripted(0, lambda _: next(values))
+    gpus = Gpus([collector("value")])
+    for present in ((device,), (), (device,)):
+        gpus.read(present, 0.0, time.monotonic() + DEADLINE)
+
+    assert gpus.all[0].states["GPU-0"].readings["value"].samples[0][1][0].value == 103.0
+    gpus.stop()

@@ -1,0 +1,124 @@
+"""One read of one GPU: what fails costs its own reading, and each collector has its pace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from exporter.collectors import COLLECTORS
+from exporter.collectors.base import Pace, Scope
+from exporter.driver.interface import (
+    DeviceLostError,
+    DriverError,
+    Mig,
+    UnsupportedError,
+)
+from exporter.sampling.reader import Outcome, read_gpu
+from tests.unit.collectors.answers import hopper
+from tests.unit.sampling.scripted import Scripted, answers, collector
+
+
+def test_failures_stay_where_they_happen() -> None:
+    device = Scripted(0, answers(good=1.0, none=UnsupportedError("no"), bad=DriverError("no"), bug=KeyError("bug")))
+    collectors = [collector(name) for name in ("bug", "bad", "none", "good")]
+
+    result = read_gpu(device, {}, collectors, 0.0, 0.0, {})
+
+    assert {outcome.collector: bool(outcome.error) for outcome in result.outcomes} == {
+        "bug": True,
+        "bad": True,
+        "none": False,
+        "good": False,
+    }
+    assert set(result.states["GPU-0"].readings) == {"good"}
+    assert result.answered
+    assert result.device_error is None
+
+
+def test_lost_device_is_asked_no_more_in_that_pass() -> None:
+    asked: list[str] = []
+
+    def answer(function: str) -> Any:
+        asked.append(function)
+        raise DeviceLostError("fell off the bus")
+
+    result = read_gpu(Scripted(0, answer), {}, [collector("one"), collector("two")], 0.0, 0.0, {})
+
+    assert asked == ["one"]
+    assert isinstance(result.device_error, DeviceLostError)
+    assert not result.answered
+
+
+def test_paces() -> None:
+    calls: list[str] = []
+    device = Scripted(0, lambda function: calls.append(function) or 1.0)
+    collectors = [collector("each"), collector("slow", Pace.SLOW), collector("once", Pace.ONCE)]
+    states: Any = {}
+    for second in range(61):
+        states = read_gpu(device, states, collectors, 0.0, float(second), {}).states
+
+    assert {name: calls.count(name) for name in ("each", "slow", "once")} == {"each": 61, "slow": 3, "once": 1}
+
+
+def test_collector_a_device_has_nothing_of_is_not_asked_at_every_pass() -> None:
+    calls: list[str] = []
+
+    def answer(function: str) -> Any:
+        calls.append(function)
+        raise UnsupportedError("no")
+
+    states: Any = {}
+    for second in range(100):
+        states = read_gpu(Scripted(0, answer), states, [collector("gpm")], 0.0, float(second), {}).states
+
+    assert len(calls) == 5  # after 5, 10, 20 and 40 s, and so on up to 300
+
+
+def test_instances_are_read_by_their_own_collectors() -> None:
+    parent = Scripted(0, answers(whole=1.0))
+    instance = Scripted(1, answers(part=2.0), Mig(1, 0, "1g.10gb", 1 / 7))
+    parent.instances = (instance,)
+
+    states = read_gpu(parent, {}, [collector("whole"), collector("part", scope=Scope.INSTANCE)], 0.0, 0.0, {}).states
+
+    assert {uuid: set(state.readings) for uuid, state in states.items()} == {"GPU-0": {"whole"}, "GPU-1": {"part"}}
+
+
+ON_HOPPER = [
+    each.name for each in COLLECTORS if each.scope is Scope.GPU and each.families and each.name != "retired_pages"
+]
+
+
+@pytest.mark.parametrize("blip", [UnsupportedError("no", "NO_PERMISSION"), DriverError("no", "UNKNOWN")])
+@pytest.mark.parametrize("name", ON_HOPPER)
+def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: DriverError) -> None:
+    """Four seconds of refusals of everything: shown as a failure while they last, and all is back soon after."""
+    by_name = {each.name: each for each in COLLECTORS}
+    device, memories, states = hopper(), {}, {}
+    good = dict(device.answers)
+
+    def second(at: float) -> tuple[Outcome, ...]:
+        nonlocal states
+        result = read_gpu(device, states, [by_name[name]], 1000.0 + at, at, memories)
+        states = result.states
+        return result.outcomes
+
+    def published() -> set[str]:
+        cached = states[device.uuid].readings.get(name)
+        return {family.name for family, samples in cached.samples if samples} if cached else set()
+
+    for at in range(3):
+        second(at)
+    before = published()
+    assert before
+    refuse = dict.fromkeys((*good, "nvmlDeviceGetFieldValues"), blip)
+    device.answers = {**good, **refuse}
+    errors = [outcome.error for at in range(40, 45) for outcome in second(at)]
+    device.answers = good
+    for at in range(45, 90):
+        second(at)
+
+    assert any(errors), "the refusals are not to be seen"
+    assert published() == before
+    assert not [outcome.error for outcome in second(121.0) if outcome.error]

@@ -1,0 +1,33 @@
+"""A worker takes one task at a time and gives its result once."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from exporter.sampling.worker import Worker
+from tests.unit.sampling.scripted import DEADLINE, until
+
+
+def test_worker_gives_a_result_once_and_takes_one_task_at_a_time() -> None:
+    gate = threading.Event()
+    worker: Worker[str] = Worker("test")
+
+    assert worker.busy_seconds == 0
+    assert worker.submit(lambda: (gate.wait(DEADLINE), "done")[1])
+    assert not worker.submit(lambda: "second")
+    assert worker.wait(time.monotonic() + 0.01) is None
+    assert worker.busy_seconds > 0
+    gate.set()
+    assert worker.wait(time.monotonic() + DEADLINE) == "done"
+    assert worker.wait(time.monotonic() + DEADLINE) is None
+    assert worker.busy_seconds == 0
+    worker.stop()
+
+
+def test_worker_that_was_stopped_takes_nothing_and_its_thread_ends() -> None:
+    worker: Worker[str] = Worker("stopped-worker")
+    worker.stop()
+
+    assert not worker.submit(lambda: "late")
+    until(lambda: "stopped-worker" not in {thread.name for thread in threading.enumerate()})
