@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.common import BigValueColorMode
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, gpu_busy, now, over_time, rate, telling, told_states
+from dashboards.parts.query import DEVICE, NODE, gpu_busy, main_states, now, over_time, rate, telling
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
@@ -208,7 +208,7 @@ def _instances() -> table.Panel:
             Text("Held by", f"gpu_mig_owner_share{{{DEVICE}}}", "workload"),
             lost_state(
                 "State",
-                told_states(
+                main_states(
                     lambda more: rate(f"gpu_mig_time_seconds_total{{{DEVICE}{more}}}"), "gi, ci, profile, uuid"
                 ),
             ),

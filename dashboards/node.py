@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, now, over_time, rate, told_states
+from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from exporter.report.definitions import UTILIZATION, Ledger
 
@@ -143,7 +143,7 @@ def _ledger(made: build.Dashboard) -> None:
 
 def _owners() -> table.Panel:
     mine = Ledger("gpu_workload_gpu_seconds_total", NODE, "workload, user", rate)
-    told = told_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{NODE}{more}}}"), "workload, user")
+    main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{NODE}{more}}}"), "workload, user")
     workload = link.cell("Workload")
     return Table(
         title="Who holds GPUs here",
@@ -164,7 +164,7 @@ def _owners() -> table.Panel:
                 wrap="{} > 0",
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
-            lost_state("State", told),
+            lost_state("State", main_state),
         ),
         sort="GPUs",
         size=(12, 7),

@@ -16,12 +16,12 @@ from dashboards.parts.query import (
     answering,
     counted,
     gpu_busy,
+    main_states,
     over_time,
     owner_states,
     owners,
     rate,
     telling,
-    told_states,
 )
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook
 from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is
@@ -86,7 +86,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
     by = "cluster, instance, gpu"
-    state = told_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
+    state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
         description="One row per GPU, those that do not answer first. State: its largest loss where that takes a tenth of its time, "

@@ -103,7 +103,7 @@ def in_range(moments: str) -> str:
     return f"(time() - {latest(moments)} < $__range_s)"
 
 
-def told_states(seconds: Callable[[str], str], by: str) -> str:
+def main_states(seconds: Callable[[str], str], by: str) -> str:
     """Per `by` and state, how much it is worth telling.
 
     The largest loss, a possible one too, that took a tenth of the time or more comes first, then the state that took most. `seconds` gets
@@ -117,7 +117,7 @@ def told_states(seconds: Callable[[str], str], by: str) -> str:
 
 def telling(seconds: Callable[[str], str], by: str) -> str:
     """The place in the table of states of the one to be told of each `by`: one number, for a state timeline."""
-    top = f"topk by ({by}) (1, {told_states(seconds, by)})"
+    top = f"topk by ({by}) (1, {main_states(seconds, by)})"
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 

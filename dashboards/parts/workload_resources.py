@@ -13,10 +13,10 @@ from dashboards.parts.query import (
     THERMAL,
     answering,
     gpu_busy,
+    main_states,
     now,
     over_time,
     rate,
-    told_states,
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
@@ -30,7 +30,7 @@ def gpus(kind: Kind) -> table.Panel:
     """NODE in its queries takes the hidden variable of the nodes that the selection is on."""
     node, gpu, cluster = link.cell("Node"), link.cell("GPU"), link.cell("Cluster")
     by = "cluster, instance, gpu"
-    told = told_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), by)
+    main_state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), by)
 
     def own(expr: str, *more: str) -> str:
         """A number of each GPU, on the rows of whoever holds it."""
@@ -50,7 +50,7 @@ def gpus(kind: Kind) -> table.Panel:
         ),
         columns=(
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
-            lost_state("State", own(f"topk by ({by}) (1, {told})", "state")),
+            lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
             gauge("Busy", own(gpu_busy(NODE, by)), look.GOOD_IS_HIGH, width=130),
             gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
             gauge(

@@ -52,7 +52,7 @@ def main() -> int:
 
 def _run(work: Path, port: int, ended: threading.Event, seconds: float | None) -> None:
     began = time.monotonic()
-    inbox = Inbox(_tell)
+    inbox = Inbox(_print_message)
     with Mailbox(inbox) as mailbox, SiteServer(port, inbox) as server:
         for each in (mailbox, server):
             threading.Thread(target=each.serve_forever, daemon=True).start()
@@ -60,11 +60,11 @@ def _run(work: Path, port: int, ended: threading.Event, seconds: float | None) -
         alerts = cluster.alertmanager(work, server.url, mailbox.port)
         metrics = cluster.prometheus(work, nodes, alerts, server.url)
         server.site = _site(inbox, nodes, alerts, metrics, work)
-        say(f"== Starting {len(nodes)} nodes, Prometheus and Alertmanager")
+        print_line(f"== Starting {len(nodes)} nodes, Prometheus and Alertmanager")
         with running((*nodes, alerts, metrics), work, _ROOT):
-            say(_opened(server.url, nodes, metrics, time.monotonic() - began))
+            print_line(_opened(server.url, nodes, metrics, time.monotonic() - began))
             ended.wait(seconds)
-            say("\nstopping")
+            print_line("\nstopping")
         for each in (server, mailbox):
             each.shutdown()
 
@@ -97,11 +97,11 @@ def _opened(site: str, nodes: Sequence[Service], metrics: Service, seconds: floa
     return "\n".join(lines)
 
 
-def _tell(message: Message) -> None:
-    say(f"  {time.strftime('%H:%M:%S')} {message.kind} to {message.to}: {message.subject}")
+def _print_message(message: Message) -> None:
+    print_line(f"  {time.strftime('%H:%M:%S')} {message.kind} to {message.to}: {message.subject}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

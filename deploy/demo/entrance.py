@@ -144,18 +144,18 @@ def _workload(name: str, user: str, held: Mapping[str, float]) -> str:
     gpus = sum(held.values())
     busy = sum(seconds for state, seconds in held.items() if state in BUSY) / gpus
     lost = {state: seconds for state, seconds in held.items() if state in LOST}
-    told = ""
+    note = ""
     if lost and max(lost.values()) > 0.1 * gpus:
         top = max(lost, key=lambda state: lost[state])
         rule, shown = BY_STATE[top], look(top)
-        told = (
+        note = (
             f'<tr class="why"><td colspan="3"><span style="color:{shown.colour}">■</span> {escape(shown.title)} '
             f'{lost[top] / gpus:.0%}: <span class="dim">{escape(rule.advice)}</span></td></tr>'
         )
     whose = f' <span class="dim">{escape(user)}</span>' if user else ""
     return (
         f'<tr><td><a href="/report/{quote(name, safe=":")}">{escape(name)}</a>{whose}</td>'
-        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{busy:.0%}&nbsp;busy</td></tr>{told}"
+        f"<td>{gpus:.1f}&nbsp;GPU</td><td>{busy:.0%}&nbsp;busy</td></tr>{note}"
     )
 
 

@@ -111,21 +111,21 @@ class _Session(socketserver.StreamRequestHandler):
     timeout = _PATIENCE
 
     def handle(self) -> None:
-        self._say("220 demo")
+        self._send("220 demo")
         recipients: list[str] = []
         while line := self.rfile.readline(4096):
             verb, _, rest = line.decode("latin-1").strip().partition(" ")
             verb = verb.upper()
             if verb == "QUIT":
-                self._say("221 bye")
+                self._send("221 bye")
                 return
             if verb == "RCPT":
                 recipients.append(rest.partition(":")[2].strip(" <>"))
             if verb == "DATA":
-                self._say("354 go on")
+                self._send("354 go on")
                 self.server.inbox.add(_mail(self._data(), recipients))
                 recipients = []
-            self._say("250 ok")
+            self._send("250 ok")
 
     def _data(self) -> bytes:
         lines: list[bytes] = []
@@ -136,7 +136,7 @@ class _Session(socketserver.StreamRequestHandler):
                 lines.append(line[1:] if line.startswith(b"..") else line)
         return b"".join(lines)
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
 
 

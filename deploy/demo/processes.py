@@ -90,8 +90,8 @@ def _start(service: Service, logs: Path, folder: Path) -> subprocess.Popen[bytes
 def _await(service: Service, process: subprocess.Popen[bytes], deadline: float, log: Path) -> None:
     while not service.answers():
         if process.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip().splitlines()[-3:]
-            raise DemoError(f"{service.name} did not start: {' | '.join(said) or 'it says nothing'}")
+            last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise DemoError(f"{service.name} did not start: {' | '.join(last_lines) or 'it says nothing'}")
         time.sleep(0.1)
 
 

@@ -77,8 +77,8 @@ def _facts(alert: Alert) -> str:
 
 
 def _states() -> str:
-    told = (rule for rule in STATES if rule.audience == "owner" or rule.state in ADVICE)
-    rows = (f"| `{rule.state}` | {rule.meaning} | {rule.advice} |\n" for rule in told)
+    listed = (rule for rule in STATES if rule.audience == "owner" or rule.state in ADVICE)
+    rows = (f"| `{rule.state}` | {rule.meaning} | {rule.advice} |\n" for rule in listed)
     return "".join(["| state | meaning | advice |\n", "|---|---|---|\n", *rows])
 
 

@@ -32,17 +32,20 @@ def version() -> str:
 def disagreements(wanted: str) -> list[str]:
     """Places that name another version than the program."""
     chart = (CHART / "Chart.yaml").read_text()
-    said = {f"Chart.yaml {key}": _field(chart, key) for key in ("version", "appVersion")}
+    found_in = {f"Chart.yaml {key}": _field(chart, key) for key in ("version", "appVersion")}
     headings = re.findall(r"^## (\d+\.\d+\.\d+\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    said["CHANGELOG.md"] = headings[0] if headings else "none"
-    return [f"{place} says {found}, exporter/__init__.py {wanted}" for place, found in said.items() if found != wanted]
+    found_in["CHANGELOG.md"] = headings[0] if headings else "none"
+    return [
+        f"{place} says {found}, exporter/__init__.py {wanted}" for place, found in found_in.items() if found != wanted
+    ]
 
 
 def undated() -> list[str]:
     """The changelog's newest heading, where it has no day: a release has one."""
     heading = re.search(r"^## .*", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    said = heading[0] if heading else "no heading"
-    return [] if re.search(r"\(\d{4}-\d\d-\d\d\)$", said) else [f"CHANGELOG.md says {said!r}, with no day (YYYY-MM-DD)"]
+    title = heading[0] if heading else "no heading"
+    dated = re.search(r"\(\d{4}-\d\d-\d\d\)$", title)
+    return [] if dated else [f"CHANGELOG.md says {title!r}, with no day (YYYY-MM-DD)"]
 
 
 def _field(text: str, key: str) -> str:

@@ -78,9 +78,9 @@ class BackgroundSource(Generic[T]):
 
     def health(self, source: str, now: MonotonicTime, conflicts: int = 0) -> SourceHealth:
         """How asking goes; a question that is open for too long is a failure, whatever was answered before."""
-        told, since = self.answer.health(source, now, conflicts), self._asking_since
+        health, since = self.answer.health(source, now, conflicts), self._asking_since
         hangs = since is not None and now - since > HANGS_SECONDS
-        return replace(told, success=False) if hangs else told
+        return replace(health, success=False) if hangs else health
 
     def wake(self) -> None:
         """Ask again soon: something new has appeared. Does not hurry a source that is failing."""

@@ -90,8 +90,8 @@ def parse(text: str) -> Cgroup:
     merged: dict[str, str] = {}
     nothing: dict[str, str] = {}
     for group in _GROUPS:
-        said = [{name: value for name in group if (value := getattr(line, name))} for line in lines]
-        merged |= max(said, key=len, default=nothing)
+        named = [{name: value for name in group if (value := getattr(line, name))} for line in lines]
+        merged |= max(named, key=len, default=nothing)
     return Cgroup(**merged)
 
 

@@ -89,7 +89,7 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
         for row in _newest(rows):
             if row.owner != NOBODY:
                 own = dict(row.info.pod_labels)
-                yield Sample(1, (*row.owner.labels, *_told(row), *(own.get(label, "") for label in columns)))
+                yield Sample(1, (*row.owner.labels, *_info_values(row), *(own.get(label, "") for label in columns)))
 
     return Family(
         name="gpu_workload_info",
@@ -112,7 +112,7 @@ def _newest(rows: Rows) -> Iterable[WorkloadRow]:
     return found.values()
 
 
-def _told(row: WorkloadRow) -> tuple[str, ...]:
+def _info_values(row: WorkloadRow) -> tuple[str, ...]:
     info = row.info
     limit = info.time_limit_seconds
     return (

@@ -241,8 +241,8 @@ def _masked_place(calls: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for function, fields in _PLACES.items():
         for _, answer in calls.get(key_of(function, ()), []):
-            told: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
-            for value in (told.get(name) for name in fields):
+            recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
+            for value in (recorded.get(name) for name in fields):
                 if isinstance(value, str) and value.strip("0") and len(value) >= _TELLING:
                     found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
     return found

@@ -114,8 +114,8 @@ def scontrol(command: str) -> Run:
         except OSError as error:
             raise SlurmError(f"{command}: {error.strerror or error}") from None
         if done.returncode:
-            said = " ".join((done.stderr or done.stdout).split())
-            raise SlurmError(f"{command} {arguments[0]}: {said or f'status {done.returncode}'}")
+            message = " ".join((done.stderr or done.stdout).split())
+            raise SlurmError(f"{command} {arguments[0]}: {message or f'status {done.returncode}'}")
         return done.stdout
 
     return run

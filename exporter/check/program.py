@@ -24,28 +24,28 @@ def finding_of(command: str, seconds: float) -> Finding | None:
     except OSError as error:
         return _finding(f"cannot be run: {error.strerror or error}", words)
     try:
-        said, _ = process.communicate(timeout=max(seconds, 0.0))
+        output, _ = process.communicate(timeout=max(seconds, 0.0))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return _finding(f"does not end within {seconds:.0f} s", words)
-    return _finding(_last(said) or f"status {process.returncode}", words) if process.returncode else None
+    return _finding(_last(output) or f"status {process.returncode}", words) if process.returncode else None
 
 
-def _finding(said: str, words: list[str]) -> Finding:
+def _finding(output: str, words: list[str]) -> Finding:
     name = os.path.basename(words[0])  # noqa: PTH119 - a name, no path
     return Finding(
         rule=NAME,
         verdict=Verdict.FAILED,
         gpu="",
         uuid="",
-        reason=f"{name}: {said}",
+        reason=f"{name}: {output}",
         action="Run it by hand and read all it says.",
         short=f"{name[:16]} fails",
         hands=True,
     )
 
 
-def _last(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1][:_LONGEST] if lines else ""

@@ -33,13 +33,13 @@ def short(report: Report, worst: Verdict) -> str:
         if finding.verdict >= worst and finding.short not in words.setdefault(finding.gpu, []):
             words[finding.gpu].append(finding.short)
     named = [
-        _of_gpu(gpu, said) for gpu, said in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)) if said
+        _of_gpu(gpu, found) for gpu, found in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)) if found
     ]
     return ", ".join(named)
 
 
-def _of_gpu(gpu: str, said: list[str]) -> str:
-    first, *more = sorted(said, key=lambda word: word != "lost")
+def _of_gpu(gpu: str, found: list[str]) -> str:
+    first, *more = sorted(found, key=lambda word: word != "lost")
     text = first + (f" ({', '.join(more)})" if more else "")
     return f"GPU{gpu} {text}" if gpu else text
 

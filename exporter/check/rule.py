@@ -59,7 +59,7 @@ class Rule:
 
     name: str
     verdict: Verdict
-    says: str
+    text: str
     action: str
     source: str
     """Where the threshold and the action come from."""

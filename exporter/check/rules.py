@@ -83,7 +83,7 @@ def _recovery(action: str) -> Rule:
     return Rule(
         name=f"recovery_{action}",
         verdict=verdict,
-        says="the driver advises: " + action.replace("_", " "),
+        text="the driver advises: " + action.replace("_", " "),
         action=what,
         source="nvml",
         find=stated("gpu_recovery_action", "action", [action]),
@@ -92,11 +92,11 @@ def _recovery(action: str) -> Rule:
     )
 
 
-def _row(name: str, verdict: Verdict, find: object, says: str, action: str, source: str) -> Rule:
+def _row(name: str, verdict: Verdict, find: object, text: str, action: str, source: str) -> Rule:
     return Rule(
         name=name,
         verdict=verdict,
-        says=says,
+        text=text,
         action=action,
         source=source,
         find=find,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

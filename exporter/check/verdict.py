@@ -69,6 +69,6 @@ def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[F
     uuids = {series.gpu: series.labels.get("uuid", "") for series in facts.of("gpu_up")}
     for rule in rules:
         for gpu, values in rule.find(facts, limits):
-            reason = rule.says.format(**values)
+            reason = rule.text.format(**values)
             action, short = rule.action.format(**values), rule.short.format(**values)
             yield Finding(rule.name, rule.verdict, gpu, uuids.get(gpu, ""), reason, action, short, rule.hands)

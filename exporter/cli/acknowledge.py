@@ -51,12 +51,12 @@ def run(arguments: Sequence[str]) -> int:
     if not settings["gpu"]:
         sys.stdout.writelines(_line(fault) for fault in faults)
         return 0
-    said = _said(settings)
-    if not any(said.gpu in (str(f.index), f.uuid) and said.kind in ("", f.kind.value) for f in faults):
-        sys.stderr.write(f"gpu-exporter: GPU {said.gpu} has no such fault\n")
+    acknowledgement = _acknowledgement(settings)
+    if not any(map(acknowledgement.covers, faults)):
+        sys.stderr.write(f"gpu-exporter: GPU {acknowledgement.gpu} has no such fault\n")
         return 1
     try:
-        acknowledgements.append(folder, said)
+        acknowledgements.append(folder, acknowledgement)
     except StateError as error:
         raise ConfigError(str(error)) from None
     return 0
@@ -66,7 +66,7 @@ def table() -> Sequence[Option]:
     return (*OPTIONS, *(option for option in config.options() if option.name == "state.dir"))
 
 
-def _said(settings: config.Config) -> Acknowledgement:
+def _acknowledgement(settings: config.Config) -> Acknowledgement:
     kind, reason = settings["fault"], " ".join(settings["reason"].split())
     if kind not in ("", *(each.value for each in Kind)):
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")

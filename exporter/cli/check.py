@@ -176,7 +176,7 @@ def _short(error: requests.RequestException) -> str:
 
 def _hangs(deadline: float) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
-    reason = f"{rule.says}: no answer within {deadline:g} s"
+    reason = f"{rule.text}: no answer within {deadline:g} s"
     finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
     return Report(Verdict.FAILED, (finding,), 0, ())
 

@@ -93,9 +93,9 @@ def _subject(settings: config.Config, name: str) -> Subject:
     options = [option for option in ("pod", "workload", *_DIGESTS, "all") if settings[option]]
     wanted = options + ([_ARGUMENT] if name else [])
     if len(wanted) != 1:
-        said = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
+        given = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
         raise ConfigError(
-            f"report: expected one of {_ARGUMENT}, --pod, --workload, --user, --account, --all; got {said}"
+            f"report: expected one of {_ARGUMENT}, --pod, --workload, --user, --account, --all; got {given}"
         )
     prices, by = (*settings["price"], *PRICES), settings["price-by"]
     if settings["all"] or wanted[0] in _DIGESTS:

@@ -96,8 +96,8 @@ def _rpm(device: Device) -> Mapping[str, float]:
 
 def _thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresholds:
     fields = read_fields(device, [(field, 0) for _, _, field in _THRESHOLDS], before.fields if before else None, tick)
-    told = {name: device.get("nvmlDeviceGetTemperatureThreshold", code) for name, code, _ in _THRESHOLDS}
-    celsius = {name: value for name, value in told.items() if value}  # 0 °C is no threshold: not set
+    thresholds = {name: device.get("nvmlDeviceGetTemperatureThreshold", code) for name, code, _ in _THRESHOLDS}
+    celsius = {name: value for name, value in thresholds.items() if value}  # 0 °C is no threshold: not set
     return Thresholds(
         celsius={**(before.celsius if before else {}), **celsius},  # one that was set is not unset
         margins={name: margin for name, _, field in _THRESHOLDS if (margin := fields.get(field)) is not None},

@@ -18,10 +18,21 @@ _LARGEST = 1 << 20
 _LONGEST = 200
 
 
-def append(folder: Path, said: Acknowledgement) -> None:
+def append(folder: Path, entry: Acknowledgement) -> None:
     """Add one line. Raises StateError."""
     path = folder / NAME
-    line = json.dumps({"time": said.time, "gpu": said.gpu, "fault": said.kind, "by": said.by, "why": said.why}) + "\n"
+    line = (
+        json.dumps(
+            {
+                "time": entry.time,
+                "gpu": entry.gpu,
+                "fault": entry.kind,
+                "by": entry.by,
+                "why": entry.why,
+            }
+        )
+        + "\n"
+    )
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         with os.fdopen(descriptor, "w") as file:

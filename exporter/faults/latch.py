@@ -214,27 +214,30 @@ def _restarted(book: Book, look: Look) -> Book:
 
 
 def _acknowledged(book: Book, look: Look) -> Book:
-    for said in sorted(look.acknowledgements, key=lambda each: each.time):
-        if said.time > book.heard:
-            book = replace(_without_acknowledged(book, said), heard=said.time)
+    for acknowledgement in sorted(look.acknowledgements, key=lambda each: each.time):
+        if acknowledgement.time > book.heard:
+            book = replace(_without_acknowledged(book, acknowledgement), heard=acknowledgement.time)
     return book
 
 
-def _without_acknowledged(book: Book, said: Acknowledgement) -> Book:
-    meant = [f for f in book.faults if said.gpu in (str(f.index), f.uuid) and said.kind in ("", f.kind.value)]
+def _without_acknowledged(book: Book, acknowledgement: Acknowledgement) -> Book:
+    meant = [fault for fault in book.faults if acknowledgement.covers(fault)]
     devices = {
-        uuid: _mended(known, [f.kind for f in meant if f.uuid == uuid], said) for uuid, known in book.devices.items()
+        uuid: _mended(known, [f.kind for f in meant if f.uuid == uuid], acknowledgement)
+        for uuid, known in book.devices.items()
     }
     levels = {(f.uuid, f.kind.value) for f in meant if f.kind in (Kind.REMAP, Kind.SRAM)}
     faults = tuple(fault for fault in book.faults if fault not in meant)
     return replace(book, devices=devices, faults=faults, accepted=book.accepted | levels)
 
 
-def _mended(known: Known, kinds: Sequence[Kind], said: Acknowledgement) -> Known:
+def _mended(known: Known, kinds: Sequence[Kind], acknowledgement: Acknowledgement) -> Known:
     """What happened to this GPU before somebody called these faults mended does not count any more."""
     if not kinds:
         return known
-    known = replace(known, cured=max(known.cured, said.time), links=0 if Kind.NVLINK in kinds else known.links)
+    known = replace(
+        known, cured=max(known.cured, acknowledgement.time), links=0 if Kind.NVLINK in kinds else known.links
+    )
     return replace(known, expected=False, away=None, back=None) if Kind.LOST in kinds else known
 
 

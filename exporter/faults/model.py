@@ -83,6 +83,9 @@ class Acknowledgement:
     why: str
     time: UnixTime
 
+    def covers(self, fault: Fault) -> bool:
+        return self.gpu in (str(fault.index), fault.uuid) and self.kind in ("", fault.kind.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Book:

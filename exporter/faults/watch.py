@@ -57,7 +57,7 @@ class FaultWatch:
         self._book = Book()
         self._looked = NEVER
         self._status = FaultStatus()
-        self._said: tuple[Acknowledgement, ...] = ()
+        self._last_acknowledged: tuple[Acknowledgement, ...] = ()
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
@@ -102,7 +102,7 @@ class FaultWatch:
         before = self._book
         look = Look(time, self._site.boot, driver, gpus, refused, self._acknowledged())
         self._book = advance(before, look)
-        _tell(before.faults, self._book.faults)
+        _log_changes(before.faults, self._book.faults)
         if self._saver:
             self._saver.offer(self._book, monotonic, urgent=_substance(before) != _substance(self._book))
         self._status = FaultStatus(self._book.faults, self._counts(monotonic), self._maintenance(), self._saved())
@@ -117,34 +117,34 @@ class FaultWatch:
     def _counts(self, monotonic: MonotonicTime) -> Mapping[str, int]:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
-            self._expected = (monotonic, known({**self._site.expected(), **self._told()}))
+            self._expected = (monotonic, known({**self._site.expected(), **self._expected_by_kubernetes()}))
         devices = sum(known.expected for known in self._book.devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
 
-    def _told(self) -> Mapping[str, int | None]:
+    def _expected_by_kubernetes(self) -> Mapping[str, int | None]:
         kubernetes = self._site.kubernetes
         return {"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {}
 
     def _maintenance(self) -> tuple[str, ...]:
         file, slurm, kubernetes = self._site.maintenance_file, self._site.slurm, self._site.kubernetes
-        said = {
+        sources = {
             "file": bool(file and file.exists()),
             "slurm": bool(slurm and slurm.answer.value),
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
-        return tuple(source for source, out in said.items() if out)
+        return tuple(source for source, out in sources.items() if out)
 
     def _acknowledged(self) -> tuple[Acknowledgement, ...]:
         if not self._site.folder:
             return ()
         try:
-            self._said, self._complaint = acknowledgements.read(self._site.folder), ""
+            self._last_acknowledged, self._complaint = acknowledgements.read(self._site.folder), ""
         except StateError as error:
             if str(error) != self._complaint:
                 log.warning("%s", error)
             self._complaint = str(error)
             return ()
-        return self._said
+        return self._last_acknowledged
 
 
 def _substance(book: Book) -> object:
@@ -158,7 +158,7 @@ def _substance(book: Book) -> object:
     )
 
 
-def _tell(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
+def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
     for fault in after:
         if fault not in before:
             log.warning(

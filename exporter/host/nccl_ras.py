@@ -215,8 +215,8 @@ class _Page:
             self._rank(one)
 
     def _rank(self, one: re.Match[str]) -> None:
-        told = one["operation"] is not None or one["none"] is not None
-        count = int(one["operation"] or 0) if told else self.count
+        counted = one["operation"] is not None or one["none"] is not None
+        count = int(one["operation"] or 0) if counted else self.count
         pid = int(one["pid"]) if one["pid"] else None
         rank = Rank(int(one["rank"]), one["host"] or "", pid, one["gpu"] or "", count)
         into = self.missing if self.incomplete and count is None else self.ranks
@@ -230,8 +230,8 @@ class _Page:
 
 def _named(ranks: Sequence[Rank]) -> tuple[Rank, ...]:
     """A group that was named rank by rank stands for itself no more."""
-    told = {each.operations for each in ranks if each.rank >= 0}
-    return tuple(each for each in ranks if each.rank >= 0 or each.operations not in told)
+    counted = {each.operations for each in ranks if each.rank >= 0}
+    return tuple(each for each in ranks if each.rank >= 0 or each.operations not in counted)
 
 
 def _pids(communicators: Sequence[Communicator]) -> frozenset[int]:

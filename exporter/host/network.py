@@ -65,15 +65,15 @@ class Listeners:
 
         In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
         """
-        told: list[frozenset[int]] = []
+        listening: list[frozenset[int]] = []
         for pid in pids:
             ports = self._of(pid)
             if own_namespace or not ports:
                 return frozenset(ports.values())
             mine = _sockets(self._procfs, pid)
             if mine is not None:
-                told.append(frozenset(port for inode, port in ports.items() if inode in mine))
-        return frozenset[int]().union(*told) if told else None
+                listening.append(frozenset(port for inode, port in ports.items() if inode in mine))
+        return frozenset[int]().union(*listening) if listening else None
 
     def _of(self, pid: int) -> Mapping[int, int]:
         where = namespace(self._procfs, pid)

@@ -69,7 +69,7 @@ class LedgerInput:
     """Unix seconds each workload started, where known."""
     ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
     """What the owners' processes report of themselves."""
-    host_tells: frozenset[str] = frozenset()
+    host_signals_known: frozenset[str] = frozenset()
     """Names of the `HostSignals` this host can tell, and `reported_phases` where programs can report."""
 
 
@@ -116,4 +116,4 @@ class Ledger:
     """When the first pass was."""
     targets: Mapping[str, TargetEntry] = field(default_factory=dict[str, TargetEntry])
     owners: Mapping[Owner, OwnerEntry] = field(default_factory=dict[Owner, OwnerEntry])
-    host_tells: frozenset[str] = frozenset()
+    host_signals_known: frozenset[str] = frozenset()

@@ -88,8 +88,8 @@ def _diagnosable(ledger: Ledger) -> Iterable[Sample]:
     for entry in ledger.targets.values():
         signals = inside.get(entry.target.uuid, entry.signals)
         if signals is not None and not entry.target.parent_uuid:
-            for state, told in diagnosable(signals, ledger.host_tells).items():
-                yield Sample(float(told), (*_device(entry), state))
+            for state, possible in diagnosable(signals, ledger.host_signals_known).items():
+                yield Sample(float(possible), (*_device(entry), state))
 
 
 FAMILIES: tuple[Family[Ledger], ...] = (

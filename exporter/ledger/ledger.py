@@ -1,4 +1,4 @@
-"""One current of the ledger: totals so far, one pass, new totals. Pure; frozen in, frozen out."""
+"""One step of the ledger: totals so far and one pass give new totals. Pure; frozen in, frozen out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS)
         began=began,
         targets={**ledger.targets, **_targets(ledger, current, divisions, clock, seconds)},
         owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), current, divisions, limits)},
-        host_tells=current.host_tells or ledger.host_tells,
+        host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
 

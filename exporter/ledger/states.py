@@ -72,10 +72,10 @@ SPLITS = tuple(rule for rule in RULES if rule.group is not Group.GIVEN and rule.
 def diagnosable(signals: Signals, host: Collection[str]) -> Mapping[str, bool]:
     """Which splits can be made with these signals and with the host signals named in `host`."""
     present = {name for name in _SIGNALS if getattr(signals, name) is not None}.union(host)
-    return _told(frozenset(present))
+    return _diagnosable(frozenset(present))
 
 
 @lru_cache(maxsize=256)  # the same few sets of signals come again with every pass
-def _told(present: frozenset[str]) -> Mapping[str, bool]:
-    told = "busy" in present
-    return {rule.state: told and any(present.issuperset(needed) for needed in rule.needs) for rule in SPLITS}
+def _diagnosable(present: frozenset[str]) -> Mapping[str, bool]:
+    known = "busy" in present
+    return {rule.state: known and any(present.issuperset(needed) for needed in rule.needs) for rule in SPLITS}

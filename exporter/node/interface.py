@@ -47,7 +47,7 @@ class Node(Protocol):
         """What the owners' programs report of themselves."""
         ...
 
-    def host_tells(self) -> frozenset[str]:
+    def host_signals_known(self) -> frozenset[str]:
         """Names of the `HostSignals` this host can tell at all; `reported_phases` where programs can report theirs."""
         ...
 

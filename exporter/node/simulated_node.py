@@ -87,7 +87,7 @@ class SimulatedNode:
             }
         )
 
-    def host_tells(self) -> frozenset[str]:
+    def host_signals_known(self) -> frozenset[str]:
         return HOST_SIGNALS
 
     def skipped_tasks(self) -> int:

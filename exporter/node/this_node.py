@@ -87,8 +87,8 @@ class ThisNode:
         at: Moment,
     ) -> Ownership:
         found = self._attribution.join(targets, pids, hosts, at.monotonic)
-        told = self._users.health()
-        users = () if told is None else (SourceHealth(USER_DATABASE, told[0], told[1]),)
+        health = self._users.health()
+        users = () if health is None else (SourceHealth(USER_DATABASE, health[0], health[1]),)
         programs = self._progress.health() if self._progress else ()
         nccl = (self._nccl.health(),) if self._nccl else ()
         return replace(found, health=(*found.health, *users, *programs, *self._ports.health(), *nccl))
@@ -102,7 +102,7 @@ class ThisNode:
         del at
         return self._progress.read(ownership) if self._progress else Reported()
 
-    def host_tells(self) -> frozenset[str]:
+    def host_signals_known(self) -> frozenset[str]:
         return self._host.tells() | ({"reported_phases"} if self._progress else frozenset[str]())
 
     def skipped_tasks(self) -> int:

@@ -41,7 +41,7 @@ class UnknownNode:
         del ownership, at
         return Reported()
 
-    def host_tells(self) -> frozenset[str]:
+    def host_signals_known(self) -> frozenset[str]:
         return frozenset()
 
     def skipped_tasks(self) -> int:

@@ -93,7 +93,7 @@ class HostReader:
     _threads: ThreadReader | None = None
     _layout: Hierarchy | None = None
     _last: MonotonicTime | None = None
-    _told: frozenset[str] = frozenset()
+    _signals_seen: frozenset[str] = frozenset()
     _io_files: KeptFiles = field(init=False)
 
     def __post_init__(self) -> None:
@@ -132,13 +132,13 @@ class HostReader:
                 found[owner] = signals(state.counters, counters, seconds, self.cores)
             state.counters = counters
         self._owners = kept
-        if not self._told.issuperset(HOST_SIGNALS):
-            self._told |= _told(found.values())
+        if not self._signals_seen.issuperset(HOST_SIGNALS):
+            self._signals_seen |= _signals_seen(found.values())
         return usages, found
 
     def tells(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could tell of some owner so far; by its looks before there was any."""
-        return self._told or self._looks()
+        return self._signals_seen or self._looks()
 
     @property
     def skipped_tasks(self) -> int:
@@ -246,7 +246,7 @@ def _grown(total: int | None, before: int | None, now: int | None) -> int | None
     return total if now is None else (total or 0) + max(0, now - (before or 0))
 
 
-def _told(found: Collection[HostSignals]) -> frozenset[str]:
+def _signals_seen(found: Collection[HostSignals]) -> frozenset[str]:
     return frozenset(
         item.name
         for item in fields(HostSignals)

@@ -74,8 +74,8 @@ def parse(text: bytes) -> Report | None:
         step_seconds=_number(fields.get("step_seconds")),
         time_to_target=_number(fields.get("time_to_target_seconds")),
     )
-    says_something = report.counters or report.phases or report.ratio is not None or report.remaining is not None
-    return report if says_something else None
+    has_content = report.counters or report.phases or report.ratio is not None or report.remaining is not None
+    return report if has_content else None
 
 
 def _phases(content: object) -> Mapping[str, float]:

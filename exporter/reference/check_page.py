@@ -16,7 +16,7 @@ END = "<!-- End of what is made. -->"
 
 def tables() -> str:
     rows = ["| Rule | Verdict | What it says | What to do | Source |", "|---|---|---|---|---|"]
-    rows += [f"| `{r.name}` | {r.verdict.word} | {r.says} | {r.action} | {r.source} |" for r in RULES]
+    rows += [f"| `{r.name}` | {r.verdict.word} | {r.text} | {r.action} | {r.source} |" for r in RULES]
     rows += ["", "| Option | Default | Meaning |", "|---|---|---|"]
     rows += [option_row(option) for option in OPTIONS if option.name != "check.ignore"]
     rows.append("| `--check.ignore=RULES` |  | Names of rules of the table above to leave out, with commas. |")

@@ -58,8 +58,8 @@ def value(option: Option) -> Schema:
     else:
         kind = dict(_KINDS.get(option.parse, {"type": "string"}))
     default = default_of(option)
-    said = f"{option.help} Default: {default}." if default else option.help
-    return {**kind, "description": said}
+    description = f"{option.help} Default: {default}." if default else option.help
+    return {**kind, "description": description}
 
 
 def _place(properties: Schema, path: list[str], leaf: Schema) -> None:

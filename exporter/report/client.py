@@ -114,10 +114,10 @@ class Client:
         except (ValueError, KeyError, TypeError):
             raise UnreachableError(f"{url} is not the API of a Prometheus (HTTP {status})") from None
         if state != "success":
-            said = " ".join(str(content.get("error", "")).split())
+            message = " ".join(str(content.get("error", "")).split())
             if content.get("errorType") in {"timeout", "canceled"}:
-                raise SlowError(f"{url}: the query timed out: {said}")
-            raise RefusedError(f"{url} answers HTTP {status}: {said[:300]}")
+                raise SlowError(f"{url}: the query timed out: {message}")
+            raise RefusedError(f"{url} answers HTTP {status}: {message[:300]}")
         return _data(content, kind, url)
 
 

@@ -33,9 +33,9 @@ def _counted(client: Client, selector: str, since: float, now: float) -> Span | 
     if found is None:
         return None
     first, _, step = found
-    told = client.instant(promql.started(selector, f"{max(1, int(now - first + step))}s"), now)
+    started = client.instant(promql.started(selector, f"{max(1, int(now - first + step))}s"), now)
     seconds = client.instant(promql.counted(selector), first)
-    start = told[0].value if told else first - (seconds[0].value if seconds else step)
+    start = started[0].value if started else first - (seconds[0].value if seconds else step)
     return Span(min(start, first), first, first + step, truncated=False)
 
 

@@ -69,8 +69,8 @@ def selected(client: Client, wanted: Named, cluster: str, window: str, now: floa
     """
     jobs = {
         sample.labels.get("slurm_job", "")
-        for told in wanted.parts
-        for sample in client.instant(promql.info(_and(told, cluster), window), now)
+        for matchers in wanted.parts
+        for sample in client.instant(promql.info(_and(matchers, cluster), window), now)
     } - {""}
     if jobs:
         title = wanted.title if len(jobs) == 1 else f"{wanted.title}: all of its {len(jobs)} jobs"

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @record
 class AccountingOptions:
-    """How accounting are kept. Seconds: between passes, and how long an ended workload stays."""
+    """How the accounting is done. Seconds: between passes, and how long an ended workload stays."""
 
     interval: float = 1.0
     retention: float = 120.0
@@ -47,7 +47,7 @@ class AccountingOptions:
 
 @record
 class AccountingResult:
-    """What the accounting say after one pass. Mappings are by GPU uuid."""
+    """What the accounting shows after one pass. Mappings are by GPU uuid."""
 
     ownership: Ownership
     blocks: tuple[AnyBlock, ...]
@@ -76,7 +76,7 @@ class Accounting:
         self._dropped = 0
 
     def update(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> AccountingResult:
-        """Settle the pass that started `at`."""
+        """Account for the pass that started `at`."""
         join = self._joiner.join(gpus, node, at)
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
@@ -94,7 +94,7 @@ class Accounting:
             slow_ports=ports.troubled_gpus,
             starts=join.starts(),
             ranks=reported.ranks,
-            host_tells=node.host_tells(),
+            host_signals_known=node.host_signals_known(),
         )
         before = self._ledger
         self._ledger = prune(advance(self._ledger, current, self._options.thresholds), self._options.retention)

@@ -21,11 +21,11 @@ SOURCE = "host"
 T = TypeVar("T")
 
 
-class _Told(NamedTuple):
+class _Answers(NamedTuple):
     """What the node answers in one go."""
 
     usage: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
-    host_tells: frozenset[str] = frozenset()
+    host_signals_known: frozenset[str] = frozenset()
     progress: Reported = Reported()
     pci_gpus: int | None = None
 
@@ -44,7 +44,7 @@ class NodeDeadline:
         self._worker: Worker[tuple[Any]] | None = None
         self._last: dict[str, tuple[Any, MonotonicTime]] = {}
         self._late = False
-        self._told = _Told()
+        self._answers = _Answers()
 
     def start(self, threads: Threads) -> None:
         self._worker = Worker("node", threads)
@@ -76,22 +76,25 @@ class NodeDeadline:
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
         """Asks at once for all that a pass wants to know besides: to change threads costs as much as to be told."""
 
-        def ask() -> _Told:
+        def ask() -> _Answers:
             node = self._node
-            return _Told(
-                node.usage(ownership, hosts, at), node.host_tells(), node.progress(ownership, at), node.pci_gpus(at)
+            return _Answers(
+                node.usage(ownership, hosts, at),
+                node.host_signals_known(),
+                node.progress(ownership, at),
+                node.pci_gpus(at),
             )
 
-        self._told = self._ask("usage", ask, _Told())
-        return self._told.usage
+        self._answers = self._ask("usage", ask, _Answers())
+        return self._answers.usage
 
     def progress(self, ownership: Ownership, at: Moment) -> Reported:
         """As of the last `usage`, which `host_tells` and `pci_gpus` are of too."""
         del ownership, at
-        return self._told.progress
+        return self._answers.progress
 
-    def host_tells(self) -> frozenset[str]:
-        return self._told.host_tells
+    def host_signals_known(self) -> frozenset[str]:
+        return self._answers.host_signals_known
 
     def skipped_tasks(self) -> int:
         return self._node.skipped_tasks()
@@ -104,7 +107,7 @@ class NodeDeadline:
 
     def pci_gpus(self, at: Moment) -> int | None:
         del at
-        return self._told.pci_gpus
+        return self._answers.pci_gpus
 
     def _ask(self, what: str, ask: Callable[[], T], nothing: T) -> T:
         if self._worker is None:
@@ -115,5 +118,5 @@ class NodeDeadline:
                 self._last[what] = (answer[0], self._clock())
                 return cast("T", answer[0])
         self._late = True
-        value, told_at = self._last.get(what, (nothing, NEVER))
-        return cast("T", value) if self._clock() - told_at <= self._stale else nothing
+        value, answered_at = self._last.get(what, (nothing, NEVER))
+        return cast("T", value) if self._clock() - answered_at <= self._stale else nothing

@@ -77,7 +77,7 @@ def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
     for gpu in gpus:
         memory = reading(gpu, gpu.device.uuid, "memory", Memory)
         held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
-        told = memory is not None and memory.used is not None and memory.reserved is not None
-        if gpu.present and memory and memory.used is not None and told and None not in held:
+        complete = memory is not None and memory.used is not None and memory.reserved is not None
+        if gpu.present and memory and memory.used is not None and complete and None not in held:
             found[gpu.device.uuid] = max(memory.used - sum(each or 0 for each in held), 0)
     return found

@@ -30,7 +30,7 @@ class Commenter:
         """
         self._set(name, comment if self._exact is not False else plain)
         if self._exact is None:
-            shown = self._said(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
+            shown = self._output(self._sacct, "-n", "-X", "-P", "-j", name, "-o", "AdminComment").strip()
             self._exact = comment == comment.lower() or comment in shown
             if not self._exact:
                 log.warning("this Slurm's sacctmgr makes letters small: comments are one line of text")
@@ -38,9 +38,9 @@ class Commenter:
 
     def _set(self, name: str, comment: str) -> None:
         where = ("where", f"jobid={name}", "set", f"AdminComment={comment}")
-        self._said(self._sacctmgr, "-i", "modify", "job", *where)
+        self._output(self._sacctmgr, "-i", "modify", "job", *where)
 
-    def _said(self, *command: str) -> str:
+    def _output(self, *command: str) -> str:
         try:
             done = subprocess.run(  # noqa: S603 - the administrator's command
                 command, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL

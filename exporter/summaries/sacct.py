@@ -85,8 +85,8 @@ class Sacct:
         except OSError as error:
             raise SacctError(f"{self._command}: {error.strerror or error}") from None
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            raise SacctError(f"{self._command}: {said[:200] or done.returncode}")
+            message = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+            raise SacctError(f"{self._command}: {message[:200] or done.returncode}")
         return done.stdout.decode("utf-8", "replace")
 
 

@@ -61,12 +61,12 @@ def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
     colour = VERDICTS[report.verdict]
     simulated = " (simulated GPUs)" if snapshot.status.simulated else ""
     ready = f" Not ready: {escape(snapshot.not_ready)}." if snapshot.not_ready else ""
-    says = escape(report.remark or _SAYS[report.verdict])
+    remark = escape(report.remark or _SAYS[report.verdict])
     items = "".join(_item(site, finding) for finding in report.findings)
     word = f'<b style="color:{colour}">{report.verdict.word}</b>'
     return (
         f'<section class="verdict" style="border-left-color:{colour}">{word}'
-        f": {says}{simulated}.{ready}{f'<ul>{items}</ul>' if items else ''}</section>"
+        f": {remark}{simulated}.{ready}{f'<ul>{items}</ul>' if items else ''}</section>"
     )
 
 
@@ -119,9 +119,9 @@ def _health(status: NodeStatus) -> str:
         f'<li style="color:{BAD}">collector {escape(c.name)} fails</li>' for c in status.collectors if not c.success
     ]
     for source in status.sources:
-        said = "answers" if source.success else f"no answer for {source.age:.0f} s"
+        state = "answers" if source.success else f"no answer for {source.age:.0f} s"
         lines.append(
-            f'<li style="color:{GOOD if source.success else BAD}">attribution {escape(source.source)}: {said}</li>'
+            f'<li style="color:{GOOD if source.success else BAD}">attribution {escape(source.source)}: {state}</li>'
         )
     good = f'<li style="color:{GOOD}">all collectors succeed</li>'
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"

@@ -33,9 +33,9 @@ class PodRoots:
         found: dict[PodName, Root] = {}
         known: dict[PodName, tuple[Pod | None, Root]] = {}
         for name, pod in pods.items():
-            settled = self._known.get(name)
-            if settled and _same(settled[0], pod):
-                known[name], found[name] = settled, settled[1]
+            known_root = self._known.get(name)
+            if known_root and _same(known_root[0], pod):
+                known[name], found[name] = known_root, known_root[1]
                 continue
             root = self._judged(name, pod)
             if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
@@ -44,7 +44,7 @@ class PodRoots:
             if root and (pod or late or not may_come):
                 found[name] = root
             elif late:
-                found[name] = settled[1] if settled else by_name(name[1])
+                found[name] = known_root[1] if known_root else by_name(name[1])
         self._known = known
         if self._objects:
             self._objects.keep({key for keys in self._keys.values() for key in keys})

@@ -60,8 +60,8 @@ def named(labels: Mapping[str, str]) -> Named | None:
     for project in _PROJECTS:
         name = labels.get(project.label)
         if name:
-            told = labels.get(project.kind_label, "")
-            return Named(name, _OPERATORS.get(told, told if told in _RAY else project.kind))
+            kind = labels.get(project.kind_label, "")
+            return Named(name, _OPERATORS.get(kind, kind if kind in _RAY else project.kind))
     return None
 
 

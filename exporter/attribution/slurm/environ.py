@@ -48,8 +48,8 @@ def parse(text: bytes) -> Mapping[str, str]:
         start = block.find(key) + len(key)
         if start >= len(key):
             value = block[start : start + _VALUE_BYTES].partition(b"\0")[0]
-            said = value.decode(errors="replace")
-            found[name] = said if name == _VISIBLE else bounded(said)
+            shown = value.decode(errors="replace")
+            found[name] = shown if name == _VISIBLE else bounded(shown)
     return found
 
 

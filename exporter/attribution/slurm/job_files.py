@@ -51,32 +51,32 @@ def job_of(file: str) -> str:
 
 def parse(job: str, text: str) -> JobFile | None:
     """Understand the file of `job`; None where it is not one."""
-    told = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    if told.get("SLURM_JOB_ID") != job:
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    if fields.get("SLURM_JOB_ID") != job:
         return None
-    start, end = _moment(told, "SLURM_JOB_START_TIME"), _moment(told, "SLURM_JOB_END_TIME")
+    start, end = _moment(fields, "SLURM_JOB_START_TIME"), _moment(fields, "SLURM_JOB_END_TIME")
     return JobFile(
         Job(
             id=job,
-            user=_value(told, "SLURM_JOB_USER"),
-            account=_value(told, "SLURM_JOB_ACCOUNT"),
-            partition=_value(told, "SLURM_JOB_PARTITION"),
-            name=_value(told, "SLURM_JOB_NAME"),
-            qos=_value(told, "SLURM_JOB_QOS"),
-            array_job=_id(told, "SLURM_ARRAY_JOB_ID"),
-            array_task=_id(told, "SLURM_ARRAY_TASK_ID"),
-            het_job=_id(told, "SLURM_HET_JOB_ID"),
-            het_offset=_id(told, "SLURM_HET_JOB_OFFSET"),
+            user=_value(fields, "SLURM_JOB_USER"),
+            account=_value(fields, "SLURM_JOB_ACCOUNT"),
+            partition=_value(fields, "SLURM_JOB_PARTITION"),
+            name=_value(fields, "SLURM_JOB_NAME"),
+            qos=_value(fields, "SLURM_JOB_QOS"),
+            array_job=_id(fields, "SLURM_ARRAY_JOB_ID"),
+            array_task=_id(fields, "SLURM_ARRAY_TASK_ID"),
+            het_job=_id(fields, "SLURM_HET_JOB_ID"),
+            het_offset=_id(fields, "SLURM_HET_JOB_OFFSET"),
             time_limit_seconds=end - start if start and end and end > start else None,
             start_time=None if start is None else UnixTime(start),
-            node_count=natural(_value(told, "SLURM_JOB_NUM_NODES")),
-            restarts=natural(_value(told, "SLURM_JOB_RESTART_COUNT")),
+            node_count=natural(_value(fields, "SLURM_JOB_NUM_NODES")),
+            restarts=natural(_value(fields, "SLURM_JOB_RESTART_COUNT")),
             gres=None,
         ),
-        indices(told.get("SLURM_JOB_GPUS", "")),
-        mig_instances(told.get("CUDA_VISIBLE_DEVICES", "")),
-        told.get("BOOT_ID", ""),
-        complete=all(told.get(name) for name in _COMPLETE) and not told.get("SLURM_SHARDS_ON_NODE"),
+        indices(fields.get("SLURM_JOB_GPUS", "")),
+        mig_instances(fields.get("CUDA_VISIBLE_DEVICES", "")),
+        fields.get("BOOT_ID", ""),
+        complete=all(fields.get(name) for name in _COMPLETE) and not fields.get("SLURM_SHARDS_ON_NODE"),
     )
 
 
@@ -95,16 +95,16 @@ def this_boot() -> str:
         return ""
 
 
-def _value(told: Mapping[str, str], name: str) -> str:
-    value = told.get(name, "")
+def _value(fields: Mapping[str, str], name: str) -> str:
+    value = fields.get(name, "")
     return "" if value in ("(null)", "N/A") else bounded(value)
 
 
-def _id(told: Mapping[str, str], name: str) -> str:
-    value = told.get(name, "")
+def _id(fields: Mapping[str, str], name: str) -> str:
+    value = fields.get(name, "")
     return value if _ID.fullmatch(value) else ""
 
 
-def _moment(told: Mapping[str, str], name: str) -> float | None:
-    value = told.get(name, "")
+def _moment(fields: Mapping[str, str], name: str) -> float | None:
+    value = fields.get(name, "")
     return float(value) if re.fullmatch(r"[0-9]{1,12}", value) and int(value) else None

@@ -55,16 +55,16 @@ def _job(fields: _Fields) -> Job:
 def _gres(fields: _Fields) -> tuple[NodeGres, ...] | None:
     """One text a node, in the order of the nodes; None where some are missing although GPUs are allocated."""
     nodes = hosts(_text(fields, "nodes", 1 << 16))
-    told = [each for each in _list(fields.get("gres_detail")) if isinstance(each, str)]
-    if not told:
+    gres = [each for each in _list(fields.get("gres_detail")) if isinstance(each, str)]
+    if not gres:
         return None if "gres/" in _text(fields, "tres_alloc_str") else ()
-    if len(told) != len(nodes):
+    if len(gres) != len(nodes):
         return None
-    return tuple(_each(nodes, told))
+    return tuple(_each(nodes, gres))
 
 
-def _each(nodes: tuple[str, ...], told: list[str]) -> Iterator[NodeGres]:
-    for node, text in zip(nodes, told, strict=True):
+def _each(nodes: tuple[str, ...], gres: list[str]) -> Iterator[NodeGres]:
+    for node, text in zip(nodes, gres, strict=True):
         yield from node_gres(frozenset({node}), text)
 
 

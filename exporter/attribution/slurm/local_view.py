@@ -134,7 +134,7 @@ class LocalFiles:
         self.names |= {place.node for place in places.values()} - {""}
         devices = gres.read(site.gres_conf, site.procfs, self.names)
         constrained = self._programs.read(cgroups)
-        told = mapped | constrained.keys() | {job for job in cgroups if known(job)}
+        known_jobs = mapped | constrained.keys() | {job for job in cgroups if known(job)}
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
         self._mapped = mapped | (self._mapped & cgroups.keys())
         return NodeView(
@@ -145,7 +145,9 @@ class LocalFiles:
             finished_jobs=frozenset((self._mapped - mapped) & empty),
             silent=frozenset((mapped - cgroups.keys()) | empty),
             constrained=constrained,
-            job_environ={job: said for job in cgroups.keys() - told if (said := self._environ_of(job, cgroups[job]))},
+            job_environ={
+                job: values for job in cgroups.keys() - known_jobs if (values := self._environ_of(job, cgroups[job]))
+            },
             program_error=self._programs.error,
             devices=devices,
         )

@@ -42,21 +42,21 @@ class Scontrol:
 
     def steps(self) -> frozenset[str]:
         """Jobs of which a step runs here, the one that `PrologFlags=Contain` makes included."""
-        return frozenset(_STEP.findall(self._said("listpids")))
+        return frozenset(_STEP.findall(self._output("listpids")))
 
     def settings(self) -> Mapping[str, str]:
         """slurm.conf as slurmctld has it."""
-        pairs = (line.partition("=") for line in self._said("show", "config").splitlines() if "=" in line)
+        pairs = (line.partition("=") for line in self._output("show", "config").splitlines() if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
-    def _said(self, *question: str) -> str:
+    def _output(self, *question: str) -> str:
         try:
             answer = program.run((self._command, *question), _TIMEOUT, _MOST_BYTES)
         except (TimeoutError, OSError) as error:
             raise SourceError(f"{self._command} {question[0]}: {error or 'no answer'}") from None
         if answer.status:
-            said = answer.errors.decode("utf-8", "replace").strip()[:200]
-            raise SourceError(f"{self._command} {question[0]}: {said or answer.status}")
+            message = answer.errors.decode("utf-8", "replace").strip()[:200]
+            raise SourceError(f"{self._command} {question[0]}: {message or answer.status}")
         return answer.output.decode("utf-8", "replace")
 
 

@@ -77,8 +77,8 @@ class ShowJob:
     def _show(self, job: str) -> program.Finished:
         answer = self._run(self._command, "-o", "-d", "show", "job", job)
         if answer.status and not answer.cut and _UNKNOWN not in answer.errors:
-            said = answer.errors.decode("utf-8", "replace").strip()[:200]
-            raise SourceError(f"{self._command}: {said or answer.status}")
+            message = answer.errors.decode("utf-8", "replace").strip()[:200]
+            raise SourceError(f"{self._command}: {message or answer.status}")
         return answer
 
     def _run(self, *command: str) -> program.Finished:

@@ -41,9 +41,9 @@ def short(report: JobReport | Digest) -> str:
         f"wasted {words.hours(lost(report.hours))}" + _most_to(report),
     ]
     sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
-    told = [(peak, size) for peak, size in sizes if peak is not None and size]
-    if told:
-        peak, size = max(told, key=lambda pair: pair[0] / pair[1])
+    known = [(peak, size) for peak, size in sizes if peak is not None and size]
+    if known:
+        peak, size = max(known, key=lambda pair: pair[0] / pair[1])
         parts.append(f"memory {words.gib(peak)} of {words.gib(size)}")
     if report.energy_joules is not None:
         parts.append(words.energy(report.energy_joules))

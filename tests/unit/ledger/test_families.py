@@ -23,7 +23,7 @@ FAMILY = {family.name: family for family in FAMILIES}
 
 
 def ledger(seconds: float, *readings: Reading, start: float | None = None) -> Ledger:
-    first = LedgerInput(time=100.0, seconds=0.0, readings=readings, host_tells=frozenset({"io_pressure"}))
+    first = LedgerInput(time=100.0, seconds=0.0, readings=readings, host_signals_known=frozenset({"io_pressure"}))
     starts = {} if start is None else {OWNER: start}
     second = LedgerInput(time=100.0 + seconds, seconds=seconds, readings=readings, starts=starts)
     return advance(advance(Ledger(), first), second)
