@@ -59,8 +59,9 @@ def job_owner(job: str, known: Job | None, job_environ: JobEnviron | None, user:
 
 
 def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust: str) -> WorkloadInfo:
+    own = job_environ or JobEnviron()
     if known is None:
-        return WorkloadInfo(job_name=job_environ.name if job_environ else "", slurm_step=step, trust=trust)
+        return WorkloadInfo(job_name=own.name, slurm_step=step, trust=trust, nodes=own.node_count, tasks=own.task_count)
     return WorkloadInfo(
         slurm_array_job=known.array_job,
         slurm_array_task=known.array_task,
@@ -72,7 +73,8 @@ def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust
         time_limit_seconds=known.time_limit_seconds,
         start_time=known.start_time,
         trust=trust,
-        nodes=known.node_count,
+        nodes=known.node_count or own.node_count,
+        tasks=known.task_count or own.task_count,
         part_of=_whole(known),
         restarts=known.restarts,
     )
@@ -116,7 +118,7 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root |
         pod_labels=pod.labels,
         asked_class=pod.asked_class,
         restarts=pod.restarts.get(container),
-        pods=pod.group_size,
+        pods=max(pod.group_size or 0, root.pods or 0) or None,
     )
 
 

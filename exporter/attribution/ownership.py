@@ -72,13 +72,16 @@ class WorkloadInfo:
     """Class of work that the pod's own label asks for."""
     nodes: int | None = None
     """How many nodes it runs on, where its source tells."""
+    tasks: int | None = None
+    """How many tasks it started with, where its source tells."""
     pods: int | None = None
-    """How many pods work together, where something on the pod tells."""
+    """How many pods work together, where something on the pod or its Job tells."""
 
     @property
     def spread(self) -> bool:
-        """It has parts besides the one that is seen here."""
-        return (self.nodes or 1) > 1 or (self.pods or 1) > 1
+        """It has parts besides the one that is seen here. Its tasks tell only where nobody knows its nodes."""
+        nodes = self.nodes or self.tasks or 1
+        return nodes > 1 or (self.pods or 1) > 1 or bool(self.slurm_het_job)
 
 
 @record

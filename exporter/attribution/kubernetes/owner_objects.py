@@ -1,5 +1,7 @@
 """The objects above pods, asked of the API server one by one: their metadata alone, and only of kinds known here.
 
+A Job is read whole, for how many of its pods run at once; nothing else of it is kept.
+
 The role needs `get` on those kinds and nothing else. What it may not read is left out, and what is above it unknown.
 """
 
@@ -15,6 +17,7 @@ from exporter.attribution.kubernetes import owner_kinds
 from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
 from exporter.attribution.kubernetes.documents import decoded, part, text, whole
 from exporter.attribution.kubernetes.pod import Reference, controller_of
+from exporter.attribution.kubernetes.pod_group import job_pods
 from exporter.attribution.kubernetes.root import Above, Missing
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
@@ -27,6 +30,7 @@ SOURCE = "kubernetes_owners"
 RETRY_SECONDS = 300.0
 """After which what could not be read is asked for again."""
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+_WHOLE = "application/json"
 _NOT_ALLOWED = (401, 403)
 _NOT_THERE = (404, 410)
 
@@ -105,11 +109,12 @@ class OwnerObjects:
 
     def _asked(self, key: Key) -> Above | None:
         """None for another object than the reference means: anybody can write a reference, only one has the uid."""
-        answer = whole(self._server.lines(_path(key), {}, stream=False, accept=_METADATA))
-        metadata = part(decoded(answer), "metadata")
+        accept = _WHOLE if owner_kinds.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
+        answer = decoded(whole(self._server.lines(_path(key), {}, stream=False, accept=accept)))
+        metadata = part(answer, "metadata")
         if not key.reference.uid or text(metadata, "uid") != key.reference.uid:
             return None
-        return Above(controller_of(metadata))
+        return Above(controller_of(metadata), job_pods(part(answer, "spec")))
 
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

@@ -1,7 +1,4 @@
-"""How many pods work together with this one, by what schedulers and controllers write on the pod itself.
-
-No other object is read, so nothing more has to be allowed than for the pods themselves.
-"""
+"""How many pods work together with this one, by what schedulers and controllers write on the pod, or by its Job."""
 
 from __future__ import annotations
 
@@ -59,6 +56,13 @@ def _task_group(annotations: Document) -> Iterator[int]:
         size = cast("object", group.get("minMember"))
         if text(group, "name") == text(annotations, _GROUP) and isinstance(size, int):
             yield from _number(str(size))
+
+
+def job_pods(spec: Document) -> int | None:
+    """Pods of a Job that run at once; None for one whose pods have no numbers: they work each for itself."""
+    count = spec.get("parallelism")
+    told = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MOST
+    return cast("int", count) if told and text(spec, "completionMode") == "Indexed" else None
 
 
 def _number(written: str) -> Iterator[int]:

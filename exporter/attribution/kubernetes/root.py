@@ -28,6 +28,8 @@ class Root:
     kind: str = ""
     part_of: str = ""
     inferred: bool = False
+    pods: int | None = None
+    """How many pods of its Job run at once and know each other by number."""
 
 
 class Missing(enum.Enum):
@@ -43,6 +45,8 @@ class Above(NamedTuple):
     """An object that is there, and its own controller."""
 
     controller: Reference | None
+    pods: int | None = None
+    """Of a Job whose pods know each other by number: how many run at once."""
 
 
 Ask = Callable[[Reference], "Above | Missing"]
@@ -53,6 +57,7 @@ class _Step(NamedTuple):
     checked: bool
     complete: bool
     """Checked, and nothing is above it."""
+    pods: int | None = None
 
 
 def by_name(pod: str) -> Root:
@@ -65,6 +70,10 @@ def root_of(pod: Pod, ask: Ask) -> Root | None:
     steps = _steps(pod, ask)
     if steps is None:
         return None
+    return replace(_named(pod, steps), pods=max((step.pods or 0 for step in steps), default=0) or None)
+
+
+def _named(pod: Pod, steps: Sequence[_Step]) -> Root:
     checked = [step.reference for step in steps if step.checked]
     if steps and steps[-1].complete:
         return _of_checked(checked)
@@ -88,9 +97,9 @@ def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:
         answer = ask(reference)
         if answer is Missing.PENDING:
             return None
-        above = answer.controller if isinstance(answer, Above) else None
         checked = isinstance(answer, Above)
-        found.append(_Step(reference, checked=checked, complete=checked and above is None))
+        above, pods = (answer.controller, answer.pods) if isinstance(answer, Above) else (None, None)
+        found.append(_Step(reference, checked=checked, complete=checked and above is None, pods=pods))
         reference = above
     return found
 

@@ -10,7 +10,7 @@ from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
 from exporter.attribution.slurm.job_files import mig_instances
 from exporter.clock import UnixTime
-from exporter.host.text import bounded
+from exporter.host.text import bounded, natural
 from exporter.threads.lookup import HANGS_SECONDS, Lookup
 from exporter.threads.runner import Threads
 
@@ -27,12 +27,14 @@ class JobEnviron:
     gpus: tuple[int, ...] = ()
     devices: tuple[DeviceName, ...] = ()
     """By UUID, as Slurm names MIG instances: indices of those mean little."""
+    node_count: int | None = None
+    task_count: int | None = None
 
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _WANTED = (
     *(f"SLURM_{name}" for name in ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME")),
-    *("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", _VISIBLE),
+    *("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", _VISIBLE, "SLURM_JOB_NUM_NODES", "SLURM_NTASKS"),
 )
 _MOST_BYTES = 1 << 20
 _VALUE_BYTES = 4096
@@ -64,6 +66,8 @@ def job_environ(variables: Mapping[str, str]) -> JobEnviron:
         name=variables.get("SLURM_JOB_NAME", ""),
         gpus=indices(variables.get("SLURM_JOB_GPUS") or variables.get("SLURM_STEP_GPUS", "")),
         devices=mig_instances(variables.get(_VISIBLE, "")),
+        node_count=natural(variables.get("SLURM_JOB_NUM_NODES", "")),
+        task_count=natural(variables.get("SLURM_NTASKS", "")),
     )
 
 

@@ -42,6 +42,7 @@ class Job:
     time_limit_seconds: float | None = None
     start_time: UnixTime | None = None
     node_count: int | None = None
+    task_count: int | None = None
     restarts: int | None = None
     """How often it was requeued."""
     gres: tuple[NodeGres, ...] | None = ()
@@ -105,6 +106,7 @@ def parse_job(text: str) -> Job | None:
         time_limit_seconds=duration(_value(own, "TimeLimit")),
         start_time=_timestamp(_value(own, "StartTime")),
         node_count=natural(_value(own, "NumNodes").partition("-")[0]),
+        task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
         gres=tuple(_gres(own)),
     )

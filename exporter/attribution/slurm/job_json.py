@@ -11,6 +11,8 @@ from exporter.clock import UnixTime
 from exporter.host.text import bounded
 
 _NOT_SET = 0
+_LONGEST = 1 << 16
+"""Characters of a list of nodes."""
 _Fields = Mapping[str, Any]
 
 
@@ -47,6 +49,8 @@ def _job(fields: _Fields) -> Job:
         state=_state(fields.get("job_state")),
         time_limit_seconds=limit * 60.0 if limit else None,
         start_time=UnixTime(float(start)) if start else None,
+        node_count=_number(fields, "node_count") or len(hosts(_text(fields, "nodes", _LONGEST))) or None,
+        task_count=_number(fields, "tasks") or None,
         restarts=_number(fields, "restart_cnt"),
         gres=_gres(fields),
     )
@@ -54,7 +58,7 @@ def _job(fields: _Fields) -> Job:
 
 def _gres(fields: _Fields) -> tuple[NodeGres, ...] | None:
     """One text a node, in the order of the nodes; None where some are missing although GPUs are allocated."""
-    nodes = hosts(_text(fields, "nodes", 1 << 16))
+    nodes = hosts(_text(fields, "nodes", _LONGEST))
     gres = [each for each in _list(fields.get("gres_detail")) if isinstance(each, str)]
     if not gres:
         return None if "gres/" in _text(fields, "tres_alloc_str") else ()

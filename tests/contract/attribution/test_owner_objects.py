@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from exporter.attribution.kubernetes.owner_objects import RETRY_SECONDS, Key, Ow
 from exporter.attribution.kubernetes.pod import Pod, Reference
 from exporter.attribution.kubernetes.pod_roots import PodRoots
 from exporter.attribution.kubernetes.root import Above, Missing, Root
+from exporter.attribution.naming import pod_info
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.clock import MonotonicTime
 
@@ -33,6 +35,7 @@ class Api:
 
     def __init__(self) -> None:
         self.objects = dict(OBJECTS)
+        self.specs: dict[str, Any] = {}
         self.status = 200
         self.asked: list[tuple[str, str]] = []
         api = self
@@ -43,9 +46,8 @@ class Api:
                 status = api.status if self.path in api.objects else 404
                 self.send_response(status)
                 self.end_headers()
-                self.wfile.write(
-                    json.dumps({"metadata": api.objects.get(self.path)}).encode() if status == 200 else b""
-                )
+                answer = {"metadata": api.objects.get(self.path), "spec": api.specs.get(self.path, {})}
+                self.wfile.write(json.dumps(answer).encode() if status == 200 else b"")
 
             def log_message(self, *_: object) -> None: ...
 
@@ -93,6 +95,19 @@ def test_root_is_found_by_metadata_alone_and_asked_for_once(api: Api, objects: O
     health = objects.health()
     assert health
     assert health.success
+
+
+def test_pods_of_a_job_that_know_their_number_are_as_many_as_run_at_once(api: Api, objects: OwnerObjects) -> None:
+    path = "/apis/batch/v1/namespaces/ml/jobs/train"
+    api.objects = {path: {"uid": "j"}}
+    api.specs = {path: {"parallelism": 4, "completionMode": "Indexed"}}
+    reference = Reference("batch/v1", "Job", "train", "j")
+
+    found = PodRoots(objects).of({NAME: replace(POD, controller=reference)}, MonotonicTime(1.0), may_come=True)
+
+    assert found == {NAME: Root("train", "Job", pods=4)}
+    assert api.asked == [(path, "application/json")]
+    assert pod_info(replace(POD, group_size=2), "p", "", "exact", found[NAME]).pods == 4
 
 
 def test_what_the_role_does_not_allow_is_no_failure_and_is_not_asked_for_every_pod(

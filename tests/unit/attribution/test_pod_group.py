@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.kubernetes.pod import pod_of
-from exporter.attribution.kubernetes.pod_group import group_size
+from exporter.attribution.kubernetes.pod_group import group_size, job_pods
 from exporter.attribution.naming import pod_info
 
 
@@ -71,3 +72,20 @@ def test_pod_of_a_group_has_peers_elsewhere() -> None:
 
     assert pod_info(pod, uid, "main", "exact", None).spread
     assert not pod_info(alone, uid, "main", "exact", None).spread
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({"parallelism": 4, "completionMode": "Indexed"}, 4),
+        ({"parallelism": 4, "completionMode": "NonIndexed"}, None),
+        ({"parallelism": 4}, None),
+        ({"parallelism": "4", "completionMode": "Indexed"}, None),
+        ({"parallelism": True, "completionMode": "Indexed"}, None),
+        ({"parallelism": -1, "completionMode": "Indexed"}, None),
+        ({"parallelism": 1 << 40, "completionMode": "Indexed"}, None),
+        ({}, None),
+    ],
+)
+def test_job_whose_pods_have_no_numbers_is_no_group(spec: Mapping[str, Any], pods: int | None) -> None:
+    assert job_pods(spec) == pods

@@ -167,6 +167,24 @@ def test_json_numbers_of_all_versions(tmp_path: Path) -> None:
     assert infinite.time_limit_seconds is None
 
 
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [
+        ({"node_count": {"set": True, "infinite": False, "number": 4}, "tasks": {"set": True, "number": 16}}, (4, 16)),
+        ({"node_count": 2, "tasks": 8}, (2, 8)),
+        ({"nodes": "n[1-3]", "gres_detail": ["gpu:1(IDX:3)"] * 3}, (3, None)),
+        ({"node_count": {"set": False, "number": 0}, "tasks": {"set": False, "number": 0}}, (1, None)),
+    ],
+)
+def test_json_tells_how_large_the_job_is(
+    tmp_path: Path, fields: dict[str, Any], counts: tuple[int | None, int | None]
+) -> None:
+    found = by_json(tmp_path, **fields)("7")
+
+    assert found is not None
+    assert (found.node_count, found.task_count) == counts
+
+
 def test_json_that_hides_the_gpus_leaves_them_to_the_text(tmp_path: Path) -> None:
     by_json(tmp_path, gres_detail=[])
     (tmp_path / "said").write_text(text())

@@ -24,6 +24,13 @@ def test_step_gpus_count_only_where_the_jobs_are_missing() -> None:
     assert job_environ({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "4-5"}).gpus == (4, 5)
 
 
+def test_job_says_how_large_it_is() -> None:
+    said = job_environ(parse(BLOCK + b"SLURM_JOB_NUM_NODES=2\0SLURM_NTASKS=16\0"))
+
+    assert (said.node_count, said.task_count) == (2, 16)
+    assert job_environ(parse(b"SLURM_JOB_ID=7\0SLURM_NTASKS=many\0")).task_count is None
+
+
 def test_nothing_but_slurms_variables_is_looked_at() -> None:
     assert set(parse(BLOCK)) == {
         "SLURM_JOB_ID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_USER",

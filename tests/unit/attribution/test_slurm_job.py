@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.attribution.naming import job_info
+from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
 
 LINE = (
@@ -15,7 +17,8 @@ LINE = (
     "Account={account} QOS=high JobState=RUNNING Reason=None Dependency=(null) Requeue=1 BatchFlag=1 Reboot=0 "
     "ExitCode=0:0 DerivedExitCode=0:0 RunTime=00:00:04 TimeLimit=1-02:03:04 TimeMin=N/A SubmitTime=2026-11-21T08:21:16 "
     "StartTime=2026-11-21T08:21:20 EndTime=Unknown Partition=gpu AllocNode:Sid=localhost:4328 NodeList=n[1-2] "
-    "NumNodes=2 JOB_GRES=gpu:fake:4 {groups} MinCPUsNode=1 Network=(null) Command=/home/alice/run.sh "
+    "NumNodes=2 NumCPUs=16 NumTasks=8 CPUs/Task=2 JOB_GRES=gpu:fake:4 {groups} MinCPUsNode=1 Network=(null) "
+    "Command=/home/alice/run.sh "
     "WorkDir=/home/alice Comment=mine"
 )
 TWO = "  Nodes=n[1-2] CPU_IDs=0-1 Mem=0 GRES=gpu:fake:2(IDX:0,3)"
@@ -33,6 +36,7 @@ def test_fields_of_a_job() -> None:
 
     assert job is not None
     assert (job.id, job.user, job.account, job.partition) == ("7", "alice", "physics", "gpu")
+    assert (job.node_count, job.task_count) == (2, 8)
     assert (job.name, job.qos, job.state) == ("train", "high", "RUNNING")
     assert job.time_limit_seconds == 93784
     assert job.start_time == time.mktime((2026, 11, 21, 8, 21, 20, 0, 0, -1))
@@ -163,3 +167,22 @@ def test_component_of_a_heterogeneous_job(head: str) -> None:
 
     assert found
     assert (found.id, found.name, found.het_job, found.het_offset) == ("11", "het", "10", "1")
+
+
+@pytest.mark.parametrize(
+    ("job", "said", "spread"),
+    [
+        (Job("7", node_count=2), None, True),
+        (Job("7", node_count=1, task_count=8), None, False),
+        (Job("7", task_count=8), None, True),
+        (Job("7", node_count=1, het_job="6", het_offset="1"), None, True),
+        (Job("7"), JobEnviron("7", node_count=4), True),
+        (None, JobEnviron("7", node_count=4), True),
+        (None, JobEnviron("7", task_count=1), False),
+        (None, None, False),
+    ],
+)
+def test_job_has_ranks_elsewhere_by_its_nodes_else_by_its_tasks(
+    job: Job | None, said: JobEnviron | None, *, spread: bool
+) -> None:
+    assert job_info(job, said, "0", "exact").spread is spread
