@@ -32,3 +32,7 @@ e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster wit
 image: venv ## The container image for amd64 and arm64 as an OCI archive in dist/ (root, Debian 12)
 	@mkdir -p dist
 	$(BIN)/python -m deploy.container.build --platform linux/amd64 --platform linux/arm64 dist/gpu-exporter.tar
+
+.PHONY: licences
+licences: venv ## Write docs/licences.md from what the image's parts say of themselves (Debian 12)
+	$(BIN)/python -m deploy.container.licences docs/licences.md

@@ -2,7 +2,7 @@
 ATHERIS := atheris==3.0.0
 
 .PHONY: fuzz
-fuzz: venv ## Random input for every parser, a minute each (atheris where there is a wheel of it, else plain chance)
+fuzz: venv ## Random input for every parser, one to three minutes each (atheris where there is a wheel of it, else plain chance)
 	@[ -d .cache/fuzz/atheris ] || $(BIN)/pip install -q --disable-pip-version-check --no-deps --only-binary=:all: --target .cache/fuzz $(ATHERIS) || echo "no wheel of $(ATHERIS) for this Python: by plain chance"
 	PYTHONPATH=.cache/fuzz $(BIN)/python -m tests.fuzz.fuzz $(FUZZ)
 

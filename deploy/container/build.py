@@ -38,7 +38,6 @@ WHEELS = {"amd64": "x86_64", "arm64": "aarch64"}
 """Of a Debian architecture, the name in the tags of wheels."""
 GLIBC = ("2_17", "2_28", "2_34")
 UNUSED = (
-    "usr/share/doc",
     "usr/share/man",
     "usr/share/lintian",
     "usr/share/locale",
@@ -148,6 +147,7 @@ def _python(architecture: str, scratch: Path, root: Path) -> Iterator[sbom.Part]
 def _own_files(root: Path) -> None:
     for folder in UNUSED:
         shutil.rmtree(root / folder, ignore_errors=True)
+    keep_licences(root / "usr/share/doc")
     entry = root / "usr/bin/gpu-exporter"
     entry.write_text(ENTRY)
     entry.chmod(0o755)
@@ -161,6 +161,16 @@ def _own_files(root: Path) -> None:
     bundle.write_text("".join(path.read_text() for path in certificates))
     for folder in ("tmp", "proc", "sys", "dev", "run", "host"):
         (root / folder).mkdir(exist_ok=True)
+
+
+def keep_licences(documents: Path) -> None:
+    """Of what Debian's packages document, the copyright files alone."""
+    for path in sorted(documents.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.name != "copyright" and not path.is_dir():
+            path.unlink()
 
 
 def _compile(root: Path, inside: str = "") -> None:

@@ -11,8 +11,8 @@ from deploy.container import sbom
 PYTHON = "3.11"
 PACKAGES = (
     f"python{PYTHON}-minimal libpython{PYTHON}-minimal libpython{PYTHON}-stdlib media-types tzdata ca-certificates "
-    "libc6 libgcc-s1 zlib1g libbz2-1.0 liblzma5 libexpat1 libffi8 libssl3 libuuid1 libcrypt1 libsqlite3-0 libtirpc3 "
-    "libnsl2 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1"
+    "libc6 libgcc-s1 gcc-12-base zlib1g libbz2-1.0 liblzma5 libexpat1 libffi8 libssl3 libuuid1 libcrypt1 "
+    "libsqlite3-0 libtirpc3 libnsl2 libgssapi-krb5-2 libkrb5-3 libk5crypto3 libkrb5support0 libcom-err2 libkeyutils1"
 ).split()
 MACHINES = {"amd64": 62, "arm64": 183}
 """Of a Debian architecture, the machine in the head of an ELF file."""

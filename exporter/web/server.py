@@ -245,7 +245,9 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, both: bool) -> socket.socket:
     made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)  # those that are accepted have it from here
+    # Those that are accepted have both from here; asyncio sets NODELAY only where the protocol is named.
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setblocking(False)  # noqa: FBT003 - the same
     return made
 

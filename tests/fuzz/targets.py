@@ -32,6 +32,8 @@ class Target(NamedTuple):
     run: Callable[[bytes], object]
     seeds: tuple[bytes, ...]
     """What it is meant for; changed at random."""
+    minutes: int = 1
+    """Three for what users of the node and the network write."""
 
 
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
@@ -101,39 +103,41 @@ def _pod(data: bytes) -> None:
 _USERS = auth.BasicAuth({"a": "$2b$04$" + "x" * 53}, lambda: 0.0)
 
 TARGETS: Mapping[str, Target] = {
-    "scontrol": Target(_text(job.parse_job), (b"JobId=7 JobName=x UserId=a(1) GRES=gpu:1 TimeLimit=1-02:03:04",)),
+    "scontrol": Target(_text(job.parse_job), (b"JobId=7 JobName=x UserId=a(1) GRES=gpu:1 TimeLimit=1-02:03:04",), 3),
     "scontrol-nodes": Target(_text(job.hosts), (b"gpu[01-03,7],x[1-2]y",)),
     "scontrol-indices": Target(_text(job.indices), (b"0-3,7",)),
     "scontrol-duration": Target(_text(job.duration), (b"1-02:03:04",)),
     "scontrol-json": Target(
-        _allowed(job_json.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',)
+        _allowed(job_json.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
+        3,
     ),
     "sacct": Target(_allowed(_text(sacct.parse), sacct.SacctError), (b"7|COMPLETED|0:0|00:10|gres/gpu=1",)),
     "gres.conf": Target(_text(lambda text: gres.gpu_files(text, frozenset({"n1"}))), (b"NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-3]",)),
     "mig-minors": Target(_text(gres.mig_minors), (b"gpu0/gi1/ci0/access 12",)),
-    "prolog-file": Target(_text(lambda text: job_files.parse("7", text)), (b"gpus=GPU-1\nuser=a\n",)),
+    "prolog-file": Target(_text(lambda text: job_files.parse("7", text)), (b"gpus=GPU-1\nuser=a\n",), 3),
     "prolog-jobs": Target(_text(prolog_files.jobs), (b"7\n8\n",)),
-    "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",)),
+    "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
     "device-program": Target(device_program.decode, (bytes(range(64)),)),
-    "cgroup": Target(_text(cgroup.parse), (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope", b"0::/system.slice/slurmstepd.scope/job_7/step_0")),
+    "cgroup": Target(_text(cgroup.parse), (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope", b"0::/system.slice/slurmstepd.scope/job_7/step_0"), 3),
     "device-id": Target(_text(devices.kubernetes_device), (b"GPU-1::3", b"MIG-2")),
-    "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (b"\x0a\x10\x0a\x03pod\x12\x02ns\x1a\x05\x0a\x01c\x12\x00",)),
-    "pod": Target(_allowed(_pod, SourceError), (b'{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}',)),
+    "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (b"\x0a\x10\x0a\x03pod\x12\x02ns\x1a\x05\x0a\x01c\x12\x00",), 3),
+    "pod": Target(_allowed(_pod, SourceError), (b'{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}',), 3),
     "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (b'{"items":[{"spec":{"nodeName":"n1","devices":[]}}]}',)),
-    "progress": Target(_progress, (b'{"pid":7,"steps":5,"total":10,"phases":{"io":1.5}}',)),
+    "progress": Target(_progress, (b'{"pid":7,"steps":5,"total":10,"phases":{"io":1.5}}',), 3),
     "stat": Target(_text(process.parse_stat), (b"7 (a b) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 99 1000 50",)),
     "status": Target(_text(process.parse_uid), (b"Name:\ta\nUid:\t1\t1\t1\t1\n",)),
     "boot-time": Target(_text(process.parse_boot_time), (b"cpu 1 2\nbtime 1700000000\n",)),
     "pressure": Target(_text(pressure.parse_pressure), (b"some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",)),
     "io": Target(_text(lambda text: process_io.number_of(text, "read_bytes")), (b"rchar: 5\nread_bytes: 6\n",)),
     "listeners": Target(_text(network.parse_listeners), (b"  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:0 0 0 0 123",)),
-    "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",)),
+    "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",), 3),
     "kernel-log": Target(
         _text(lambda text: xid_messages.parse(text, UnixTime(0.0), {})),
         (b"4,1,99,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.",),
+        3,
     ),
-    "request": Target(_head, (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",)),
-    "credentials": Target(_text(_USERS.known), (b"Basic YTpi",)),
+    "request": Target(_head, (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
+    "credentials": Target(_text(_USERS.known), (b"Basic YTpi",), 3),
     "certificate": Target(_allowed(_text(certificate.expiry), ValueError), (b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n",)),
     "web-configuration": Target(
         _one_line(_file(webconfig.load, "web.yaml")), (b"basic_auth_users: {a: b}\nrate_limit: {interval: 1s, burst: 5}\n",)

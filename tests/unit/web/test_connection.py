@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any, cast
 
 from exporter.web.connection import HEAD_BYTES, Connection
 from exporter.web.response import Environ, Response
+from exporter.web.server import _bound
 
 
 class Transport:
@@ -93,3 +95,12 @@ def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
         assert not transport.closed
 
     talk(script)
+
+
+def test_last_part_of_an_answer_does_not_wait_for_the_client_to_acknowledge_the_part_before() -> None:
+    """With Nagle's delay the end of an answer over TLS came 40 ms after the rest."""
+    with _bound(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
+        listening.setblocking(True)  # noqa: FBT003 - the socket's own signature
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
