@@ -88,6 +88,17 @@ unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
         "alerts to owners of this node may be missing.",
     ),
     Alert(
+        name="GpuNodeSourceFailing",
+        audience=Audience.ONCALL,
+        severity=Severity.INFO,
+        expr="gpu_exporter_node_source_success == 0",
+        for_="30m",
+        keep_firing_for="15m",
+        summary=f"{{{{ $labels.source }}}} does not say what {NODE} should have",
+        description=f"{{{{ $labels.source }}}} does not answer {NODE}'s exporter, or refuses: how many GPUs the node "
+        "should have, and whether it is in maintenance, is known from the other sources alone.",
+    ),
+    Alert(
         name="GpuCollectorFailing",
         audience=Audience.ONCALL,
         severity=Severity.INFO,

@@ -150,8 +150,16 @@ NVLINK = Collector(
         ),
         Family(
             name="gpu_nvlink_errors_total",
-            help="NVLink errors summed over the GPU's links, by type.",
+            help="NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.",
             type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("type",),
+            samples=by(_error_counts),
+        ),
+        Family(
+            name="gpu_nvlink_volatile_errors",
+            help="NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
+            type=Type.GAUGE,
             unit=Unit.NONE,
             labels=("type",),
             samples=by(_error_counts),

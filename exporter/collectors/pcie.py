@@ -118,11 +118,27 @@ PCIE = Collector(
         ),
         gauge("gpu_pcie_link_width", "PCIe lanes in use.", Unit.NONE, _width),
         gauge("gpu_pcie_link_max_width", "Most PCIe lanes of GPU and slot together.", Unit.NONE, _max_width),
-        counter("gpu_pcie_replays_total", "PCIe packets sent again.", Unit.NONE, _replays),
+        counter(
+            "gpu_pcie_replays_total", "PCIe packets sent again, carried over resets of the GPU.", Unit.NONE, _replays
+        ),
+        gauge(
+            "gpu_pcie_volatile_replays",
+            "PCIe packets sent again as the driver counts them now: back to 0 after a reset or a driver reload.",
+            Unit.NONE,
+            _replays,
+        ),
         Family(
             name="gpu_pcie_errors_total",
-            help="PCIe errors by type.",
+            help="PCIe errors by type, carried over resets of the GPU.",
             type=Type.COUNTER,
+            unit=Unit.NONE,
+            labels=("type",),
+            samples=by(_errors),
+        ),
+        Family(
+            name="gpu_pcie_volatile_errors",
+            help="PCIe errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
+            type=Type.GAUGE,
             unit=Unit.NONE,
             labels=("type",),
             samples=by(_errors),

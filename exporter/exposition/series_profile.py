@@ -70,6 +70,7 @@ DEFAULT: tuple[Thinned, ...] = (
     Thinned(("gpu_process_utilization_ratio",), _SM, "The other engines of a process while it uses them."),
     Thinned(("gpu_row_remap_banks",), _FEW_SPARE, "Banks with spare rows left are no news."),
     Thinned(("gpu_ecc_location_errors_total", "gpu_ecc_lifetime_errors_total", "gpu_ecc_volatile_errors"), NONZERO, "Places and types that have errors; all types are in `gpu_ecc_errors_total`."),
+    Thinned(("gpu_nvlink_volatile_errors", "gpu_pcie_volatile_errors", "gpu_pcie_volatile_replays"), NONZERO, "Counts of the driver that are not 0, beside the totals that never go back."),
     Thinned(("gpu_temperature_threshold_margin_celsius",), NONE, "The margin that counts: `gpu_temperature_margin_celsius`."),
     Thinned(("gpu_memory_free_bytes", "gpu_mig_memory_free_bytes"), NONE, "Total less used and reserved."),
     Thinned(("gpu_mig_memory_reserved_bytes",), NONE, "Of the whole GPU: `gpu_memory_reserved_bytes`."),
@@ -102,7 +103,7 @@ gpu_workload_progress_ratio gpu_workload_cpu_seconds_total gpu_workload_cpu_limi
 gpu_workload_resident_memory_bytes gpu_workload_memory_limit_bytes gpu_workload_straggler_seconds_total
 gpu_memory_reserved_bytes gpu_exporter_build_info gpu_exporter_simulated gpu_exporter_driver_error
 gpu_exporter_last_sample_timestamp_seconds gpu_exporter_passes_total gpu_exporter_device_sample_age_seconds
-gpu_exporter_attribution_success
+gpu_exporter_attribution_success gpu_exporter_node_source_success
 """
 _CLOCK = Part("domain `sm`", label="domain", among=frozenset({"sm"}))
 _HELD_DOWN = Part("heat and power brake", label="reason", among=frozenset({"sw_thermal", "hw_thermal", "thermal", "hw_power_brake"}))

@@ -11,12 +11,13 @@ from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit, by
 
 @dataclass(frozen=True, slots=True)
 class FaultStatus:
-    """What one look found. `saved` is None where nothing is to be saved."""
+    """What one look found. `saved` is None where nothing is to be saved; `sources` says which answered."""
 
     faults: tuple[Fault, ...] = ()
     expected: Mapping[str, int] = field(default_factory=dict[str, int])
     maintenance: tuple[str, ...] = ()
     saved: bool | None = None
+    sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
 def _faults(status: FaultStatus) -> Iterable[Sample]:
@@ -32,6 +33,10 @@ def _expected(status: FaultStatus) -> Iterable[tuple[str, float]]:
 
 def _maintenance(status: FaultStatus) -> Iterable[tuple[str, float]]:
     return ((source, 1.0) for source in status.maintenance)
+
+
+def _sources(status: FaultStatus) -> Iterable[tuple[str, float]]:
+    return ((source, float(success)) for source, success in status.sources.items())
 
 
 def _saved(status: FaultStatus) -> Iterable[Sample]:
@@ -64,6 +69,15 @@ FAULT_FAMILIES: tuple[AnyFamily, ...] = (
         unit=Unit.NONE,
         labels=("source",),
         samples=by(_maintenance),
+        prefix=(),
+    ),
+    Family(
+        name="gpu_exporter_node_source_success",
+        help="Whether Slurm or Kubernetes answered last time it was asked of this node's GPUs and maintenance.",
+        type=Type.GAUGE,
+        unit=Unit.NONE,
+        labels=("source",),
+        samples=by(_sources),
         prefix=(),
     ),
     Family(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.background_source import BackgroundSource
+from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
 from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.faults import acknowledgements, state_file
@@ -80,10 +80,17 @@ class FaultWatch:
             source.stop()
 
     def _sources(self) -> Iterator[BackgroundSource[bool] | BackgroundSource[NodeObject]]:
-        if self._site.slurm:
-            yield self._site.slurm
-        if self._site.kubernetes:
-            yield self._site.kubernetes
+        return (source for source in (self._site.slurm, self._site.kubernetes) if source)
+
+    def _told_by(self, now: MonotonicTime) -> Mapping[str, str]:
+        """What is wrong with each source, empty where nothing is; without those still to answer for the first time."""
+        named = (("slurm", self._site.slurm), ("kubernetes", self._site.kubernetes))
+        states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
+        return {
+            name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
+            for name, error, health in states
+            if health.success or error or health.age > HANGS_SECONDS
+        }
 
     def due(self, monotonic: MonotonicTime) -> bool:
         return monotonic - self._looked >= _EVERY
@@ -105,7 +112,15 @@ class FaultWatch:
         _log_changes(before.faults, self._book.faults)
         if self._saver:
             self._saver.offer(self._book, monotonic, urgent=_substance(before) != _substance(self._book))
-        self._status = FaultStatus(self._book.faults, self._counts(monotonic), self._maintenance(), self._saved())
+        told = self._told_by(monotonic)
+        _tell_sources(self._status.sources, told)
+        self._status = FaultStatus(
+            self._book.faults,
+            self._counts(monotonic),
+            self._maintenance(),
+            self._saved(),
+            {source: not error for source, error in told.items()},
+        )
 
     @property
     def status(self) -> FaultStatus:
@@ -171,6 +186,16 @@ def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
     for fault in before:
         if fault not in after:
             log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+
+
+def _tell_sources(before: Mapping[str, bool], told: Mapping[str, str]) -> None:
+    for source, error in told.items():
+        if error and before.get(source, True):
+            log.warning(
+                "%s does not say what this node should have, nor whether it is in maintenance: %s", source, error
+            )
+        elif not error and not before.get(source, True):
+            log.info("%s says again what this node should have, and whether it is in maintenance", source)
 
 
 class Saver:

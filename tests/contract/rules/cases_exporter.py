@@ -167,6 +167,18 @@ CASES: tuple[Case, ...] = (
         node("gpu_exporter_attribution_success", "1x10 0x5 1x30", ',source="kubernetes"'),
     ),
     fires(
+        "GpuNodeSourceFailing",
+        "the role may not get nodes",
+        "50m",
+        node("gpu_exporter_node_source_success", "0x60", ',source="kubernetes"'),
+    ),
+    silent(
+        "GpuNodeSourceFailing",
+        "slurmctld restarts",
+        "20m 50m",
+        node("gpu_exporter_node_source_success", "1x10 0x10 1x40", ',source="slurm"'),
+    ),
+    fires(
         "GpuCollectorFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')
     ),
     silent(

@@ -91,3 +91,38 @@ def test_api_server_that_stops_to_answer_leaves_what_it_said() -> None:
     source.ask_once()
 
     assert (source.answer.value, source.answer.success) == (NodeObject(8), False)
+
+
+def test_refusal_is_told_once_and_shown_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[NodeObject | None] = [None, None, NodeObject(8)]
+
+    def ask() -> NodeObject:
+        answer = answers.pop(0)
+        if answer is None:
+            raise SourceError("API server: nodes is forbidden (HTTP 403)")
+        return answer
+
+    source = BackgroundSource(ask, NodeObject(), name="node", interval=lambda _: 60.0)
+    watch = FaultWatch(Site(kubernetes=source))
+    shown: list[dict[str, bool]] = []
+    with caplog.at_level("INFO", "exporter.faults.watch"):
+        for turn in range(4):
+            watch.look(100.0 * turn, 100.0 * turn, (), (), driver=True)
+            shown.append(dict(watch.status.sources))
+            if answers:
+                source.ask_once()
+
+    assert shown == [{}, {"kubernetes": False}, {"kubernetes": False}, {"kubernetes": True}]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "nodes is forbidden (HTTP 403)" in caplog.text
+
+
+def test_source_that_never_answers_is_shown_as_failing() -> None:
+    times = iter((0.0, 0.0))
+    source = BackgroundSource(NodeObject, NodeObject(), name="node", interval=lambda _: 60.0, clock=lambda: next(times))
+    watch = FaultWatch(Site(kubernetes=source))
+    watch.look(10.0, 10.0, (), (), driver=True)
+    young = dict(watch.status.sources)
+    watch.look(20.0, 20.0, (), (), driver=True)
+
+    assert (young, dict(watch.status.sources)) == ({}, {"kubernetes": False})

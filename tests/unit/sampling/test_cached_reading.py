@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.collectors.base import Collector, Pace
 from exporter.collectors.ecc import ECC, Ecc
 from exporter.collectors.fields import Fields
+from exporter.collectors.nvlink import NVLINK, Nvlink
+from exporter.collectors.paced import Paced
+from exporter.collectors.pcie import PCIE, Pcie, Slower
 from exporter.exposition.snapshot import NodeStatus
 from exporter.metrics.counters import Counts, count, published
 from exporter.metrics.family import Sample, Unit, counter, gauge
@@ -18,6 +23,8 @@ from exporter.sampling.cached_reading import CachedReading, counted, is_fresh
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.simulator import SimulatedDriver, parse
+
+NO_FIELDS = Fields((), {}, 0.0)
 
 
 def collector(pace: Pace) -> Collector[object]:
@@ -127,15 +134,36 @@ def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None
     assert {labels[0]: value for value, labels in success.samples} == {"bad": 0, "good": 1}
 
 
-def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not() -> None:
-    def read(uncorrected: float) -> Ecc:
-        return Ecc({"uncorrected": uncorrected}, {}, {}, None, Fields((), {}, 0.0))
+def ecc(count: float) -> Ecc:
+    return Ecc({"uncorrected": count}, {}, {}, None, NO_FIELDS)
 
-    before = CachedReading(ECC, read(3.0), 0.0, 0.0, counted(ECC, None, read(3.0)))
-    after = CachedReading(ECC, read(0.0), 1.0, 1.0, counted(ECC, before, read(0.0)))
+
+def nvlink(count: float) -> Nvlink:
+    return Nvlink({0: True}, {"replay": count}, None, 1, NO_FIELDS, NO_FIELDS, ())
+
+
+def pcie(count: float) -> Pcie:
+    return Pcie(5, 16, Paced(Slower(5, 16, count, {"bad_tlp": count}, NO_FIELDS), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("collector", "read", "raw", "total"),
+    [
+        (ECC, ecc, "gpu_ecc_volatile_errors", "gpu_ecc_errors_total"),
+        (NVLINK, nvlink, "gpu_nvlink_volatile_errors", "gpu_nvlink_errors_total"),
+        (PCIE, pcie, "gpu_pcie_volatile_errors", "gpu_pcie_errors_total"),
+        (PCIE, pcie, "gpu_pcie_volatile_replays", "gpu_pcie_replays_total"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not(
+    collector: Collector[Any], read: Callable[[float], Any], raw: str, total: str
+) -> None:
+    before = CachedReading(collector, read(3.0), 0.0, 0.0, counted(collector, None, read(3.0)))
+    after = CachedReading(collector, read(0.0), 1.0, 1.0, counted(collector, before, read(0.0)))
 
     def shown(cached: CachedReading, name: str) -> list[float]:
         return [s.value for family, samples in cached.samples if family.name == name for s in samples]
 
-    assert [shown(each, "gpu_ecc_volatile_errors") for each in (before, after)] == [[3.0], [0.0]]
-    assert [shown(each, "gpu_ecc_errors_total") for each in (before, after)] == [[3.0], [3.0]]
+    assert [shown(each, raw) for each in (before, after)] == [[3.0], [0.0]]
+    assert [shown(each, total) for each in (before, after)] == [[3.0], [3.0]]
