@@ -42,6 +42,7 @@ examples:
   gpu-exporter report 4711 --prometheus.url http://prometheus:9090
   gpu-exporter report 4711_3 --format short      (an element of the array 4711; 4711+1 of a heterogeneous job)
   gpu-exporter report team-a/llm-70b             (a Deployment, Job, PyTorchJob and so on, with all its pods; or a pod)
+  gpu-exporter report 4711 --changed-at 2026-11-20T14:00        (runs of its name before and after that)
   gpu-exporter report --pod team-a/train-0 --since 2d --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
@@ -110,7 +111,7 @@ def _subject(settings: config.Config, name: str) -> Subject:
         found = selected(client, wanted_one, cluster, window(since), now)
         if found is None:
             raise nothing(client, wanted_one.title, since, now)
-        asked = ReportRequest(found.selector, found.title, since, by)
+        asked = ReportRequest(found.selector, found.title, since, by, settings["changed-at"])
         return Told(job_report(client, asked, prices, now), found.job)
 
     return one

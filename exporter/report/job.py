@@ -13,8 +13,9 @@ from exporter.report import advice, promql
 from exporter.report.client import Client, Sample
 from exporter.report.definitions import Hours, held
 from exporter.report.failure import NoDataError, NoMetricsError
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
 from exporter.report.price import Price, of
+from exporter.report.progress import Ask, progress, runs
 from exporter.report.span import held_span
 
 _HOUR = 3600.0
@@ -36,6 +37,8 @@ class ReportRequest:
     """Seconds before now to look back."""
     priced_by: str = "held"
     """`held`: its share of the GPUs; `used`: what its kernels ran."""
+    changed_at: float | None = None
+    """Unix time that the runs of its name are compared before and after."""
 
 
 def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
@@ -58,16 +61,13 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
         hours=hours,
         nodes=nodes,
         devices=devices,
-        progress=_progress(wider),
+        progress=progress(wider, devices, span.seconds),
         cost=_cost(held(hours) if asked.priced_by == "held" else used, devices, prices),
         advice=advice.of_job(hours, devices),
         used_hours=used,
         priced_by=asked.priced_by,
+        runs=runs(client, info, window(asked.since), now, asked.changed_at),
     )
-
-
-Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
-"""Runs a query made from the selector and the window."""
 
 
 def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
@@ -221,23 +221,6 @@ def _summed(ledgers: Iterable[Hours]) -> Hours:
         for state, amount in hours.items():
             found[state] += amount
     return _ordered(found)
-
-
-def _progress(ask: Ask) -> Progress:
-    def one(query: Callable[[str, str], str]) -> float | None:
-        found = ask(query)
-        return found[0].value if found else None
-
-    def counted(counter: str) -> float | None:
-        found = ask(lambda s, w: promql.of_nodes(counter, s, w))
-        return sum(sample.value for sample in found) if found else None
-
-    return Progress(
-        steps=counted("gpu_workload_steps_total"),
-        samples=counted("gpu_workload_samples_total"),
-        ratio=one(lambda s, w: promql.last("gpu_workload_progress_ratio", s, w)),
-        first_kernel_seconds=one(lambda s, w: promql.last("gpu_workload_first_kernel_seconds", s, w)),
-    )
 
 
 def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from exporter.ledger.palette import look
-from exporter.report import words
+from exporter.report import layout_progress, words
 from exporter.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.model import Advice, DeviceUse, JobReport, NodeUse, worst
@@ -23,6 +23,8 @@ def document(report: JobReport, currency: str) -> Document:
     if report.hours:
         blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
     blocks += [Heading("What to change"), steps(report.advice)]
+    if report.runs:
+        blocks += layout_progress.compared(report.runs)
     if len(report.nodes) > 1:
         blocks += [Heading("Nodes"), _nodes(report.nodes)]
     if report.devices:
@@ -80,10 +82,10 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
     if report.used_hours is not None:
         yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
-    yield "Utilization", words.percent(utilization(report.hours))
+    yield "Utilization", words.percent(utilization(report.hours)) + layout_progress.model_flops(report.progress)
     yield from _spent(report, currency)
     yield from _memory(report)
-    yield from _progress(report)
+    yield from layout_progress.facts(report, currency)
 
 
 def _held(report: JobReport) -> str:
@@ -130,19 +132,6 @@ def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
 
 def _near(peak: float | None, size: float | None) -> str:
     return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
-
-
-def _progress(report: JobReport) -> Iterable[tuple[str, str]]:
-    progress, span = report.progress, report.span
-    if progress.first_kernel_seconds is not None:
-        yield "First kernel", f"{words.span(progress.first_kernel_seconds)} after the start"
-    for what, number in (("Steps", progress.steps), ("Samples", progress.samples)):
-        if number is not None and span.seconds > 0:
-            yield what, f"{number:,.0f}, {number / span.seconds:,.2f} a second"
-    ratio = progress.ratio
-    if ratio is not None:
-        left = span.seconds / ratio - span.seconds if span.end is None and 0 < ratio < 1 else None
-        yield "Progress", words.percent(ratio) + (f", {words.span(left)} to go at this pace" if left else "")
 
 
 def _nodes(nodes: Sequence[NodeUse]) -> Table:

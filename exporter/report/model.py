@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from exporter.report.definitions import LOST, Hours, cost_of_waste, held
+from exporter.report.solution import Progress, Runs, Throughput, ToEnd, throughput, to_end
 
 
 def worst(hours: Hours) -> str:
@@ -77,20 +78,6 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What the program itself reports; None where it does not."""
-
-    steps: float | None = None
-    samples: float | None = None
-    ratio: float | None = None
-    first_kernel_seconds: float | None = None
-
-    @property
-    def told(self) -> bool:
-        return any(number is not None for number in (self.steps, self.samples, self.ratio))
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
     """One thing to change, and the GPU hours it could give back at most."""
 
@@ -113,6 +100,21 @@ class JobReport:
     used_hours: float | None = None
     """GPU hours its kernels ran, whatever its share of each GPU; None from exporters that do not count them."""
     priced_by: str = "held"
+    runs: Runs | None = None
+    """Of the same name and user, where they report what they get done."""
+
+    @property
+    def throughput(self) -> Mapping[str, Throughput]:
+        """By what the program counts."""
+        seconds, hours, joules = self.span.seconds, held(self.hours), self.energy_joules
+        return {name: throughput(total, seconds, hours, joules) for name, total in self.progress.counted.items()}
+
+    @property
+    def to_end(self) -> ToEnd | None:
+        """What a running job still needs; not by the pace of a part of it."""
+        if self.span.end is not None or (self.span.truncated and self.progress.remaining_seconds is None):
+            return None
+        return to_end(self.progress, self.span.seconds, self.energy_joules, self.cost)
 
     @property
     def energy_joules(self) -> float | None:

@@ -3,8 +3,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from exporter.config.option import Option, boolean, choice, positive_duration, text
 from exporter.report import price
+
+
+def moment(value: str) -> float:
+    """Unix seconds of a time as people and programs write it, local where it names no zone."""
+    try:
+        return datetime.fromisoformat(value.strip().replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        raise ValueError("a time such as 2026-11-20 or 2026-11-20T14:00") from None
+
 
 FORMATS = ("text", "markdown", "json", "html", "short")
 
@@ -18,6 +29,14 @@ OPTIONS = (
     Option("all", False, boolean, "", "Digest of everybody's GPU hours, ranked by what was wasted.", _WHAT),
     Option("since", 604800.0, positive_duration, "DURATION", "How far to look back.", _WHAT),
     Option("cluster", "", text, "NAME", "Only series with this `cluster` label.", _WHAT),
+    Option(
+        "changed-at",
+        None,
+        moment,
+        "TIME",
+        "When something was changed: runs of the same name and user are compared before and after.",
+        _WHAT,
+    ),
     Option(
         "format",
         "text",

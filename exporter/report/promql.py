@@ -198,6 +198,55 @@ def last(gauge: str, selector: str, window: str) -> str:
     return f"max (last_over_time({gauge}{{{selector}}}[{window}]))"
 
 
+_TOGETHER = frozenset({"steps"})
+"""Taken by all ranks together, on all nodes: the furthest counts. What else programs report adds up."""
+
+
+def reported(counter: str, selector: str, window: str) -> str:
+    """How far a counter that programs report got, over all nodes."""
+    return f"{_over_nodes(counter)} ({advanced(f'gpu_workload_{counter}_total{{{selector}}}', window)})"
+
+
+def reported_by_workloads(counter: str, selector: str, window: str) -> str:
+    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
+    return f"{_over_nodes(counter)} by (workload) ({amount})"
+
+
+def _over_nodes(counter: str) -> str:
+    return "max" if counter in _TOGETHER else "sum"
+
+
+def of_workloads(counter: str, selector: str, window: str) -> str:
+    return f"sum by (workload) ({advanced(f'{counter}{{{selector}}}', window)})"
+
+
+def most_of_workloads(gauge: str, selector: str, window: str) -> str:
+    return f"sum by (workload) (max_over_time({gauge}{{{selector}}}[{window}]))"
+
+
+def last_of_workloads(gauge: str, selector: str, window: str) -> str:
+    return f"max by (workload) (last_over_time({gauge}{{{selector}}}[{window}]))"
+
+
+def newest(selector: str, window: str, most: int) -> str:
+    """When the newest workloads began that `selector` picks by their information."""
+    began = f"min by (cluster, workload) (last_over_time(gpu_workload_start_time_seconds[{window}]))"
+    return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
+
+
+def peak_flops(selector: str, window: str) -> str:
+    """Operations a second that the held GPUs, each by its share, can do at most."""
+    share = f"max by ({DEVICE}) (max_over_time(gpu_owner_share{{{selector}}}[{window}]))"
+    peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
+    return f"sum ({share} * on ({DEVICE}) {peak})"
+
+
+def flops_bound(selector: str, window: str) -> str:
+    """As recorded: an upper bound of the model FLOPs utilization."""
+    recorded = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
+    return f"avg (avg_over_time({recorded}{{{selector}}}[{window}]))"
+
+
 def _held(share: str, selector: str, window: str) -> str:
     """1 for each device the workload held at any time of the window."""
     held_ = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"

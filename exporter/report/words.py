@@ -59,3 +59,8 @@ def count(number: float) -> str:
 
 def money(amount: float, currency: str) -> str:
     return f"{amount:,.2f} {currency}"
+
+
+def amount(number: float) -> str:
+    """Three figures of a small number, all before the point of a large one."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"  # noqa: PLR2004 - three figures

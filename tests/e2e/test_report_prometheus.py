@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from tests.e2e.report_past import (
     recorded,
     short_job,
 )
+from tests.e2e.report_runs_past import LEFT, runs
 from tests.stack import prometheus
 
 
@@ -40,6 +43,8 @@ class Known:
     url: str
     began: float
     ended: float
+    runs: dict[str, float]
+    """When each run of one name began."""
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +59,12 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     for number, (brief, seconds) in enumerate(BRIEF.items()):
         brief_job(past, brief, began + 17.0 * number, seconds)
     recorded(past, now)
+    starts = runs(past, now)
     past.write(folder)
     config = folder / "prometheus.yml"
     config.write_text("scrape_configs: []\n")
     with prometheus(config, folder, "--query.max-samples=5000000") as url:
-        yield Known(url, began, ended)
+        yield Known(url, began, ended, starts)
 
 
 def report(known: Known, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -121,6 +127,37 @@ def test_advice_is_ranked_by_the_hours_it_gives_back(known: Known) -> None:
 
     assert [each["state"] for each in found] == ["unused", "wait_cpu", "wait_storage", "held_idle"]
     assert [each["hours"] for each in found[1:]] == pytest.approx([2.0, 1.2, 0.4], rel=0.02)
+
+
+def test_running_job_tells_what_it_gets_done_and_what_it_still_needs(known: Known) -> None:
+    found = as_json(known, "5005")
+
+    samples, steps = found["throughput"]["samples"], found["throughput"]["steps"]
+    assert samples["per_second"] == pytest.approx(320, rel=0.03)
+    assert samples["per_gpu_hour"] == pytest.approx(320 * HOUR / 8, rel=0.01)
+    assert samples["per_kwh"] == pytest.approx(320 / 2400 * 3.6e6, rel=0.01)
+    assert steps["per_second"] == pytest.approx(1, rel=0.03)  # both nodes take them together
+    assert found["progress"]["model_flops_utilization"] == pytest.approx(0.4, rel=0.03)
+    assert found["to_end"]["seconds"] == LEFT
+    assert found["to_end"]["joules"] == pytest.approx(2400 * LEFT, rel=0.03)
+    assert found["to_end"]["cost"] == pytest.approx(8 * 3.0, rel=0.03)
+
+
+def test_runs_of_one_name_are_compared_before_and_after_a_change(known: Known) -> None:
+    changed = datetime.fromtimestamp(known.runs["5004"] - 1, timezone.utc).isoformat()
+    found = as_json(known, "5005")["runs"]
+    text = report(known, "5005", "--changed-at", changed).stdout
+
+    assert (found["name"], found["user"], found["work"]) == ("bert", "carol", "samples")
+    assert [run["workload"] for run in found["runs"]] == [f"slurm:{run}" for run in known.runs]
+    for line in (
+        r"This one +20\d\d-.* 8 +20 min +144,000 +480,000 +800 Wh +-",
+        r"Best: slurm:5004 .* 135,000 .* 6 min 40 s",
+        r"Median of all 5 .* 99,000 .* 9 min 35 s",
+        r"Before 20\d\d-\d\d-\d\d \d\d:\d\d: median of 3 .* 90,000 ",
+        r"After 20\d\d-\d\d-\d\d \d\d:\d\d: median of 2 .* 139,500 ",
+    ):
+        assert re.search(line, text), text
 
 
 def test_array_element_is_found_by_the_name_users_know(known: Known) -> None:

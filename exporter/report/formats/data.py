@@ -9,6 +9,7 @@ from typing import Any
 
 from exporter.report import words
 from exporter.report.definitions import held, lost, utilization
+from exporter.report.layout_progress import model_flops
 from exporter.report.model import Digest, JobReport, worst
 
 _LONGEST = 240
@@ -27,6 +28,8 @@ def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
             "utilization": utilization(report.hours),
             "energy_joules": report.energy_joules,
             "cost_wasted": report.cost_wasted,
+            "throughput": {name: dataclasses.asdict(each) for name, each in report.throughput.items()},
+            "to_end": dataclasses.asdict(report.to_end) if report.to_end else None,
         }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -36,7 +39,7 @@ def short(report: JobReport | Digest) -> str:
     if isinstance(report, Digest):
         return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
     parts = [
-        f"GPU {words.percent(utilization(report.hours))} used",
+        f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),
         f"{words.count(report.gpus)} GPUs {words.span(report.span.seconds)}",
         f"wasted {words.hours(lost(report.hours))}" + _most_to(report),
     ]

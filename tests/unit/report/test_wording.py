@@ -16,7 +16,8 @@ from exporter.report import advice, layout_job, price, promql, words
 from exporter.report.definitions import utilization
 from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.formats import data, markdown, page, plain
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
+from exporter.report.solution import Progress
 from exporter.report.terminal import Colors
 
 GIB = 1 << 30
@@ -141,7 +142,8 @@ def test_facts_of_a_running_job() -> None:
         "2 h, 50 % of it used",
         "6.00 EUR, 3.00 EUR of it wasted",
         "1.0 kWh",
-        "25 %, 3 h to go at this pace",
+        "Progress      25 %",
+        "12 s after the start",
         "12 s after the start",
         "1.0 of 4 cores busy",
         "71.0 GiB to spare",

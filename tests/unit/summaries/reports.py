@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
+from exporter.report.solution import Progress
 from tests.unit.summaries.test_sacct import ALICES
 
 GIB = 1 << 30

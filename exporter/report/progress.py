@@ -1,0 +1,121 @@
+"""What programs report of themselves, asked of Prometheus: of one workload, and of all runs of its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter.report import promql
+from exporter.report.client import Client, Sample
+from exporter.report.model import DeviceUse
+from exporter.report.solution import WORK, Progress, Run, Runs, throughput
+
+_MOST_RUNS = 50
+"""The newest: arrays have thousands of one name."""
+
+Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
+"""Runs a query made from a selector and a window."""
+
+
+def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress:
+    """Of one workload, which held `devices` for so long."""
+
+    def one(query: Callable[[str, str], str]) -> float | None:
+        found = ask(query)
+        return found[0].value if found else None
+
+    def last(gauge: str) -> float | None:
+        return one(lambda s, w: promql.last(gauge, s, w))
+
+    counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in (*WORK, "model_flops")}  # type: ignore[misc]
+    flops = counted.pop("model_flops")
+    peak = one(promql.peak_flops)
+    mfu = flops / (peak * seconds) if flops is not None and peak and seconds > 0 and _whole(devices) else None
+    return Progress(
+        **counted,
+        ratio=last("gpu_workload_progress_ratio"),
+        remaining_seconds=last("gpu_workload_expected_remaining_seconds"),
+        time_to_target_seconds=last("gpu_workload_time_to_target_seconds"),
+        first_kernel_seconds=last("gpu_workload_first_kernel_seconds"),
+        model_flops_utilization=mfu,
+        model_flops_utilization_bound=one(promql.flops_bound) if mfu is None else None,
+    )
+
+
+def _whole(devices: Sequence[DeviceUse]) -> bool:
+    """Whether it held no MIG instance: what a part of a GPU can do at most is not known."""
+    return bool(devices) and not any(" MIG " in device.model for device in devices)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Numbers of each run, by its workload."""
+
+    starts: Mapping[str, float]
+    gpus: Mapping[str, float]
+    seconds: Mapping[str, float]
+    joules: Mapping[str, float]
+    targets: Mapping[str, float]
+
+
+def runs(
+    client: Client, info: Sequence[Sample], window: str, now: float, changed_at: float | None = None
+) -> Runs | None:
+    """Of the name and user of the one workload that `info` is about; None where there is nothing to compare."""
+    workloads = {sample.labels.get("workload", "") for sample in info}
+    named = _named(info[0].labels) if len(workloads) == 1 else None
+    if named is None:
+        return None
+    (this,) = workloads
+    user, selector = info[0].labels.get("user", ""), promql.matchers(**named)
+
+    def by_workload(query: str) -> Mapping[str, float]:
+        return {sample.labels.get("workload", ""): sample.value for sample in client.instant(query, now)}
+
+    starts = by_workload(promql.newest(selector, window, _MOST_RUNS))
+    scope = {"cluster": info[0].labels["cluster"]} if "cluster" in info[0].labels else {}
+    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{promql.quoted(_any({*starts, this}))}")))
+    if len({*starts, this}) < 2:  # noqa: PLR2004 - two are needed to compare
+        return None
+    told = _Told(
+        starts,
+        by_workload(promql.most_of_workloads("gpu_workload_gpus", own, window)),
+        by_workload(promql.of_workloads("gpu_workload_gpu_seconds_total", own, window)),
+        by_workload(promql.of_workloads("gpu_workload_energy_joules_total", own, window)),
+        by_workload(promql.last_of_workloads("gpu_workload_time_to_target_seconds", own, window)),
+    )
+    for work in WORK:
+        amounts = by_workload(promql.reported_by_workloads(work, own, window))
+        if amounts.get(this):
+            found = sorted(_each(amounts, told), key=lambda run: run.start or 0.0)
+            mine = next((run for run in found if run.workload == this), None)
+            name = named.get("job_name") or named.get("part_of", "")
+            return Runs(name, user, work, mine, tuple(found), changed_at) if mine and len(found) > 1 else None
+    return None
+
+
+def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Labels that runs of the same name and user share; None for what has no name of its own."""
+    scope = {"cluster": labels["cluster"]} if "cluster" in labels else {}
+    if labels.get("job_name"):
+        return {**scope, "job_name": labels["job_name"], "user": labels.get("user", "")}
+    if labels.get("part_of"):
+        return {**scope, "part_of": labels["part_of"], "namespace": labels.get("namespace", "")}
+    return None
+
+
+def _any(workloads: set[str]) -> str:
+    return "|".join(re.escape(workload) for workload in sorted(workloads))
+
+
+def _each(amounts: Mapping[str, float], told: _Told) -> Sequence[Run]:
+    found: list[Run] = []
+    for workload, amount in amounts.items():
+        hours, gpus, joules = told.seconds.get(workload, 0.0) / 3600, told.gpus.get(workload), told.joules.get(workload)
+        rate = throughput(amount, 0.0, hours, joules)
+        if rate.per_gpu_hour and gpus:
+            target = told.targets.get(workload)
+            start = told.starts.get(workload)
+            found.append(Run(workload, start, gpus, hours, rate.per_gpu_hour, rate.per_kwh, joules, target))
+    return found
