@@ -19,7 +19,7 @@ __all__ = ["fake_nvml", "pytest_terminal_summary"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out the tests of files that start programs")
-    parser.addoption("--update", action="store_true", help="write the stored expositions of the captures anew")
+    parser.addoption("--update", action="store_true", help="write the stored texts anew that code must make again")
 
 
 @pytest.hookimpl(trylast=True)

@@ -18,6 +18,7 @@ from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, TargetState, read_gpu
 from tests.exporter_process import Metrics, parse
+from tests.golden import compare
 from tests.stack import program
 
 FOLDER = Path(__file__).resolve().parents[1] / "captures"
@@ -59,12 +60,7 @@ def test_every_stored_exposition_has_a_capture() -> None:
 
 
 def test_exposition_is_the_stored_one(capture: Path, request: pytest.FixtureRequest) -> None:
-    stored = capture.with_suffix(".prom")
-    made = expose(capture)
-    if request.config.getoption("--update"):
-        stored.write_text(made)
-
-    assert made == stored.read_text()
+    compare(capture.with_suffix(".prom"), expose(capture), request)
 
 
 def test_promtool_accepts_the_exposition(capture: Path) -> None:

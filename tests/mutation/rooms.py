@@ -14,7 +14,10 @@ class Room(NamedTuple):
 
 ROOMS = {
     "ledger": Room(("tests/unit/ledger",), 0.9),
-    "sampling": Room(("tests/unit/sampling", "tests/contract/ledger", "tests/contract/test_captures.py"), 0.9),
+    "sampling": Room(
+        ("tests/unit/sampling", "tests/contract/passes", "tests/contract/ledger", "tests/contract/test_captures.py"),
+        0.9,
+    ),
     "attribution": Room(("tests/unit/attribution", "tests/contract/attribution"), 0.8),
     "collectors": Room(("tests/unit/collectors", "tests/contract/test_captures.py"), 0.8),
     "report": Room(("tests/unit/report", "tests/contract/report"), 0.8),
