@@ -11,7 +11,7 @@ from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
-from exporter.metrics.family import DEVICE, INSTANCE, AnyFamily, Family, Sample, Type, Unit
+from exporter.metrics.family import DEVICE, INSTANCE, NODE, AnyFamily, Family, Sample, Unit, counters, gauges, info
 from exporter.record import record
 
 
@@ -91,14 +91,12 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
                 own = dict(row.info.pod_labels)
                 yield Sample(1, (*row.owner.labels, *_info_values(row), *(own.get(label, "") for label in columns)))
 
-    return Family(
-        name="gpu_workload_info",
-        help="What a workload is, beside the labels that all its series carry.",
-        type=Type.INFO,
-        unit=Unit.NONE,
-        samples=samples,
-        labels=(*OWNER_LABELS, *INFO_LABELS, *columns.values()),
-        prefix=(),
+    return info(
+        "gpu_workload_info",
+        "What a workload is, beside the labels that all its series carry.",
+        samples,
+        (*OWNER_LABELS, *INFO_LABELS, *columns.values()),
+        NODE,
     )
 
 
@@ -165,28 +163,21 @@ def _network(rows: Rows) -> Iterable[Sample]:
                 yield Sample(total, (*row.owner.labels, direction))
 
 
-def _row(
-    name: str, help: str, type: Type, unit: Unit, samples: Callable[[Rows], Iterable[Sample]], *more: str
-) -> Family[Rows]:
-    return Family(name=name, help=help, type=type, unit=unit, samples=samples, labels=(*OWNER_LABELS, *more), prefix=())
-
-
-_G, _C = Type.GAUGE, Type.COUNTER
 # fmt: off
 _FAMILIES: tuple[Family[Rows], ...] = (
-    _row("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", _G, Unit.BYTES, _of(lambda row: row.memory_bytes)),
-    _row("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", _G, Unit.NONE, _of(lambda row: row.gpus)),
-    _row("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", _G, Unit.NONE, _of(lambda row: row.info.restarts)),
-    _row("gpu_workload_processes", "Processes of the workload on GPUs.", _G, Unit.NONE, _of(lambda row: row.processes)),
-    _row("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", _C, Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds)),
-    _row("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", _G, Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores)),
-    _row("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", _G, Unit.BYTES, _of(lambda row: row.usage.resident_bytes)),
-    _row("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", _G, Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes)),
-    _row("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.read_bytes)),
-    _row("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", _C, Unit.BYTES, _of(lambda row: row.usage.written_bytes)),
-    _row("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", _C, Unit.BYTES, _network, "direction"),
-    _row("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", _G, Unit.NONE, _ports, "port"),
-    _row("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", _C, Unit.SECONDS, _pressure, "resource"),
+    gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _of(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
+    gauges("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
+    gauges("gpu_workload_restarts", "How often its scheduler has started it again: restarts of the container, requeues of the job.", Unit.NONE, _of(lambda row: row.info.restarts), OWNER_LABELS, NODE),
+    gauges("gpu_workload_processes", "Processes of the workload on GPUs.", Unit.NONE, _of(lambda row: row.processes), OWNER_LABELS, NODE),
+    counters("gpu_workload_cpu_seconds_total", "CPU time of the workload on this node.", Unit.SECONDS, _of(lambda row: row.usage.cpu_seconds), OWNER_LABELS, NODE),
+    gauges("gpu_workload_cpu_limit_cores", "Cores the workload may use at most.", Unit.CORES, _of(lambda row: row.usage.cpu_limit_cores), OWNER_LABELS, NODE),
+    gauges("gpu_workload_resident_memory_bytes", "Host memory of the workload, without reclaimable page cache.", Unit.BYTES, _of(lambda row: row.usage.resident_bytes), OWNER_LABELS, NODE),
+    gauges("gpu_workload_memory_limit_bytes", "Host memory the workload may use at most.", Unit.BYTES, _of(lambda row: row.usage.memory_limit_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_read_bytes_total", "Bytes the workload read from block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.read_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_written_bytes_total", "Bytes the workload wrote to block devices of this node.", Unit.BYTES, _of(lambda row: row.usage.written_bytes), OWNER_LABELS, NODE),
+    counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _network, (*OWNER_LABELS, "direction"), NODE),
+    gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _ports, (*OWNER_LABELS, "port"), NODE),
+    counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _pressure, (*OWNER_LABELS, "resource"), NODE),
 )
 # fmt: on
 
@@ -212,23 +203,21 @@ def _instances(rows: Shares) -> Iterable[Sample]:
 
 
 SHARE_FAMILIES: tuple[Family[Shares], ...] = (
-    Family(
-        name="gpu_owner_share",
-        help="Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        samples=_whole,
-        labels=(*DEVICE, *OWNER_LABELS),
-        prefix=(),
+    gauges(
+        "gpu_owner_share",
+        "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.",
+        Unit.NONE,
+        _whole,
+        (*DEVICE, *OWNER_LABELS),
+        NODE,
     ),
-    Family(
-        name="gpu_mig_owner_share",
-        help="Part of the MIG instance that the owner holds, from 0 to 1.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        samples=_instances,
-        labels=(*INSTANCE, *OWNER_LABELS),
-        prefix=(),
+    gauges(
+        "gpu_mig_owner_share",
+        "Part of the MIG instance that the owner holds, from 0 to 1.",
+        Unit.NONE,
+        _instances,
+        (*INSTANCE, *OWNER_LABELS),
+        NODE,
     ),
 )
 

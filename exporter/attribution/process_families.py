@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.clock import UnixTime
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import NODE, Family, Sample, Unit, counters, gauges
 from exporter.record import record
 
 OTHER = "other"
@@ -112,49 +112,32 @@ def _utilization(rows: ProcessRows) -> Iterable[Sample]:
 
 
 PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
-    Family(
-        name="gpu_process_memory_bytes",
-        help="Device memory the process holds.",
-        type=Type.GAUGE,
-        unit=Unit.BYTES,
-        labels=_LABELS,
-        prefix=(),
-        samples=_one(_memory),
+    gauges("gpu_process_memory_bytes", "Device memory the process holds.", Unit.BYTES, _one(_memory), _LABELS, NODE),
+    gauges(
+        "gpu_process_utilization_ratio",
+        "Share of the last sampling period in which the process used the engine.",
+        Unit.RATIO,
+        _utilization,
+        (*_LABELS, "engine"),
+        NODE,
     ),
-    Family(
-        name="gpu_process_utilization_ratio",
-        help="Share of the last sampling period in which the process used the engine.",
-        type=Type.GAUGE,
-        unit=Unit.RATIO,
-        labels=(*_LABELS, "engine"),
-        prefix=(),
-        samples=_utilization,
+    counters(
+        "gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(_cpu), _LABELS, NODE
     ),
-    Family(
-        name="gpu_process_cpu_seconds_total",
-        help="CPU time the process has used.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        labels=_LABELS,
-        prefix=(),
-        samples=_one(_cpu),
+    gauges(
+        "gpu_process_resident_memory_bytes",
+        "Host memory the process holds.",
+        Unit.BYTES,
+        _one(_resident),
+        _LABELS,
+        NODE,
     ),
-    Family(
-        name="gpu_process_resident_memory_bytes",
-        help="Host memory the process holds.",
-        type=Type.GAUGE,
-        unit=Unit.BYTES,
-        labels=_LABELS,
-        prefix=(),
-        samples=_one(_resident),
-    ),
-    Family(
-        name="gpu_process_start_time_seconds",
-        help="When the process started, Unix time.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        labels=_LABELS,
-        prefix=(),
-        samples=_one(_start),
+    gauges(
+        "gpu_process_start_time_seconds",
+        "When the process started, Unix time.",
+        Unit.SECONDS,
+        _one(_start),
+        _LABELS,
+        NODE,
     ),
 )

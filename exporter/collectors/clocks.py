@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.metrics.family import Unit, by, gauge, gauges
 from exporter.record import record
 
 _DOMAINS = {
@@ -66,22 +66,8 @@ CLOCKS = Collector(
     pace=Pace.FAST,
     read=read,
     families=(
-        Family(
-            name="gpu_clock_hertz",
-            help="Clock frequency now.",
-            type=Type.GAUGE,
-            unit=Unit.HERTZ,
-            labels=("domain",),
-            samples=by(_now),
-        ),
-        Family(
-            name="gpu_clock_max_hertz",
-            help="Highest clock frequency of the domain.",
-            type=Type.GAUGE,
-            unit=Unit.HERTZ,
-            labels=("domain",),
-            samples=by(_maximum),
-        ),
+        gauges("gpu_clock_hertz", "Clock frequency now.", Unit.HERTZ, by(_now), ("domain",)),
+        gauges("gpu_clock_max_hertz", "Highest clock frequency of the domain.", Unit.HERTZ, by(_maximum), ("domain",)),
         gauge("gpu_performance_state", "Performance state: 0 (P0) is the fastest.", Unit.NONE, _state),
     ),
 )

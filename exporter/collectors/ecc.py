@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
+from exporter.metrics.family import Sample, Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _TOTALS = (
@@ -120,37 +120,29 @@ ECC = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_ecc_errors_total",
-            help="ECC errors since the driver was loaded, carried over resets of the GPU.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_since_load),
+        counters(
+            "gpu_ecc_errors_total",
+            "ECC errors since the driver was loaded, carried over resets of the GPU.",
+            Unit.NONE,
+            by(_since_load),
+            ("type",),
         ),
-        Family(
-            name="gpu_ecc_volatile_errors",
-            help="ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_since_load),
+        gauges(
+            "gpu_ecc_volatile_errors",
+            "ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.",
+            Unit.NONE,
+            by(_since_load),
+            ("type",),
         ),
-        Family(
-            name="gpu_ecc_lifetime_errors_total",
-            help="ECC errors in the life of the board.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_lifetime),
+        counters(
+            "gpu_ecc_lifetime_errors_total", "ECC errors in the life of the board.", Unit.NONE, by(_lifetime), ("type",)
         ),
-        Family(
-            name="gpu_ecc_location_errors_total",
-            help="ECC errors since the driver was loaded, by the memory they were in.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("type", "location"),
-            samples=_by_location,
+        counters(
+            "gpu_ecc_location_errors_total",
+            "ECC errors since the driver was loaded, by the memory they were in.",
+            Unit.NONE,
+            _by_location,
+            ("type", "location"),
         ),
         gauge(
             "gpu_ecc_sram_threshold_exceeded",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Type, Unit, by
+from exporter.metrics.family import Sample, Unit, by, gauges, info
 from exporter.record import record
 
 _STATES = {
@@ -111,32 +111,26 @@ FABRIC = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_fabric_state",
-            help="Where the GPU is in joining the fabric: 1 for the state in the label.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("state",),
-            samples=by(_state),
+        gauges(
+            "gpu_fabric_state",
+            "Where the GPU is in joining the fabric: 1 for the state in the label.",
+            Unit.NONE,
+            by(_state),
+            ("state",),
         ),
-        Family(
-            name="gpu_fabric_unhealthy",
-            help="Whether the fabric is unwell in this respect.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("check",),
-            samples=by(_unhealthy),
+        gauges(
+            "gpu_fabric_unhealthy",
+            "Whether the fabric is unwell in this respect.",
+            Unit.NONE,
+            by(_unhealthy),
+            ("check",),
         ),
-        Family(
-            name="gpu_fabric_info",
-            help=(
-                "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot,"
-                " tray, host in the slot and module; empty labels are not told."
-            ),
-            type=Type.INFO,
-            unit=Unit.NONE,
-            labels=("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module"),
-            samples=_seat,
+        info(
+            "gpu_fabric_info",
+            "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot,"
+            " tray, host in the slot and module; empty labels are not told.",
+            _seat,
+            ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module"),
         ),
     ),
 )

@@ -13,7 +13,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import Family, Sample, Unit, counters
 from exporter.record import record
 
 _MIB = 1024 * 1024
@@ -150,14 +150,14 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
 
     name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
     text = f"Seconds, weighted by the share in which {what}."
-    return Family(name=name, help=text, type=Type.COUNTER, unit=Unit.SECONDS, samples=samples)
+    return counters(name, text, Unit.SECONDS, samples, ())
 
 
 def _bytes_of(bus: str, name: str, text: str) -> Family[Gpm]:
     def samples(reading: Gpm) -> Iterable[Sample]:
         return (Sample(total, (direction,)) for (on, direction), total in reading.bytes.items() if on == bus)
 
-    return Family(name=name, help=text, type=Type.COUNTER, unit=Unit.BYTES, labels=("direction",), samples=samples)
+    return counters(name, text, Unit.BYTES, samples, ("direction",))
 
 
 GPM = Collector(

@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by
+from exporter.metrics.family import Unit, by, gauges
 from exporter.record import record
 
 _FIELD = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
@@ -48,13 +48,12 @@ HEALTH = Collector(
     pace=Pace.FAST,
     read=read,
     families=(
-        Family(
-            name="gpu_recovery_action",
-            help="What the driver advises to do with the GPU: 1 for the action in the label.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("action",),
-            samples=by(_action),
+        gauges(
+            "gpu_recovery_action",
+            "What the driver advises to do with the GPU: 1 for the action in the label.",
+            Unit.NONE,
+            by(_action),
+            ("action",),
         ),
     ),
 )

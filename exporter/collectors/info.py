@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.peak import peak_flops
 from exporter.driver.interface import Device
-from exporter.metrics.family import Family, Sample, Type, Unit, experimental, gauge
+from exporter.metrics.family import Sample, Unit, experimental, gauge, info
 from exporter.record import record
 
 _ARCHITECTURES = {
@@ -120,12 +120,11 @@ INFO = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_info",
-            help="What the GPU is; always 1.",
-            type=Type.INFO,
-            unit=Unit.NONE,
-            labels=(
+        info(
+            "gpu_info",
+            "What the GPU is; always 1.",
+            _description,
+            (
                 "model",
                 "pci_bus_id",
                 "serial",
@@ -135,7 +134,6 @@ INFO = Collector(
                 "numa_node",
                 "minor_number",
             ),
-            samples=_description,
         ),
         experimental(
             gauge(

@@ -9,7 +9,7 @@ from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, si
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device
-from exporter.metrics.family import INSTANCE, Family, Sample, Type, Unit, gauge
+from exporter.metrics.family import INSTANCE, Family, Sample, Unit, counters, gauge, info
 from exporter.record import record
 
 _ASK_AGAIN = 300.0
@@ -83,13 +83,13 @@ def _seconds_of(unit: str, what: str) -> Family[MigInstance]:
         total = instance.activity.seconds.get(unit) if instance.activity else None
         return () if total is None else (Sample(total),)
 
-    return Family(
-        name="gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total",
-        help=f"Seconds, weighted by the share in which {what}, within the instance.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=samples,
-        prefix=INSTANCE,
+    return counters(
+        "gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total",
+        f"Seconds, weighted by the share in which {what}, within the instance.",
+        Unit.SECONDS,
+        samples,
+        (),
+        INSTANCE,
     )
 
 
@@ -107,15 +107,7 @@ MIG = Collector(
     scope=Scope.INSTANCE,
     read=read,
     families=(
-        Family(
-            name="gpu_mig_info",
-            help="What the MIG instance is; always 1.",
-            type=Type.INFO,
-            unit=Unit.NONE,
-            labels=("model",),
-            samples=_info,
-            prefix=INSTANCE,
-        ),
+        info("gpu_mig_info", "What the MIG instance is; always 1.", _info, ("model",), INSTANCE),
         _bytes_of("total", "Device memory of the instance.", lambda memory: memory.total),
         _bytes_of("used", "Device memory of the instance in use.", lambda memory: memory.used),
         _bytes_of("free", "Device memory of the instance not in use.", lambda memory: memory.free),

@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.metrics.family import Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
@@ -134,13 +134,12 @@ NVLINK = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_nvlink_link_up",
-            help="Whether the link is up (asleep to save power counts as up).",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("link",),
-            samples=by(_links_up),
+        gauges(
+            "gpu_nvlink_link_up",
+            "Whether the link is up (asleep to save power counts as up).",
+            Unit.NONE,
+            by(_links_up),
+            ("link",),
         ),
         gauge(
             "gpu_nvlink_links_up",
@@ -148,21 +147,19 @@ NVLINK = Collector(
             Unit.NONE,
             _count_up,
         ),
-        Family(
-            name="gpu_nvlink_errors_total",
-            help="NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_error_counts),
+        counters(
+            "gpu_nvlink_errors_total",
+            "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.",
+            Unit.NONE,
+            by(_error_counts),
+            ("type",),
         ),
-        Family(
-            name="gpu_nvlink_volatile_errors",
-            help="NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_error_counts),
+        gauges(
+            "gpu_nvlink_volatile_errors",
+            "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
+            Unit.NONE,
+            by(_error_counts),
+            ("type",),
         ),
         gauge(
             "gpu_nvlink_link_speed_bytes_per_second",

@@ -9,7 +9,7 @@ from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by, counter, gauge
+from exporter.metrics.family import Unit, by, counter, counters, gauge, gauges
 from exporter.record import record
 
 _REPLAYS = nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER
@@ -127,21 +127,19 @@ PCIE = Collector(
             Unit.NONE,
             _replays,
         ),
-        Family(
-            name="gpu_pcie_errors_total",
-            help="PCIe errors by type, carried over resets of the GPU.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_errors),
+        counters(
+            "gpu_pcie_errors_total",
+            "PCIe errors by type, carried over resets of the GPU.",
+            Unit.NONE,
+            by(_errors),
+            ("type",),
         ),
-        Family(
-            name="gpu_pcie_volatile_errors",
-            help="PCIe errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("type",),
-            samples=by(_errors),
+        gauges(
+            "gpu_pcie_volatile_errors",
+            "PCIe errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
+            Unit.NONE,
+            by(_errors),
+            ("type",),
         ),
     ),
 )

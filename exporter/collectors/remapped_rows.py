@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver.interface import Device
-from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.metrics.family import Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _AVAILABILITY = ("max", "high", "partial", "low", "none")
@@ -52,13 +52,12 @@ REMAPPED_ROWS = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_remapped_rows_total",
-            help="Memory rows replaced by spare ones in the life of the board, by cause.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("cause",),
-            samples=by(_rows),
+        counters(
+            "gpu_remapped_rows_total",
+            "Memory rows replaced by spare ones in the life of the board, by cause.",
+            Unit.NONE,
+            by(_rows),
+            ("cause",),
         ),
         gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, _pending),
         gauge(
@@ -67,13 +66,12 @@ REMAPPED_ROWS = Collector(
             Unit.NONE,
             _failed,
         ),
-        Family(
-            name="gpu_row_remap_banks",
-            help="Memory banks by how many spare rows they have left.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("availability",),
-            samples=by(_banks),
+        gauges(
+            "gpu_row_remap_banks",
+            "Memory banks by how many spare rows they have left.",
+            Unit.NONE,
+            by(_banks),
+            ("availability",),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by, gauge
+from exporter.metrics.family import Unit, by, counters, gauge
 from exporter.record import record
 
 _SINGLE_BIT, _DOUBLE_BIT, _PENDING = (
@@ -50,13 +50,12 @@ RETIRED_PAGES = Collector(
     pace=Pace.SLOW,
     read=read,
     families=(
-        Family(
-            name="gpu_retired_pages_total",
-            help="Memory pages retired in the life of the board, by cause.",
-            type=Type.COUNTER,
-            unit=Unit.NONE,
-            labels=("cause",),
-            samples=by(_pages),
+        counters(
+            "gpu_retired_pages_total",
+            "Memory pages retired in the life of the board, by cause.",
+            Unit.NONE,
+            by(_pages),
+            ("cause",),
         ),
         gauge(
             "gpu_retired_pages_pending",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid_messages import RECORD, pci_bus_id
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import NODE, Family, Sample, Unit, counters, gauges
 
 _SXID = re.compile(
     r"nvidia-nvswitch(?P<switch>\d{1,4}): SXid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)\):\s*(?P<sxid>\d{1,9}),\s*"
@@ -73,22 +73,20 @@ def _last(sxids: SxidCounts) -> Iterable[Sample]:
 
 
 SXID_FAMILIES: tuple[Family[SxidCounts], ...] = (
-    Family(
-        name="gpu_nvswitch_sxid_errors_total",
-        help="SXIDs of the node's NVSwitches since the exporter started, by the kernel log; absent until the first.",
-        type=Type.COUNTER,
-        unit=Unit.NONE,
-        labels=("switch", "pci_bus_id", "sxid", "class", "link"),
-        samples=_counts,
-        prefix=(),
+    counters(
+        "gpu_nvswitch_sxid_errors_total",
+        "SXIDs of the node's NVSwitches since the exporter started, by the kernel log; absent until the first.",
+        Unit.NONE,
+        _counts,
+        ("switch", "pci_bus_id", "sxid", "class", "link"),
+        NODE,
     ),
-    Family(
-        name="gpu_nvswitch_sxid_last_timestamp_seconds",
-        help="When the SXID was last reported, Unix time.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        labels=("switch", "pci_bus_id", "sxid", "class", "link"),
-        samples=_last,
-        prefix=(),
+    gauges(
+        "gpu_nvswitch_sxid_last_timestamp_seconds",
+        "When the SXID was last reported, Unix time.",
+        Unit.SECONDS,
+        _last,
+        ("switch", "pci_bus_id", "sxid", "class", "link"),
+        NODE,
     ),
 )

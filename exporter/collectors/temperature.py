@@ -14,7 +14,7 @@ from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Type, Unit, by, gauge
+from exporter.metrics.family import Sample, Unit, by, gauge, gauges
 from exporter.record import record
 
 _GPU_SENSOR = nvml.NVML_TEMPERATURE_GPU
@@ -136,21 +136,19 @@ TEMPERATURE = Collector(
     pace=Pace.FAST,
     read=read,
     families=(
-        Family(
-            name="gpu_temperature_celsius",
-            help="Temperature of the GPU and of its memory.",
-            type=Type.GAUGE,
-            unit=Unit.CELSIUS,
-            labels=("sensor",),
-            samples=by(_sensors),
+        gauges(
+            "gpu_temperature_celsius",
+            "Temperature of the GPU and of its memory.",
+            Unit.CELSIUS,
+            by(_sensors),
+            ("sensor",),
         ),
-        Family(
-            name="gpu_temperature_threshold_celsius",
-            help="Temperature at which the GPU slows down or stops.",
-            type=Type.GAUGE,
-            unit=Unit.CELSIUS,
-            labels=("threshold",),
-            samples=by(_celsius),
+        gauges(
+            "gpu_temperature_threshold_celsius",
+            "Temperature at which the GPU slows down or stops.",
+            Unit.CELSIUS,
+            by(_celsius),
+            ("threshold",),
         ),
         gauge(
             "gpu_temperature_margin_celsius",
@@ -158,29 +156,20 @@ TEMPERATURE = Collector(
             Unit.CELSIUS,
             _margin,
         ),
-        Family(
-            name="gpu_temperature_threshold_margin_celsius",
-            help="The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.",
-            type=Type.GAUGE,
-            unit=Unit.CELSIUS,
-            labels=("threshold",),
-            samples=by(_margins),
+        gauges(
+            "gpu_temperature_threshold_margin_celsius",
+            "The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.",
+            Unit.CELSIUS,
+            by(_margins),
+            ("threshold",),
         ),
-        Family(
-            name="gpu_fan_speed_ratio",
-            help="Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.",
-            type=Type.GAUGE,
-            unit=Unit.RATIO,
-            labels=("fan",),
-            samples=_fan_ratio,
+        gauges(
+            "gpu_fan_speed_ratio",
+            "Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.",
+            Unit.RATIO,
+            _fan_ratio,
+            ("fan",),
         ),
-        Family(
-            name="gpu_fan_speed_rpm",
-            help="Fan speed in revolutions per minute.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("fan",),
-            samples=_fan_rpm,
-        ),
+        gauges("gpu_fan_speed_rpm", "Fan speed in revolutions per minute.", Unit.NONE, _fan_rpm, ("fan",)),
     ),
 )

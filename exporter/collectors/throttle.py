@@ -9,7 +9,7 @@ from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Type, Unit, by
+from exporter.metrics.family import Unit, by, counters, gauges
 from exporter.record import record
 
 _FLAGS = (
@@ -135,21 +135,19 @@ THROTTLE = Collector(
     pace=Pace.PASS,
     read=read,
     families=(
-        Family(
-            name="gpu_throttled_seconds_total",
-            help="Seconds since driver load that the clocks were held down, by reason; counted by the driver.",
-            type=Type.COUNTER,
-            unit=Unit.SECONDS,
-            labels=("reason",),
-            samples=by(_seconds),
+        counters(
+            "gpu_throttled_seconds_total",
+            "Seconds since driver load that the clocks were held down, by reason; counted by the driver.",
+            Unit.SECONDS,
+            by(_seconds),
+            ("reason",),
         ),
-        Family(
-            name="gpu_throttle_active",
-            help="Whether the clocks are held down right now, by reason; short events are missed.",
-            type=Type.GAUGE,
-            unit=Unit.NONE,
-            labels=("reason",),
-            samples=by(_active),
+        gauges(
+            "gpu_throttle_active",
+            "Whether the clocks are held down right now, by reason; short events are missed.",
+            Unit.NONE,
+            by(_active),
+            ("reason",),
         ),
     ),
 )

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.driver.interface import XidEvent
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import Family, Sample, Unit, counters, gauges
 from exporter.record import record
 
 _CLASSES: Mapping[str, tuple[int | range, ...]] = {
@@ -88,20 +88,18 @@ def _last(xids: XidCounts) -> Iterable[Sample]:
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
-    Family(
-        name="gpu_xid_errors_total",
-        help="XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.",
-        type=Type.COUNTER,
-        unit=Unit.NONE,
-        labels=("xid", "class"),
-        samples=_errors,
+    counters(
+        "gpu_xid_errors_total",
+        "XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.",
+        Unit.NONE,
+        _errors,
+        ("xid", "class"),
     ),
-    Family(
-        name="gpu_xid_last_timestamp_seconds",
-        help="When the XID was last reported, Unix time.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        labels=("xid", "class"),
-        samples=_last,
+    gauges(
+        "gpu_xid_last_timestamp_seconds",
+        "When the XID was last reported, Unix time.",
+        Unit.SECONDS,
+        _last,
+        ("xid", "class"),
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.faults.model import Fault
-from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit, by
+from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, by, gauges
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,48 +44,44 @@ def _saved(status: FaultStatus) -> Iterable[Sample]:
 
 
 FAULT_FAMILIES: tuple[AnyFamily, ...] = (
-    Family(
-        name="gpu_fault_timestamp_seconds",
-        help="A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        labels=("gpu", "uuid", "fault", "evidence", "action"),
-        samples=_faults,
-        prefix=(),
+    gauges(
+        "gpu_fault_timestamp_seconds",
+        "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.",
+        Unit.SECONDS,
+        _faults,
+        ("gpu", "uuid", "fault", "evidence", "action"),
+        NODE,
     ),
-    Family(
-        name="gpu_expected_devices",
-        help="GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        labels=("source",),
-        samples=by(_expected),
-        prefix=(),
+    gauges(
+        "gpu_expected_devices",
+        "GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.",
+        Unit.NONE,
+        by(_expected),
+        ("source",),
+        NODE,
     ),
-    Family(
-        name="gpu_node_maintenance",
-        help="1 while this source says that the node is out of service on purpose; absent otherwise.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        labels=("source",),
-        samples=by(_maintenance),
-        prefix=(),
+    gauges(
+        "gpu_node_maintenance",
+        "1 while this source says that the node is out of service on purpose; absent otherwise.",
+        Unit.NONE,
+        by(_maintenance),
+        ("source",),
+        NODE,
     ),
-    Family(
-        name="gpu_exporter_node_source_success",
-        help="Whether Slurm or Kubernetes answered last time it was asked of this node's GPUs and maintenance.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        labels=("source",),
-        samples=by(_sources),
-        prefix=(),
+    gauges(
+        "gpu_exporter_node_source_success",
+        "Whether Slurm or Kubernetes answered last time it was asked of this node's GPUs and maintenance.",
+        Unit.NONE,
+        by(_sources),
+        ("source",),
+        NODE,
     ),
-    Family(
-        name="gpu_exporter_faults_saved",
-        help="Whether faults survive a restart of the exporter: 0 when their file cannot be written.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        samples=_saved,
-        prefix=(),
+    gauges(
+        "gpu_exporter_faults_saved",
+        "Whether faults survive a restart of the exporter: 0 when their file cannot be written.",
+        Unit.NONE,
+        _saved,
+        (),
+        NODE,
     ),
 )

@@ -9,7 +9,17 @@ from exporter.attribution.ownership import Target
 from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
 from exporter.ledger.evidence import Past
 from exporter.ledger.states import STATES, diagnosable
-from exporter.metrics.family import DEVICE, INSTANCE, Family, Sample, Stability, Type, Unit
+from exporter.metrics.family import (
+    DEVICE,
+    INSTANCE,
+    NODE,
+    Family,
+    Sample,
+    Unit,
+    counters,
+    experimental,
+    gauges,
+)
 
 
 def _device(entry: TargetEntry) -> tuple[str, ...]:
@@ -93,101 +103,88 @@ def _diagnosable(ledger: Ledger) -> Iterable[Sample]:
 
 
 FAMILIES: tuple[Family[Ledger], ...] = (
-    Family(
-        name="gpu_time_seconds_total",
-        help="Time of the GPU by state; the states sum to wall time.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_time(_device, mig=False),
-        labels=(*DEVICE, "state"),
-        prefix=(),
+    counters(
+        "gpu_time_seconds_total",
+        "Time of the GPU by state; the states sum to wall time.",
+        Unit.SECONDS,
+        _time(_device, mig=False),
+        (*DEVICE, "state"),
+        NODE,
     ),
-    Family(
-        name="gpu_mig_time_seconds_total",
-        help="Time of the MIG instance by state; the states sum to wall time.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_time(_instance, mig=True),
-        labels=(*INSTANCE, "state"),
-        prefix=(),
+    counters(
+        "gpu_mig_time_seconds_total",
+        "Time of the MIG instance by state; the states sum to wall time.",
+        Unit.SECONDS,
+        _time(_instance, mig=True),
+        (*INSTANCE, "state"),
+        NODE,
     ),
-    Family(
-        name="gpu_workload_gpu_seconds_total",
-        help="GPU time the workload held on this node by state; the states sum to its shares times wall time.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_gpu_seconds,
-        labels=(*OWNER_LABELS, "state"),
-        prefix=(),
+    counters(
+        "gpu_workload_gpu_seconds_total",
+        "GPU time the workload held on this node by state; the states sum to its shares times wall time.",
+        Unit.SECONDS,
+        _gpu_seconds,
+        (*OWNER_LABELS, "state"),
+        NODE,
     ),
-    Family(
-        name="gpu_workload_used_gpu_seconds_total",
-        help=(
-            "GPU time the workload ran kernels on this GPU, whatever its share of it; sums over all owners, nobody's"
-            " empty labels included, to the time the GPU was busy."
-        ),
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_used,
-        labels=(*DEVICE, *OWNER_LABELS),
-        prefix=(),
+    counters(
+        "gpu_workload_used_gpu_seconds_total",
+        "GPU time the workload ran kernels on this GPU, whatever its share of it; sums over all owners, nobody's"
+        " empty labels included, to the time the GPU was busy.",
+        Unit.SECONDS,
+        _used,
+        (*DEVICE, *OWNER_LABELS),
+        NODE,
     ),
-    Family(
-        name="gpu_workload_straggler_seconds_total",
-        help=(
+    experimental(
+        counters(
+            "gpu_workload_straggler_seconds_total",
             "Time in which most other GPUs of the workload on this node waited, in a collective or idle, and this one"
-            " did not: they waited for it."
-        ),
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_straggling,
-        labels=(*DEVICE, *OWNER_LABELS),
-        prefix=(),
-        stability=Stability.EXPERIMENTAL,
+            " did not: they waited for it.",
+            Unit.SECONDS,
+            _straggling,
+            (*DEVICE, *OWNER_LABELS),
+            NODE,
+        )
     ),
-    Family(
-        name="gpu_workload_energy_joules_total",
-        help="Energy of the workload's GPUs on this node, its part of each.",
-        type=Type.COUNTER,
-        unit=Unit.JOULES,
-        samples=_owners(lambda entry: entry.joules),
-        labels=OWNER_LABELS,
-        prefix=(),
+    counters(
+        "gpu_workload_energy_joules_total",
+        "Energy of the workload's GPUs on this node, its part of each.",
+        Unit.JOULES,
+        _owners(lambda entry: entry.joules),
+        OWNER_LABELS,
+        NODE,
     ),
-    Family(
-        name="gpu_workload_idle_seconds",
-        help="Time since any of the workload's GPUs on this node last did something for it.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        samples=_owners(lambda entry: entry.idle_seconds),
-        labels=OWNER_LABELS,
-        prefix=(),
+    gauges(
+        "gpu_workload_idle_seconds",
+        "Time since any of the workload's GPUs on this node last did something for it.",
+        Unit.SECONDS,
+        _owners(lambda entry: entry.idle_seconds),
+        OWNER_LABELS,
+        NODE,
     ),
-    Family(
-        name="gpu_workload_first_kernel_seconds",
-        help="Time from the workload's start to its first kernel; absent where the exporter began after it.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        samples=_owners(lambda entry: entry.first_kernel_seconds),
-        labels=OWNER_LABELS,
-        prefix=(),
+    gauges(
+        "gpu_workload_first_kernel_seconds",
+        "Time from the workload's start to its first kernel; absent where the exporter began after it.",
+        Unit.SECONDS,
+        _owners(lambda entry: entry.first_kernel_seconds),
+        OWNER_LABELS,
+        NODE,
     ),
-    Family(
-        name="gpu_workload_start_time_seconds",
-        help="Unix time the workload started: its allocation, else its oldest GPU process.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        samples=_owners(lambda entry: None if entry.start_time is None else float(entry.start_time)),
-        labels=OWNER_LABELS,
-        prefix=(),
+    gauges(
+        "gpu_workload_start_time_seconds",
+        "Unix time the workload started: its allocation, else its oldest GPU process.",
+        Unit.SECONDS,
+        _owners(lambda entry: None if entry.start_time is None else float(entry.start_time)),
+        OWNER_LABELS,
+        NODE,
     ),
-    Family(
-        name="gpu_exporter_diagnosable",
-        help="Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        samples=_diagnosable,
-        labels=(*DEVICE, "state"),
-        prefix=(),
+    gauges(
+        "gpu_exporter_diagnosable",
+        "Whether this GPU and host tell the state apart (1), or fold it into busy or wait_other (0).",
+        Unit.NONE,
+        _diagnosable,
+        (*DEVICE, "state"),
+        NODE,
     ),
 )

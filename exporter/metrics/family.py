@@ -51,12 +51,15 @@ class Sample(NamedTuple):
 
 DEVICE = ("gpu", "uuid")
 INSTANCE = ("gpu", "uuid", "parent_uuid", "profile", "gi", "ci")
+NODE: tuple[str, ...] = ()
+"""Of families that fill all their labels themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family(Generic[R]):
     """One metric family and the pure function from a reading to its samples.
 
+    Declared by `gauge`, `counter`, `gauges`, `counters` or `info` below, `experimental` around it while it may change.
     `labels` are the labels `samples` fills; `prefix` are those the pass adds in front of them (the device's).
     """
 
@@ -121,15 +124,50 @@ def experimental(family: Family[R]) -> Family[R]:
 def gauge(
     name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
 ) -> Family[R]:
-    """A gauge with one sample per device, absent while `value` is None."""
-    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=_present(value), prefix=prefix)
+    """A gauge with one sample of each reading, absent while `value` is None."""
+    return gauges(name, help, unit, _present(value), (), prefix)
 
 
 def counter(
     name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
 ) -> Family[R]:
-    """A counter with one sample per device, absent while `value` is None."""
-    return Family(name=name, help=help, type=Type.COUNTER, unit=unit, samples=_present(value), prefix=prefix)
+    """A counter with one sample of each reading, absent while `value` is None."""
+    return counters(name, help, unit, _present(value), (), prefix)
+
+
+def gauges(
+    name: str,
+    help: str,
+    unit: Unit,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+) -> Family[R]:
+    """A gauge with labels of its own, which `samples` fills."""
+    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=samples, labels=labels, prefix=prefix)
+
+
+def counters(
+    name: str,
+    help: str,
+    unit: Unit,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+) -> Family[R]:
+    """A counter with labels of its own, which `samples` fills."""
+    return Family(name=name, help=help, type=Type.COUNTER, unit=unit, samples=samples, labels=labels, prefix=prefix)
+
+
+def info(
+    name: str,
+    help: str,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+) -> Family[R]:
+    """What something is, as labels; always 1."""
+    return Family(name=name, help=help, type=Type.INFO, unit=Unit.NONE, samples=samples, labels=labels, prefix=prefix)
 
 
 def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[R], Iterable[Sample]]:

@@ -15,7 +15,7 @@ from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import network_namespace
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
 from exporter.host.text import natural, read_text
-from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
+from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, gauges, info
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -184,22 +184,19 @@ def _ranks(statuses: Statuses) -> Iterable[Sample]:
 
 
 NCCL_FAMILIES: tuple[AnyFamily, ...] = (
-    Family(
-        name="gpu_workload_nccl_status",
-        help="What NCCL says of a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
-        type=Type.GAUGE,
-        unit=Unit.NONE,
-        labels=(*OWNER_LABELS, "verdict"),
-        samples=_verdicts,
-        prefix=(),
+    gauges(
+        "gpu_workload_nccl_status",
+        "What NCCL says of a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
+        Unit.NONE,
+        _verdicts,
+        (*OWNER_LABELS, "verdict"),
+        NODE,
     ),
-    Family(
-        name="gpu_workload_nccl_lagging_rank_info",
-        help="A rank that the collectives of the workload wait for, by NCCL: on which host, GPU of it, and process.",
-        type=Type.INFO,
-        unit=Unit.NONE,
-        labels=(*OWNER_LABELS, "rank", "host", "host_gpu", "pid"),
-        samples=_ranks,
-        prefix=(),
+    info(
+        "gpu_workload_nccl_lagging_rank_info",
+        "A rank that the collectives of the workload wait for, by NCCL: on which host, GPU of it, and process.",
+        _ranks,
+        (*OWNER_LABELS, "rank", "host", "host_gpu", "pid"),
+        NODE,
     ),
 )

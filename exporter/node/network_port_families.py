@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.host.rdma import Port
-from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
+from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, counters, gauges, info
 from exporter.node.network_ports import TROUBLES, NetworkPorts
 
 _PORT = ("device", "port")
@@ -56,21 +56,15 @@ def _troubles(found: NetworkPorts) -> Iterable[Sample]:
             yield Sample(float(trouble in each.troubles), (*_labels(each.port), trouble))
 
 
-def _family(
-    name: str, help: str, samples: Samples, *labels: str, type: Type = Type.GAUGE, unit: Unit = Unit.NONE
-) -> Family[NetworkPorts]:
-    return Family(name=name, help=help, type=type, unit=unit, labels=(*_PORT, *labels), samples=samples, prefix=())
-
-
 # fmt: off
 NETWORK_PORT_FAMILIES: tuple[AnyFamily, ...] = (
-    _family("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu", type=Type.INFO),
-    _family("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, "gpu", "uuid", "path", type=Type.INFO),
-    _family("gpu_rdma_port_up", "Whether the port's logical state is active.", _each(lambda port: float(port.state == "active") if port.state else None)),
-    _family("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", _by(lambda port: {port.state: 1.0} if port.state else {}), "state"),
-    _family("gpu_rdma_port_rate_bytes_per_second", "Rate of the port's link as it is trained, one direction.", _each(lambda port: port.rate), unit=Unit.BYTES_PER_SECOND),
-    _family("gpu_rdma_port_bytes_total", "Bytes over the port.", _by(lambda port: port.bytes), "direction", type=Type.COUNTER, unit=Unit.BYTES),
-    _family("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", _by(lambda port: port.errors), "type", type=Type.COUNTER),
-    _family("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", _troubles, "reason"),
+    info("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info, (*_PORT, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu"), NODE),
+    info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, (*_PORT, "gpu", "uuid", "path"), NODE),
+    gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _each(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),
+    gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _by(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
+    gauges("gpu_rdma_port_rate_bytes_per_second", "Rate of the port's link as it is trained, one direction.", Unit.BYTES_PER_SECOND, _each(lambda port: port.rate), _PORT, NODE),
+    counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _by(lambda port: port.bytes), (*_PORT, "direction"), NODE),
+    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE),
+    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE),
 )
 # fmt: on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.metrics.family import Family, Sample, Type, Unit, experimental
+from exporter.metrics.family import NODE, Family, Sample, Unit, counters, experimental, gauges
 from exporter.progress.progress import Progress, Reported, StepTimes
 
 
@@ -21,19 +21,18 @@ def _of(value: Callable[[Progress], float | None]) -> Callable[[Reported], Itera
 
 def _counter(name: str, help: str) -> Family[Reported]:
     """The counter that the protocol calls `name`."""
-    return Family(
-        name=f"gpu_workload_{name}_total",
-        help=help,
-        type=Type.COUNTER,
-        unit=Unit.NONE,
-        samples=_of(lambda progress: progress.counters.get(name)),
-        labels=OWNER_LABELS,
-        prefix=(),
+    return counters(
+        f"gpu_workload_{name}_total",
+        help,
+        Unit.NONE,
+        _of(lambda progress: progress.counters.get(name)),
+        OWNER_LABELS,
+        NODE,
     )
 
 
 def _gauge(name: str, help: str, unit: Unit, value: Callable[[Progress], float | None]) -> Family[Reported]:
-    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=_of(value), labels=OWNER_LABELS, prefix=())
+    return gauges(name, help, unit, _of(value), OWNER_LABELS, NODE)
 
 
 def _phases(reported: Reported) -> Iterable[Sample]:
@@ -68,14 +67,13 @@ _FAMILIES: tuple[Family[Reported], ...] = (
     _counter("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
     _counter("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
     _counter("model_flops", "Floating point operations of the model itself that the programs report to have done."),
-    Family(
-        name="gpu_workload_phase_seconds_total",
-        help="Seconds the workload's processes report to have spent in a phase, summed over the processes.",
-        type=Type.COUNTER,
-        unit=Unit.SECONDS,
-        samples=_phases,
-        labels=(*OWNER_LABELS, "phase"),
-        prefix=(),
+    counters(
+        "gpu_workload_phase_seconds_total",
+        "Seconds the workload's processes report to have spent in a phase, summed over the processes.",
+        Unit.SECONDS,
+        _phases,
+        (*OWNER_LABELS, "phase"),
+        NODE,
     ),
     _gauge(
         "gpu_workload_progress_ratio",
@@ -95,32 +93,29 @@ _FAMILIES: tuple[Family[Reported], ...] = (
         Unit.SECONDS,
         lambda progress: progress.time_to_target,
     ),
-    Family(
-        name="gpu_workload_step_duration_seconds",
-        help="Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        samples=_steps,
-        labels=(*OWNER_LABELS, "stat"),
-        prefix=(),
+    gauges(
+        "gpu_workload_step_duration_seconds",
+        "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.",
+        Unit.SECONDS,
+        _steps,
+        (*OWNER_LABELS, "stat"),
+        NODE,
     ),
-    Family(
-        name="gpu_workload_slowest_rank_step_seconds",
-        help="Seconds the slowest rank of this node needs for a step, and which rank it is.",
-        type=Type.GAUGE,
-        unit=Unit.SECONDS,
-        samples=_slowest,
-        labels=(*OWNER_LABELS, "rank"),
-        prefix=(),
+    gauges(
+        "gpu_workload_slowest_rank_step_seconds",
+        "Seconds the slowest rank of this node needs for a step, and which rank it is.",
+        Unit.SECONDS,
+        _slowest,
+        (*OWNER_LABELS, "rank"),
+        NODE,
     ),
-    Family(
-        name="gpu_exporter_progress_reports_total",
-        help="Reports of programs, by what became of them.",
-        type=Type.COUNTER,
-        unit=Unit.NONE,
-        samples=_results,
-        labels=("result",),
-        prefix=(),
+    counters(
+        "gpu_exporter_progress_reports_total",
+        "Reports of programs, by what became of them.",
+        Unit.NONE,
+        _results,
+        ("result",),
+        NODE,
     ),
 )
 

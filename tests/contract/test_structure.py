@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.structure import LONGEST, ORDER, ROOT, arrows, lengths, loose, rooms, upward
@@ -25,6 +27,13 @@ def test_only_the_driver_knows_the_binding() -> None:
     users = {path.relative_to(ROOT).parts[:2] for path in ROOT.rglob("*.py") if "import pynvml" in path.read_text()}
 
     assert users == {("driver", "nvml")}
+
+
+def test_metrics_are_declared_in_one_way() -> None:
+    """By gauge, counter, gauges, counters or info of `exporter/metrics/family.py`, with `experimental` around it."""
+    others = [path.relative_to(ROOT) for path in ROOT.rglob("*.py") if re.search(r"\bFamily\(", path.read_text())]
+
+    assert [str(path) for path in others] == ["metrics/family.py"]
 
 
 @pytest.mark.parametrize("room", ORDER)

@@ -15,7 +15,13 @@ class Room(NamedTuple):
 ROOMS = {
     "ledger": Room(("tests/unit/ledger",), 0.9),
     "sampling": Room(
-        ("tests/unit/sampling", "tests/contract/passes", "tests/contract/ledger", "tests/contract/test_captures.py"),
+        (
+            "tests/unit/sampling",
+            "tests/contract/passes",
+            "tests/contract/ledger",
+            "tests/contract/test_captures.py",
+            "tests/contract/test_reference.py",
+        ),
         0.9,
     ),
     "attribution": Room(("tests/unit/attribution", "tests/contract/attribution"), 0.8),
