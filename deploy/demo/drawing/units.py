@@ -13,6 +13,10 @@ _SHORT = {"short": "", "none": "", "cps": " c/s", "ops": " ops/s", "reqps": " re
 _PLAIN: Mapping[str, str] = {"celsius": " °C", "percent": " %", "rotrpm": " rpm"}
 
 
+def known(unit: str) -> bool:
+    return unit.startswith("suffix:") or unit in {*_PLAIN, *_SHORT, *_UNITS}
+
+
 def show(value: float, unit: str = "none", decimals: int | None = None) -> str:
     """`value` as a reader sees it; a unit that is not known is written behind the number."""
     if not math.isfinite(value):
@@ -46,7 +50,13 @@ def _digits(value: float, decimals: int | None, most: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def _grouped(digits: str) -> str:
+    whole, point, rest = digits.partition(".")
+    return f"{int(whole):,}{point}{rest}"
+
+
 _UNITS: Mapping[str, Callable[[float, int | None], str]] = {
+    "locale": lambda value, decimals: _grouped(_digits(value, decimals, 3)),
     "percentunit": lambda value, decimals: f"{_digits(value * 100, decimals, 1)} %",
     "bytes": lambda value, decimals: _scaled(value, _BINARY, " B", decimals),
     "s": lambda value, decimals: _scaled(value, _DURATION, "s", decimals),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from deploy.demo.drawing import document, fields, units, variables
@@ -27,12 +30,23 @@ SPAN = Span(start=0.0, end=300.0, step=5.0)
         (51.0, "celsius", None, "51 °C"),
         (2.5, "suffix: GPU h", None, "2.5 GPU h"),
         (1.5, "currencyUSD", None, "$1.50"),
+        (3.0, "locale", None, "3"),
+        (1234567.5, "locale", None, "1,234,567.5"),
+        (1234.4, "locale", 0, "1,234"),
         (3.0, "furlong", None, "3 furlong"),
         (float("inf"), "s", None, "∞"),
     ],
 )
 def test_a_value_is_written_in_its_unit(value: float, unit: str, decimals: int | None, shown: str) -> None:
     assert units.show(value, unit, decimals) == shown
+
+
+def test_every_unit_of_the_dashboards_is_known() -> None:
+    folder = Path(__file__).resolve().parents[3] / "dashboards/json"
+    text = "".join(path.read_text() for path in folder.glob("*.json"))
+    used = set(re.findall(r'"unit"(?:: |,\s*"value": )"([^"]+)"', text))
+    assert "locale" in used
+    assert {unit for unit in used if not units.known(unit)} == set()
 
 
 def test_rows_of_several_queries_are_merged_by_their_common_labels() -> None:

@@ -14,6 +14,7 @@ from exporter.check.rules import RULES
 from exporter.check.runbooks import runbook
 from exporter.check.verdict import Report, judge
 from exporter.cli import assembly
+from exporter.cli.status_page import made
 from exporter.config import load as config
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.exposition.text import Renderer
@@ -114,7 +115,7 @@ def plain(series: Mapping[str, Sequence[Series]]) -> dict[str, list[tuple[list[t
 def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     """The status page judges what is served, without writing and reading it."""
     done = threading.Event()
-    settings = config.load(("--simulate", "2xH200:row-remap-failed"), {}, config.options())
+    settings = config.load(("--simulate", "2xH200:training,row-remap-failed"), {}, config.options())
     exporter = assembly.assemble(settings, lambda snapshot: done.set() if snapshot.status.passes > 1 else None)
     exporter.start()
     assert done.wait(30)
@@ -123,3 +124,6 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     shown, read = from_blocks(snapshot.blocks, NOW), parse(Renderer().render(snapshot.blocks, "")[1].decode(), NOW)
     assert plain(shown.series) == plain({n: s for n, s in read.series.items() if not n.startswith("process_")})
     assert judge(shown, Limits()).verdict is judge(read, Limits()).verdict
+    text = made("gpu07", settings, snapshot, History())
+    assert "replace the board (RMA)" in text
+    assert "left on it" not in text  # a job that runs is no fault
