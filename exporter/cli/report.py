@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,14 +20,14 @@ from exporter.report.client import Access, Client
 from exporter.report.digest import Group, digest
 from exporter.report.failure import ReportError
 from exporter.report.formats import data, markdown, page, plain
-from exporter.report.job import ReportRequest, job_report, nothing, window
+from exporter.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.report.model import Digest, JobReport
 from exporter.report.options import OPTIONS
 from exporter.report.price import PRICES
 from exporter.report.subject import EXPECTED, Named, named, selected
 from exporter.report.terminal import Colors, paint, progress_message
-from exporter.summaries import layout
-from exporter.summaries.sacct import AccountedJob, Sacct, SacctError
+from exporter.summaries import digest_jobs, layout
+from exporter.summaries.sacct import Sacct, SacctError
 
 _ARGUMENT = "NAME"
 PAGE = config.Page(
@@ -73,20 +74,26 @@ def run(arguments: Sequence[str]) -> int:
     except ReportError as error:
         sys.stderr.write(f"gpu-exporter: report: {error}\n")
         return error.status
-    accounted = _accounted(job, settings) if isinstance(report, JobReport) else None
+    accounted = _accounted(report, job, settings, client)
     sys.stdout.write(_render(report, accounted, settings, paint(sys.stdout)))
     return 0
 
 
-def _accounted(job: str, settings: config.Config) -> AccountedJob | None:
-    """What slurmdbd has of the job, where there is a sacct to ask."""
-    if not job or not shutil.which(settings["slurm.sacct"]):
+def _accounted(
+    report: JobReport | Digest, job: str, settings: config.Config, client: Client
+) -> layout.SlurmPart | None:
+    """What slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
+    if not shutil.which(settings["slurm.sacct"]):
         return None
+    sacct = Sacct(settings["slurm.sacct"])
     try:
-        return Sacct(settings["slurm.sacct"]).of_name(job)
+        if isinstance(report, Digest):
+            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client)))
+        known = sacct.of_name(job) if job else None
     except SacctError as error:
         sys.stderr.write(f"gpu-exporter: report: without Slurm's accounting: {error}\n")
         return None
+    return layout.slurm(report, known) if known else None
 
 
 def _subject(settings: config.Config, name: str) -> Subject:
@@ -170,10 +177,9 @@ def _headers(text: str) -> Mapping[str, str]:
 
 
 def _render(
-    report: JobReport | Digest, accounted: AccountedJob | None, settings: config.Config, colours: Colors
+    report: JobReport | Digest, slurm: layout.SlurmPart | None, settings: config.Config, colours: Colors
 ) -> str:
     form = settings["format"]
-    slurm = layout.slurm(report, accounted) if isinstance(report, JobReport) and accounted else None
     if form == "json":
         return data.to_json(report, slurm.fields if slurm else {})
     if form == "short":

@@ -8,9 +8,9 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
@@ -19,18 +19,16 @@ from exporter.cli.report import access
 from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.option import ConfigError
-from exporter.report import promql, words
 from exporter.report.client import Client
-from exporter.report.document import Document, Table
+from exporter.report.document import Document
 from exporter.report.formats import plain
-from exporter.report.job import ReportRequest, job_report
-from exporter.report.model import JobReport
-from exporter.report.price import PRICES
+from exporter.report.job import slurm_job
 from exporter.report.terminal import paint
 from exporter.summaries.comment import Commenter
 from exporter.summaries.options import OPTIONS
 from exporter.summaries.sacct import Sacct
 from exporter.summaries.store import WAITING, Store
+from exporter.summaries.summary import table
 from exporter.summaries.worker import Services, Settings, Worker
 
 log = logging.getLogger(__name__)
@@ -46,10 +44,6 @@ examples:
   gpu-exporter summaries --prometheus.url http://prometheus:9090
   gpu-exporter summaries --list --user alice --since 7d
 """,
-)
-_HEAD = (
-    *("job", "user", "state", ">elapsed", ">GPUs", ">used", ">GPU h lost", "most on", ">CPU", ">memory"),
-    "next time",
 )
 
 
@@ -90,10 +84,6 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
     client = Client(access(settings))
     ask = ShowJob(settings["slurm.scontrol"])
 
-    def report(job: str, back: float, until: float) -> JobReport:
-        request = ReportRequest(promql.matchers(slurm_job=job), f"Slurm job {job}", back)
-        return job_report(client, request, PRICES, until)
-
     def name(job: str) -> str:
         try:
             known = ask(job)
@@ -117,7 +107,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
         store,
         Services(
             accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
-            report=report,
+            report=partial(slurm_job, client),
             write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
             name=name,
         ),
@@ -130,31 +120,6 @@ def _show(settings: config.Config, store: Store) -> int:
         sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)
         return 0
     whose = f" of {settings['user']}" if settings["user"] else ""
-    document = Document(f"Jobs{whose}", (Table(_HEAD, [_row(each) for each in found]),))
+    document = Document(f"Jobs{whose}", (table(found),))
     sys.stdout.write(plain.render(document, paint(sys.stdout)))
     return 0
-
-
-def _row(summary: Mapping[str, Any]) -> Sequence[str]:
-    slurm: Mapping[str, Any] = summary["slurm"] or {}
-    end = summary["end"] or summary["start"]
-    elapsed = slurm.get("elapsed") or end - summary["start"]
-    cores = (slurm.get("cpus") or 0) * elapsed
-    memory = (slurm.get("memory_bytes") or 0) / (slurm.get("nodes") or 1)
-    return (
-        str(summary["job"]),
-        str(summary["user"]),
-        str(slurm.get("state", "")),
-        words.span(elapsed),
-        words.count(summary["gpus"]),
-        words.percent(summary["utilization"]),
-        words.hours(summary["gpu_hours_wasted"]),
-        words.title(summary["wasted_on"]) if summary["wasted_on"] else "",
-        _share(slurm.get("cpu_seconds"), cores),
-        _share(slurm.get("memory_peak_bytes"), memory),
-        " ".join(summary["next_time"]),
-    )
-
-
-def _share(used: float | None, asked: float) -> str:
-    return words.percent(used / asked) if used is not None and asked else ""

@@ -14,7 +14,7 @@ from exporter.report.client import Client, Sample
 from exporter.report.definitions import Hours, held
 from exporter.report.failure import NoDataError, NoMetricsError
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.report.price import Price, of
+from exporter.report.price import PRICES, Price, of
 from exporter.report.progress import Ask, progress, runs
 from exporter.report.span import held_span
 
@@ -68,6 +68,12 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
         priced_by=asked.priced_by,
         runs=runs(client, info, window(asked.since), now, asked.changed_at),
     )
+
+
+def slurm_job(client: Client, job: str, back: float, until: float) -> JobReport:
+    """Of a job's raw id, looking back so many seconds from `until`. Raises ReportError."""
+    request = ReportRequest(promql.matchers(slurm_job=job), f"Slurm job {job}", back)
+    return job_report(client, request, PRICES, until)
 
 
 def _asker(client: Client, selector: str, window: str, time: float) -> Ask:

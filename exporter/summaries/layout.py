@@ -11,6 +11,7 @@ from exporter.report.document import Block, Facts, Heading, Paragraph
 from exporter.report.model import JobReport
 from exporter.summaries.next_time import flags
 from exporter.summaries.sacct import AccountedJob
+from exporter.summaries.summary import Summary, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ def slurm(report: JobReport, job: AccountedJob) -> SlurmPart:
     if wanted:
         blocks += [Heading("Ask for next time"), Paragraph(" ".join(wanted))]
     return SlurmPart(blocks, {"slurm": asdict(job), "next_time": list(wanted)})
+
+
+def slurm_jobs(summaries: Sequence[Summary]) -> SlurmPart | None:
+    """The jobs of a digest, those that wasted most first; None where there are none."""
+    if not summaries:
+        return None
+    return SlurmPart([Heading("Slurm jobs that wasted most"), table(summaries)], {"slurm_jobs": list(summaries)})
 
 
 def _facts(job: AccountedJob) -> Iterable[tuple[str, str]]:

@@ -10,23 +10,20 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from exporter.report.definitions import held, lost, utilization
 from exporter.report.failure import NoDataError, ReportError
 from exporter.report.formats import data
-from exporter.report.model import JobReport, worst
-from exporter.summaries import jobstats, next_time
+from exporter.summaries import jobstats
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
 from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
+from exporter.summaries.summary import MARGIN, Report, summary
 
 log = logging.getLogger(__name__)
 
-MARGIN = 300.0
-"""Seconds around a job's time in which its metrics are looked for."""
 _BATCH = 50
 _SPOOLED = 20_000
 """Files of the spool read in one round."""
@@ -35,9 +32,6 @@ _TRIES_WITHOUT_DATA = 3
 _SCAN_OVERLAP = 600.0
 _UNKNOWN_SPAN = 2 * 86400.0
 """How far to look back for a job of which slurmdbd does not say when it began."""
-
-Report = Callable[[str, float, float], JobReport]
-"""Of a raw job id, looking back so many seconds from a Unix time; raises ReportError."""
 
 
 class Accounts(Protocol):
@@ -186,23 +180,3 @@ class Worker:
         user = job.user if job else report.name.user
         self._store.done(each.job, MADE, now, name=name, user=user, summary=summary(name, report, job))
         outcome.made += 1
-
-
-def summary(name: str, report: JobReport, job: AccountedJob | None) -> Mapping[str, Any]:
-    """What is kept of a job, machine-readable: numbers in base units, None where not known."""
-    return {
-        "job": name,
-        "job_name": report.name.job_name,
-        "user": job.user if job else report.name.user,
-        "start": report.span.start,
-        "end": report.span.end,
-        "gpus": report.gpus,
-        "gpu_hours": held(report.hours),
-        "gpu_hours_wasted": lost(report.hours),
-        "gpu_hours_by_state": dict(report.hours),
-        "utilization": utilization(report.hours),
-        "wasted_on": worst(report.hours),
-        "energy_joules": report.energy_joules,
-        "next_time": list(next_time.flags(job, report)) if job else [],
-        "slurm": asdict(job) if job else None,
-    }

@@ -104,6 +104,7 @@ DIGEST = {
     "alice": ("physics", 8.0, 3.0, "wait_storage"),
     "bob": ("nlp", 4.0, 3.5, "held_idle"),
 }
+JOBS = {"alice": "4711", "bob": "1"}
 DIGEST_HOURS = 10
 TOTALS = {
     "gpu_workload_held": "held",
@@ -120,8 +121,8 @@ def recorded(past: Past, now: float) -> None:
     def flat(family: str, labels: Mapping[str, str], value: float) -> None:
         past.add(family, {"cluster": "c1", **labels}, [(t, value) for t in times])
 
-    for number, (user, (account, held, wasted, state)) in enumerate(DIGEST.items()):
-        owner = {**OWNER, "workload": f"slurm:{number}", "slurm_job": str(number), "user": user, "account": account}
+    for user, (account, held, wasted, state) in DIGEST.items():
+        owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}
         for level, labels in (("workload", owner), ("user", {"user": user}), ("account", {"account": account})):
             recording = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
             flat(recording, {**labels, "state": "busy"}, held - wasted)

@@ -201,7 +201,24 @@ def test_digest_of_one_user_is_that_users(known: Known) -> None:
     found = as_json(known, "--user", "alice", "--since", "12h")
 
     assert (found["held"], found["wasted"]) == pytest.approx((80.0, 30.0))
-    assert [row["labels"]["workload"] for row in found["tables"]["workload"]] == ["slurm:0"]
+    assert [row["labels"]["workload"] for row in found["tables"]["workload"]] == ["slurm:4711"]
+
+
+def test_digest_has_what_slurmdbd_has_of_its_jobs_and_what_to_ask_for_next_time(known: Known, tmp_path: Path) -> None:
+    sacct = tmp_path / "sacct"
+    times = f"{known.began:.0f}|{known.ended:.0f}|3600|600|2|32|04:00:00|3G"
+    tres = "billing=64,cpu=32,gres/gpu=8,mem=256G,node=2"
+    sacct.write_text(f"#!/bin/sh\necho '4711|4711|alice|physics|gpu|long|c1|COMPLETED|0:0|{times}|{tres}'\n")
+    sacct.chmod(0o755)
+    found = as_json(known, "--user", "alice", "--since", "12h", "--slurm.sacct", str(sacct))
+
+    (job,) = found["slurm_jobs"]
+    assert (job["slurm"]["qos"], job["slurm"]["billing"], job["slurm"]["state"]) == ("long", 64.0, "COMPLETED")
+    assert job["gpu_hours"] == pytest.approx(8.0, rel=0.02)
+    assert set(job["next_time"]) >= {"--time=01:15:00", "--cpus-per-gpu=1"}
+    said = report(known, "--user", "alice", "--since", "12h", "--slurm.sacct", str(sacct)).stdout
+    assert "Slurm jobs that wasted most" in said
+    assert "12 % of 32" in said
 
 
 def test_digest_has_the_numbers_of_the_waste_dashboard(known: Known) -> None:
