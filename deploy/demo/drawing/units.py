@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
@@ -56,6 +57,7 @@ def _grouped(digits: str) -> str:
 
 
 _UNITS: Mapping[str, Callable[[float, int | None], str]] = {
+    "dateTimeAsIso": lambda value, _: datetime.fromtimestamp(value / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
     "locale": lambda value, decimals: _grouped(_digits(value, decimals, 3)),
     "percentunit": lambda value, decimals: f"{_digits(value * 100, decimals, 1)} %",
     "bytes": lambda value, decimals: _scaled(value, _BINARY, " B", decimals),
