@@ -61,7 +61,7 @@ class Site:
         note = (
             f'<p class="note">Drawn by the demo from <code>dashboards/json/{escape(shown.file.name)}</code> and live '
             "data. It is not Grafana: no zoom, no annotations, no hover over several series. Recording rules are "
-            "evaluated once a minute, so a young demo has gaps.</p>"
+            "evaluated once a minute, those of wasted hours once in five: a young demo has gaps.</p>"
         )
         drawn = page.draw(shown, query, self.prometheus, time.time())
         return self._framed(f"{shown.title} dashboard", note + drawn, 15, DRAWING)

@@ -9,6 +9,7 @@ STYLE = """
 .panel{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.4rem .6rem;overflow:auto;min-width:0;display:flex;flex-direction:column}
 .panel h3{font-size:.8rem;margin:0 0 .2rem;font-weight:600}.stat{font-size:1.6rem;text-align:center;margin:auto;font-weight:600}.stat.none,.none{color:var(--dim);font-size:.85rem;font-weight:400;margin:auto}
 .panel table{width:100%;border-collapse:collapse;font-size:.8rem}.panel th{text-align:left;color:var(--dim);font-weight:600}.panel td,.panel th{padding:.15rem .4rem;border-bottom:1px solid var(--line);white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}
+.panel td[style^="background"] a{color:inherit}
 .gauge{display:inline-block;height:.7em;margin-right:.4em;border-radius:2px}
 .bars{display:grid;grid-template-columns:auto 1fr auto;gap:.25rem .6rem;align-items:center;font-size:.8rem}.track{position:relative;height:.9rem;background:var(--line);border-radius:2px;overflow:hidden;display:block}.track i{display:block;height:100%}
 .chart{display:flex;flex:1;min-height:0}.axis{display:flex;flex-direction:column;justify-content:space-between;font-size:.65rem;color:var(--dim);text-align:right;padding-right:.3rem;margin-bottom:1rem;white-space:nowrap}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
@@ -10,11 +11,14 @@ from deploy.demo.drawing import fields, variables
 from deploy.demo.drawing.data import Source
 from deploy.demo.drawing.document import Json, Panel, listed, mapping
 from deploy.demo.drawing.fields import PLAIN, Field
+from exporter.ledger.palette import LIGHT
 
 Cell = float | str | None
 Row = Mapping[str, Cell]
 _LONGEST = 50
 """Rows drawn."""
+_BRIGHT = 0.2
+"""Luminance from which dark text has more contrast than white."""
 
 
 def draw(panel: Panel, source: Source) -> str:
@@ -99,13 +103,21 @@ def _cell(cell: Cell, field: Field, row: Mapping[str, str], source: Source) -> s
     if field.cell == "gauge" and isinstance(cell, float):
         share = min(max(cell / (field.number("max") or 1.0), 0.0), 1.0)
         text = f'<i class="gauge" style="width:{share * 60:.0f}px;background:{colour or PLAIN}"></i>{text}'
-    style = f' style="background:{colour};color:#fff"' if colour and field.cell == "color-background" else ""
-    style = style or (f' style="color:{colour}"' if colour else "")
+    filled = f"background:{colour};color:{ink_on(colour)}" if colour and field.cell == "color-background" else ""
+    style = f' style="{filled or f"color:{colour}"}"' if colour else ""
     kind = ' class="n"' if isinstance(cell, float) else ""
     if field.links and cell not in (None, ""):
         url = variables.link(str(field.links[0].get("url", "")), source.variables, source.time, row, {})
         text = f'<a href="{escape(url)}">{text}</a>'
     return f"<td{kind}{style}>{text}</td>"
+
+
+def ink_on(colour: str) -> str:
+    """The colour of text that can be read on `colour`, written #rrggbb."""
+    if not re.fullmatch("#[0-9A-Fa-f]{6}", colour):
+        return LIGHT.card
+    red, green, blue = ((int(colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5))
+    return LIGHT.ink if 0.21 * red + 0.72 * green + 0.07 * blue > _BRIGHT else LIGHT.card
 
 
 def _width(field: Field) -> str:

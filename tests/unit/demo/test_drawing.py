@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from coloraide import Color
 
 from deploy.demo.drawing import document, fields, units, variables
 from deploy.demo.drawing.document import Panel
-from deploy.demo.drawing.table import merged
+from deploy.demo.drawing.table import ink_on, merged
 from deploy.demo.drawing.variables import ALL, Variable
 from deploy.demo.prometheus import Span
 from deploy.demo.site import dashboards
+from exporter.ledger.palette import LOOKS, Look
 
 SPAN = Span(start=0.0, end=300.0, step=5.0)
 
@@ -40,6 +42,12 @@ SPAN = Span(start=0.0, end=300.0, step=5.0)
 )
 def test_a_value_is_written_in_its_unit(value: float, unit: str, decimals: int | None, shown: str) -> None:
     assert units.show(value, unit, decimals) == shown
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_text_can_be_read_on_every_colour_of_the_states(look: Look) -> None:
+    paper, ink = (Color(colour).luminance() for colour in (look.colour, ink_on(look.colour)))
+    assert (max(paper, ink) + 0.05) / (min(paper, ink) + 0.05) > 3
 
 
 def test_every_unit_of_the_dashboards_is_known() -> None:
