@@ -35,5 +35,5 @@ def run(arguments: Sequence[str]) -> int:
     done.wait(_PATIENCE + _PASSES * settings["sample.interval"])
     snapshot = exporter.snapshot
     exporter.stop()
-    sys.stdout.write(Renderer().render(shown.of(snapshot.blocks), "")[1].decode())
+    sys.stdout.write(Renderer(shown).render(snapshot.blocks, "")[1].decode())
     return 1 if snapshot.status.driver_error else 0

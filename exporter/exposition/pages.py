@@ -43,17 +43,16 @@ class PageStore:
         self, interval: float, selection: Selection | None = None, clock: MonotonicClock = monotonic_time
     ) -> None:
         self._interval = interval
-        self._selection = selection or Selection()
         self._clock = clock
         self._schedule = ScrapeSchedule()
         self._lock = threading.Lock()
         """Held while a page is made: the renderer makes one at a time, and two scrapes make theirs together."""
-        self._renderer = Renderer()
-        self._current = _Pages(Snapshot(), self._selection)
+        self._renderer = Renderer(selection)
+        self._current = _Pages(Snapshot())
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take over a snapshot; until the pages expected of it are rendered, scrapes get those of the one before."""
-        pages = _Pages(snapshot, self._selection)
+        pages = _Pages(snapshot)
         now, slack = self._clock(), self._interval * _SLACK
         for scraper in self._schedule.expected(now - slack, now + self._interval + slack):
             self._page(pages, scraper)
@@ -88,9 +87,8 @@ def _form(scraper: Scraper) -> tuple[str, bool]:
 class _Pages:
     """The pages of one snapshot, by content type and whether they are compressed."""
 
-    def __init__(self, snapshot: Snapshot, selection: Selection) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._selection = selection
         self.kept: dict[tuple[str, bool], Page] = {}
 
     def make(self, renderer: Renderer, content_type: str, compressed: bool) -> Page:  # noqa: FBT001 - part of the form
@@ -98,7 +96,7 @@ class _Pages:
             plain = self.kept.get((content_type, False)) or self.make(renderer, content_type, compressed=False)
             page = Page(content_type, gzip.compress(plain.body, _GZIP_LEVEL, mtime=0), gzip=True)
         else:
-            page = Page(content_type, renderer.render(self._selection.of(self._snapshot.blocks), content_type)[1])
+            page = Page(content_type, renderer.render(self._snapshot.blocks, content_type)[1])
         if len(self.kept) < _FORMS:
             self.kept[content_type, compressed] = page
         return page

@@ -8,11 +8,10 @@ and dashboards ask for is shown.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from exporter.exposition.snapshot import AnyBlock, Block
 from exporter.metrics.family import AnyFamily, Sample
 
 
@@ -149,15 +148,6 @@ class Selection:
         if found is None:
             found = self._parts[name] = self._decided(name)
         return found
-
-    def of(self, blocks: Iterable[AnyBlock]) -> Iterator[AnyBlock]:
-        """The blocks that are shown, thinned where only a part of them is."""
-        for block in blocks:
-            part = self.part(block.family.name)
-            if part is ALL:
-                yield block
-            elif part is not NONE:
-                yield Block(block.family, block.prefix, part.of(block.family, block.samples))
 
     def _decided(self, name: str) -> Part:
         if _any(name, self._hide):

@@ -23,6 +23,11 @@ class Block:
     prefix: tuple[str, ...]
     samples: tuple[Sample, ...]
 
+    @property
+    def source(self) -> object:
+        """What the samples are made of: the same object stands for the same samples."""
+        return self.samples
+
 
 @record
 class LazyBlock:
@@ -34,6 +39,11 @@ class LazyBlock:
     family: AnyFamily
     content: Any
     prefix: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> object:
+        """As of `Block`."""
+        return self.content
 
     @property
     def samples(self) -> tuple[Sample, ...]:

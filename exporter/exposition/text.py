@@ -1,20 +1,21 @@
 """From a snapshot's blocks to the text Prometheus reads.
 
 The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape. Here
-the text of each block is kept until its samples change, and what stands in front of a value until its series ends; a
-test holds the result equal, byte for byte, to what the client library makes of the same samples.
+the lines of each block are kept until what its samples are made of changes, and each line until its value does; a test
+holds the result equal, byte for byte, to what the client library makes of the same samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, cast
 
 from prometheus_client import exposition, utils
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
+from exporter.exposition.series_profile import ALL, NONE, Selection
 from exporter.exposition.snapshot import AnyBlock
 from exporter.metrics.family import AnyFamily, Sample, Type
 
@@ -30,23 +31,29 @@ _Key = tuple[str, Values]
 """Family name and values of the prefix labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockText:
-    """What is kept of one block between two renderings. `starts` holds the text in front of each value."""
+@dataclass(slots=True)
+class _BlockLines:
+    """What is kept of one block between two renderings: one line for each of the samples that are shown."""
 
-    samples: tuple[Sample, ...] = ()
-    text: str = ""
-    starts: Mapping[Values, str] = field(default_factory=dict[Values, str])
+    source: object
+    """What the samples were made of: while it is the same object, so are they."""
+    samples: tuple[Sample, ...]
+    lines: tuple[str, ...]
 
 
-_NOTHING_KEPT = _BlockText()
+_NOTHING_KEPT = _BlockLines(None, (), ())
+_NEW = Sample(0.0)
 
 
 class Renderer:
-    """Renders snapshots, one at a time. It keeps exactly what the last one had: a series that ends is forgotten."""
+    """Renders snapshots, one at a time. It keeps exactly what the last one had: a series that ends is forgotten.
 
-    def __init__(self) -> None:
-        self._kept: dict[_Key, _BlockText] = {}
+    `selection` is what of them is shown.
+    """
+
+    def __init__(self, selection: Selection | None = None) -> None:
+        self._selection = selection or Selection()
+        self._kept: dict[_Key, _BlockLines] = {}
         self._headers: dict[tuple[str, bool], str] = {}
         self._process = ProcessCollector(registry=None)
 
@@ -58,25 +65,28 @@ class Renderer:
         encode, content_type = cast("Any", exposition).choose_encoder(accept)
         openmetrics = content_type.startswith(_OPENMETRICS)
         families: dict[str, list[str]] = {}
-        kept: dict[_Key, _BlockText] = {}
+        before, kept, part = self._kept, dict[_Key, _BlockLines](), self._selection.part
         for block in blocks:
-            samples = block.samples
-            if samples:
-                family = block.family
-                key = (family.name, block.prefix)
-                text = kept[key] = self._text(key, block, samples)
-                lines = families.get(family.name)
+            family = block.family
+            name = family.name
+            shown = part(name)
+            if shown is NONE:
+                continue
+            key = (name, block.prefix)
+            found = before.get(key, _NOTHING_KEPT)
+            if found.source is not block.source:
+                samples = block.samples if shown is ALL else shown.of(family, block.samples)
+                found = _rendered(block, samples, found)
+            kept[key] = found
+            if found.lines:
+                lines = families.get(name)
                 if lines is None:
-                    lines = families[family.name] = [self._header(family, openmetrics=openmetrics)]
-                lines.append(text.text)
+                    lines = families[name] = [self._header(family, openmetrics=openmetrics)]
+                lines += found.lines
         self._kept = kept
         own: bytes = encode(Finished(self._process.collect()))
-        page = "".join([text for lines in families.values() for text in lines])
+        page = "".join([line for lines in families.values() for line in lines])
         return content_type, page.encode(errors="replace") + own  # one odd label must not cost the page
-
-    def _text(self, key: _Key, block: AnyBlock, samples: tuple[Sample, ...]) -> _BlockText:
-        before = self._kept.get(key, _NOTHING_KEPT)
-        return before if before.samples == samples else _rendered(block, samples, before.starts)
 
     def _header(self, family: AnyFamily, *, openmetrics: bool) -> str:
         key = (family.name, openmetrics)
@@ -102,14 +112,24 @@ class Finished:
         return self._metrics
 
 
-def _rendered(block: AnyBlock, samples: tuple[Sample, ...], known: Mapping[Values, str]) -> _BlockText:
-    starts: dict[Values, str] = {}
+def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines) -> _BlockLines:
+    """The lines of `samples`, those of before where they say the same."""
+    if before.samples == samples:
+        return _BlockLines(block.source, samples, before.lines)
+    if [labels for _, labels in before.samples] == [labels for _, labels in samples]:
+        kept: Iterable[tuple[Sample, str | None]] = zip(before.samples, before.lines, strict=True)
+    else:  # series have come or gone
+        known = {sample.labels: (sample, line) for sample, line in zip(before.samples, before.lines, strict=True)}
+        kept = [known.get(labels, (_NEW, None)) for _, labels in samples]
     lines: list[str] = []
-    for value, labels in samples:
-        start = starts[labels] = known.get(labels) or _start(block.family, (*block.prefix, *labels))
+    for (value, labels), ((earlier, _), line) in zip(samples, kept, strict=True):
+        if line is not None and value == earlier:
+            lines.append(line)
+            continue
+        start = line[: line.rindex(" ") + 1] if line else _start(block.family, (*block.prefix, *labels))
         # Most values are so small that Go writes them as Python does; NaN is not and goes the long way.
         lines.append(f"{start}{float(value)!r}\n" if -_PLAIN < value < _PLAIN else f"{start}{_number(value)}\n")
-    return _BlockText(samples, "".join(lines), starts)
+    return _BlockLines(block.source, samples, tuple(lines))
 
 
 def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.exposition.snapshot import Block
+from exporter.exposition.snapshot import Block, LazyBlock
 from exporter.exposition.text import Finished, Renderer
 from exporter.metrics.family import Family, Sample, Type, Unit
 
@@ -81,9 +82,36 @@ def test_renderer_forgets_the_series_that_end() -> None:
     for start in (0, 100, 5000):
         for pid in range(start, start + 50):
             renderer.render([Block(made, (), (Sample(1, ("0", "GPU-0", str(pid), "x")),))], "")
-        sizes.append(sum(len(kept.starts) for kept in renderer._kept.values()))
+        sizes.append(sum(len(kept.lines) for kept in renderer._kept.values()))
 
     assert sizes == [1, 1, 1]
+
+
+def test_samples_are_made_again_only_from_something_else() -> None:
+    made: list[str] = []
+
+    def samples(content: str) -> Iterable[Sample]:
+        made.append(content)
+        return (Sample(len(made), (content, "x")),)
+
+    lazy, renderer = replace(family(Type.GAUGE), samples=samples), Renderer()
+    one, other = "one content", "another"
+    pages = [renderer.render([LazyBlock(lazy, content, ("0", "GPU-0"))], "")[1] for content in (one, one, other)]
+
+    assert made == [one, other]
+    assert without_process(pages[0]) == without_process(pages[1])
+    assert b'b="another"' in pages[2]
+
+
+@pytest.mark.parametrize("change", ["gone", "came", "moved"])
+def test_lines_follow_their_series_when_others_come_and_go(change: str) -> None:
+    made, renderer = family(Type.GAUGE), Renderer()
+    first = tuple(Sample(float(pid), (str(pid), "x")) for pid in range(4))
+    then = {"gone": first[1:], "came": (Sample(9.0, ("9", "x")), *first), "moved": first[::-1]}[change]
+    renderer.render([Block(made, ("0", "GPU-0"), first)], "")
+    changed = [Block(made, ("0", "GPU-0"), (*then[:1], Sample(0.5, then[1].labels), *then[2:]))]
+
+    assert without_process(renderer.render(changed, "")[1]) == reference(changed, "")
 
 
 @pytest.mark.parametrize("accept", ACCEPTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from exporter.collectors import COLLECTORS
 from exporter.config import load as config
 from exporter.config.option import ConfigError
 from exporter.exposition.series_profile import ALL, DEFAULT, LEAN, NONE, NONZERO, Profile, Selection
-from exporter.exposition.snapshot import Block
+from exporter.exposition.snapshot import AnyBlock, Block
+from exporter.exposition.text import Renderer
 from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
 from exporter.reference.check_page import renewed
 from exporter.reference.performance_page import BEGIN, tables
@@ -46,6 +47,12 @@ def asked(by: str) -> Mapping[str, str]:
 
 def family(name: str) -> AnyFamily:
     return next(each for each in families() if each.name == name)
+
+
+def shown(selection: Selection, blocks: Iterable[AnyBlock]) -> list[str]:
+    """The series of the page, the exporter's own process left out."""
+    page = Renderer(selection).render(blocks, "")[1].decode()
+    return [line for line in page.splitlines() if not line.startswith(("#", "process_"))]
 
 
 @pytest.mark.parametrize(
@@ -93,9 +100,8 @@ def test_series_of_one_gpu_are_few(profile: Profile, most: int, others: int, mod
     driver.open()
     device = driver.devices()[0]
     gpu = Gpu(device, read_gpu(device, {}, COLLECTORS, 1_700_000_000.0, 0.0, {}).states, answered=0.0)
-    blocks = Selection(profile).of(device_blocks(gpu, 0.0, 10.0))
 
-    assert 20 < sum(len(block.samples) for block in blocks) + others <= most
+    assert 20 < len(shown(Selection(profile), device_blocks(gpu, 0.0, 10.0))) + others <= most
 
 
 def test_options_win_over_the_profile() -> None:
@@ -103,13 +109,13 @@ def test_options_win_over_the_profile() -> None:
         Block(family(name), ("0", "GPU-0"), (Sample(1.0),)) for name in ("gpu_power_watts", "gpu_memory_free_bytes")
     ]
 
-    def shown(selection: Selection) -> list[str]:
-        return [block.family.name for block in selection.of(blocks)]
+    def names(selection: Selection) -> list[str]:
+        return [series.partition("{")[0] for series in shown(selection, blocks)]
 
-    assert shown(Selection(Profile.DEFAULT)) == ["gpu_power_watts"]
-    assert shown(Selection(Profile.DEFAULT, show=("gpu_memory_*",))) == ["gpu_power_watts", "gpu_memory_free_bytes"]
-    assert shown(Selection(Profile.FULL, hide=("gpu_memory_*",))) == ["gpu_power_watts"]
-    assert shown(Selection(Profile.FULL, show=("*",), hide=("*",))) == []
+    assert names(Selection(Profile.DEFAULT)) == ["gpu_power_watts"]
+    assert names(Selection(Profile.DEFAULT, show=("gpu_memory_*",))) == ["gpu_power_watts", "gpu_memory_free_bytes"]
+    assert names(Selection(Profile.FULL, hide=("gpu_memory_*",))) == ["gpu_power_watts"]
+    assert names(Selection(Profile.FULL, show=("*",), hide=("*",))) == []
 
 
 def test_part_of_a_family_by_value_and_by_label() -> None:
@@ -124,9 +130,9 @@ def test_part_of_a_family_by_value_and_by_label() -> None:
     )
     found = tuple(Sample(value, ("1", engine)) for engine, value in (("sm", 0.0), ("encoder", 0.0), ("decoder", 0.5)))
 
-    (block,) = Selection(Profile.DEFAULT).of([Block(engines, (), found)])
+    part = Selection(Profile.DEFAULT).part(engines.name)
 
-    assert [sample.labels[1] for sample in block.samples] == ["sm", "decoder"]
+    assert [sample.labels[1] for sample in part.of(engines, found)] == ["sm", "decoder"]
     assert ALL.of(engines, found) == found
 
 
