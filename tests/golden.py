@@ -16,14 +16,17 @@ def compare(stored: Path, made: str, request: pytest.FixtureRequest) -> None:
     """Fail where `made` is not what is stored, and say how the stored text is written anew."""
     if request.config.getoption("--update"):
         stored.write_text(made)
+    difference = explain(stored, made, request.node.nodeid)
+    if difference:
+        pytest.fail(difference, pytrace=False)
+
+
+def explain(stored: Path, made: str, test: str) -> str:
+    """What to do about a difference, and what it is; empty where there is none."""
     before = stored.read_text() if stored.exists() else ""
-    if made != before:
-        lines = difflib.unified_diff(before.splitlines(), made.splitlines(), "stored", "made", lineterm="", n=1)
-        name = stored.relative_to(ROOT) if stored.is_relative_to(ROOT) else stored
-        pytest.fail("\n".join((difference(str(name), request.node.nodeid), *list(lines)[:MOST_LINES])), pytrace=False)
-
-
-def difference(name: str, test: str) -> str:
-    return (
-        f"{name} differs. If the change is meant: pytest {test.partition('::')[0]} --update, and read git diff {name}"
-    )
+    if made == before:
+        return ""
+    name = str(stored.relative_to(ROOT) if stored.is_relative_to(ROOT) else stored)
+    advice = f"If the change is meant: pytest {test.partition('::')[0]} --update, and read git diff {name}"
+    lines = difflib.unified_diff(before.splitlines(), made.splitlines(), "stored", "made", lineterm="", n=1)
+    return "\n".join((f"{name} differs. {advice}", *list(lines)[:MOST_LINES]))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from exporter.attribution.families import workload_families
 from exporter.attribution.ownership import Target
-from exporter.clock import Moment, MonotonicTime, boot_time, monotonic_time
+from exporter.clock import Moment, MonotonicTime, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
 from exporter.exposition.text import Renderer
@@ -25,11 +25,10 @@ from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import progress_message
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.sampling.xids import XidLog
+from exporter.sampling.xids import past_xids
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
-_RECORD = 8192
 
 
 class PciNode(UnknownNode):
@@ -69,33 +68,6 @@ def read_node(
         past_xids(kmsg, sampler.xids, sampler.uuids())
         snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
     return Renderer().render(snapshot.blocks, "")[1].decode()
-
-
-def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
-    """Add the XIDs the kernel log still has; none where it cannot be read."""
-    boot = boot_time()
-    with contextlib.suppress(OSError):  # not root, or no such file: the driver's own advice is still there
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            for record in _records(descriptor):
-                found.read(record, boot, uuids)
-        finally:
-            os.close(descriptor)
-
-
-def _records(descriptor: int) -> Sequence[str]:
-    """/dev/kmsg gives one record a read, and EAGAIN behind the last."""
-    found: list[str] = []
-    while True:
-        try:
-            record = os.read(descriptor, _RECORD)
-        except BlockingIOError:
-            return found
-        except BrokenPipeError:  # records were overwritten before they were read: go on with the next
-            continue
-        if not record:
-            return found
-        found += record.decode(errors="replace").splitlines()
 
 
 def apart(work: Callable[[], str], deadline: float) -> str | None:

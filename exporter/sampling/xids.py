@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
-import select
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted
 from exporter.collectors.xid_messages import parse
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
+from exporter.host.kernel_log import KernelLog
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +22,6 @@ _WAIT = 1.0
 _PAUSE = 5.0
 _OPENING = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
-_MOST_MESSAGES = 1000
-"""Taken in one go."""
 _NONE = XidCounts()
 
 
@@ -96,36 +93,35 @@ def follow_kernel_log(
     `uuids` gives the GPUs by PCI bus id. Runs on a thread of its own.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        records = KernelLog(path, past=False)
     except OSError as error:
         found.heard("kmsg", up=False)
         log.info("XIDs come from the driver alone: %s: %s", path, error.strerror)
         return
-    try:
-        os.lseek(descriptor, 0, os.SEEK_END)
+    with records:
         found.heard("kmsg", up=True)
-        while not stopped.is_set():
-            for message in _messages(descriptor):
-                found.read(message, boot_time(), uuids())
-    finally:
-        found.heard("kmsg", up=False)
-        os.close(descriptor)
-
-
-def _messages(descriptor: int) -> list[str]:
-    """Messages there now, waiting up to a second for the first: /dev/kmsg gives one record a read."""
-    found: list[str] = []
-    if not select.select([descriptor], [], [], _WAIT)[0]:
-        return found
-    while len(found) < _MOST_MESSAGES:
         try:
-            record = os.read(descriptor, 8192)
-        except BlockingIOError:
-            return found
-        except BrokenPipeError:  # records were overwritten before they were read: go on with the next
-            continue
-        if not record:
-            time.sleep(_WAIT)  # a plain file at its end, which select reports as readable
-            return found
-        found.append(record.decode(errors="replace"))
-    return found
+            while not stopped.is_set():
+                _take(records, found, uuids, stopped)
+        finally:
+            found.heard("kmsg", up=False)
+
+
+def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:
+    """What comes within a second."""
+    if not records.wait(_WAIT):
+        return
+    messages = records.read()
+    for message in messages:
+        found.read(message, boot_time(), uuids())
+    if not messages:
+        stopped.wait(_WAIT)  # a plain file is always ready to be read, also at its end
+
+
+def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
+    """Add the XIDs the kernel log still has; none where it cannot be read."""
+    booted = boot_time()
+    with contextlib.suppress(OSError), KernelLog(path, past=True) as records:  # not root, or no such file
+        while messages := records.read():
+            for message in messages:
+                found.read(message, booted, uuids)

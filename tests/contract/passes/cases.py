@@ -21,9 +21,9 @@ from exporter.progress.progress import Progress, Reported, StepTimes
 from exporter.sampling.aged import aged
 from exporter.threads.runner import ThreadState
 from tests.contract.passes.node import ScriptedNode
-from tests.contract.passes.parts import JOB, POD, energy, process, runs
+from tests.contract.passes.parts import JOB, NVLINK_FIELDS, POD, energy, process, runs
 from tests.contract.passes.rig import BEGIN, Rig, gpu, status_lines
-from tests.unit.collectors.answers import FakeInstance, by_argument
+from tests.unit.collectors.answers import ALL_LINKS, FakeInstance, by_argument
 
 
 class Case(NamedTuple):
@@ -68,7 +68,7 @@ def two_owners_of_two_gpus() -> Rig:
         ),
         used={JOB: HostUsage(cpu_seconds=50.0, resident_bytes=1 << 30, pressure_seconds={"io": 3.0})},
         signals={JOB: HostSignals(cpu_of_limit=0.5, hottest_thread=0.9), POD: HostSignals(io_pressure=0.7)},
-        tells=frozenset({"cpu_of_limit", "hottest_thread", "io_pressure"}),
+        known_signals=frozenset({"cpu_of_limit", "hottest_thread", "io_pressure"}),
         skipped=5,
         pci=3,
     )
@@ -117,8 +117,9 @@ def energy_counter_that_was_reset() -> Rig:
 
 
 def instances() -> Rig:
-    """Two MIG instances: one of a pod with activity, one that is free."""
-    parts = [FakeInstance({"nvmlDeviceGetName": "NVIDIA H200 MIG 1g.18gb"}, uuid=f"MIG-{each}") for each in range(2)]
+    """Three MIG instances: of a pod, of a job that waits for memory, and one that is free."""
+    parts = [FakeInstance({"nvmlDeviceGetName": "NVIDIA H200 MIG 1g.18gb"}, uuid=f"MIG-{each}") for each in range(3)]
+    parts[1].answers["nvmlGpmMetricsGet"] = {1: 95.0, 2: 80.0, 3: 40.0, 5: 2.0, 10: 85.0, 12: 3.0, 13: 0.0}
     parts[0].answers |= {
         "nvmlGpmMetricsGet": {1: 80.0, 2: 60.0, 3: 30.0, 5: 40.0, 10: 20.0, 12: 5.0, 13: 0.0},
         "nvmlDeviceGetMemoryInfo": Record(total=200, reserved=20, free=100, used=80),
@@ -126,13 +127,14 @@ def instances() -> Rig:
     device = gpu(0, MigMode=(1, 1))
     device.answers["nvmlDeviceGetComputeRunningProcesses"] = (
         Record(pid=12, usedGpuMemory=70, gpuInstanceId=1, computeInstanceId=0),
+        Record(pid=10, usedGpuMemory=60, gpuInstanceId=2, computeInstanceId=0),
     )
     device.instances = tuple(parts)
     for index, part in enumerate(parts):
         part.index, part.parent_uuid = 0, "GPU-0"
         part.mig = replace(part.mig, gpu_instance=1 + index)
-    node = ScriptedNode(hosts={12: process(12)}, owned=Ownership({12: POD}, {"MIG-0": (POD,)}))
-    rig = Rig([device], node)
+    owned = Ownership({12: POD, 10: JOB}, {"MIG-0": (POD,), "MIG-1": (JOB,)})
+    rig = Rig([device], ScriptedNode(hosts={12: process(12), 10: process(10)}, owned=owned))
     rig.passes(3)
     return rig
 
@@ -153,21 +155,28 @@ def too_hot() -> Rig:
     return rig
 
 
-def busy_in_four_ways() -> Rig:
-    """Kernels that wait for memory, that are small, that use no tensor cores, and that move data over the links."""
+def busy_in_five_ways() -> Rig:
+    """Kernels that wait for memory, that are small, that use no tensor cores, that move data by NVLink, and by PCIe."""
+    little = {1: 95.0, 2: 20.0, 3: 10.0, 5: 0.0, 10: 20.0, 12: 1.0, 13: 0.0}
     ways = (
         {1: 95.0, 2: 80.0, 3: 40.0, 5: 2.0, 10: 85.0, 12: 3.0, 13: 0.0},
         {1: 90.0, 2: 10.0, 3: 5.0, 5: 1.0, 10: 5.0, 12: 2.0, 13: 0.0},
         {1: 95.0, 2: 90.0, 3: 60.0, 5: 0.0, 10: 20.0, 12: 55.0, 13: 0.0},
-        {1: 95.0, 2: 20.0, 3: 10.0, 5: 0.0, 10: 20.0, 12: 1.0, 13: 0.0, 60: 300_000.0, 61: 300_000.0},
+        little,
+        little,
     )
-    gpus = [gpu(index, ComputeRunningProcesses=runs(10 + index), PowerUsage=300_000) for index, _ in enumerate(ways)]
+    gpus = [gpu(at, ComputeRunningProcesses=runs(10 + at), PowerUsage=300_000) for at in range(len(ways))]
     for device, ratios in zip(gpus, ways, strict=True):
         device.answers["nvmlGpmMetricsGet"] = ratios
-    pids = range(10, 14)
-    owned = Ownership(dict.fromkeys(pids, JOB), {f"GPU-{index}": (JOB,) for index in range(4)})
-    rig = Rig(gpus, ScriptedNode(hosts={pid: process(pid) for pid in pids}, owned=owned))
-    rig.passes(4)
+    gpus[4].fields = {key: value for key, value in gpus[4].fields.items() if key[0] not in NVLINK_FIELDS}
+    owned = Ownership({10 + at: JOB for at in range(5)}, {f"GPU-{at}": (JOB,) for at in range(5)})
+    rig = Rig(gpus, ScriptedNode(hosts={10 + at: process(10 + at) for at in range(5)}, owned=owned))
+    for _ in range(4):
+        rig.passes()
+        for field in (138, 139):
+            gpus[3].fields[field, ALL_LINKS] += 300 << 20  # KiB
+        for field in (197, 198):
+            gpus[4].fields[field, 0] += 40_000_000_000
     return rig
 
 
@@ -261,7 +270,7 @@ CASES = (
     Case("job_that_is_forgotten", job_that_is_forgotten, (*_OWNERS, *_LEDGER)),
     Case("energy_counter_that_was_reset", energy_counter_that_was_reset, (*_LEDGER,)),
     Case("instances", instances, ("gpu_mig_.*", "gpu_owner_share", *_LEDGER, "gpu_workload_gpus")),
-    Case("busy_in_four_ways", busy_in_four_ways, ("gpu_time_seconds_total", "gpu_.*link.*", "gpu_pcie_.*")),
+    Case("busy_in_five_ways", busy_in_five_ways, ("gpu_time_seconds_total", "gpu_.*link.*", "gpu_pcie_.*")),
     Case("too_hot", too_hot, ("gpu_throttle.*", *_LEDGER)),
     Case(
         "gpu_that_falls_off_the_bus",

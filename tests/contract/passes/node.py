@@ -23,7 +23,7 @@ class ScriptedNode(UnknownNode):
     owned: Ownership = field(default_factory=Ownership)
     used: Mapping[Owner, HostUsage] = field(default_factory=dict[Owner, HostUsage])
     signals: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
-    tells: frozenset[str] = frozenset()
+    known_signals: frozenset[str] = frozenset()
     reported: Reported = field(default_factory=Reported)
     skipped: int = 0
     pci: int | None = None
@@ -65,8 +65,8 @@ class ScriptedNode(UnknownNode):
         owners = {owner: each for owner, each in self.reported.owners.items() if owner in ownership.info}
         return Reported(owners, self.reported.results, self.reported.ranks)
 
-    def host_tells(self) -> frozenset[str]:
-        return self.tells
+    def host_signals_known(self) -> frozenset[str]:
+        return self.known_signals
 
     def skipped_tasks(self) -> int:
         return self.skipped

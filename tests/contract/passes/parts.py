@@ -15,6 +15,9 @@ from tests.contract.passes.rig import BEGIN
 JOB = Owner("slurm:4711", "slurm", slurm_job="4711", user="ada", account="physics", partition="gpu")
 POD = Owner("team/train", "pod", "team", "train-0", "main")
 
+NVLINK_FIELDS = frozenset({90, 91, 138, 139, 161, 162, 163, 165})
+"""Speed, number, bytes, states and errors of links."""
+
 
 def process(pid: int, **others: object) -> HostProcess:
     found = HostProcess(pid, "python3", "ada", UnixTime(BEGIN - 100.0 - pid), 12.5 + pid, 1 << 20, "")

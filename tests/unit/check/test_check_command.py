@@ -10,12 +10,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from exporter.sampling.xids import XidLog
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -149,22 +146,6 @@ assert apart(lambda: time.sleep(100) or "", 0.2) is None
 assert apart(lambda: 1 / 0, 20) is None
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
-
-
-def test_xids_the_kernel_log_still_has(tmp_path: Path) -> None:
-    from exporter.check.reading import past_xids  # noqa: PLC0415
-
-    log, kmsg = XidLog(), tmp_path / "kmsg"
-    kmsg.write_text(
-        "6,1,1000000,-;systemd: started\n"
-        "3,2,2000000,-;NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
-        "3,3,3000000,-;NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
-    )
-
-    past_xids(kmsg, log, {"0000:1a:00.0": "GPU-a"})
-    past_xids(tmp_path / "missing", log, {})
-
-    assert log.counts("GPU-a").counts[79] == 2
 
 
 def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[..., Any]) -> None:

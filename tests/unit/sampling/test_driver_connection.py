@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
+import pytest
+
 from exporter.driver.interface import (
+    DriverError,
     DriverGoneError,
     DriverMismatchError,
+    UnsupportedError,
 )
 from exporter.sampling.driver_connection import DriverConnection
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, until
@@ -50,3 +55,82 @@ def test_driver_that_goes_is_opened_again() -> None:
     connection.refresh(DriverGoneError("unloaded", "DRIVER_NOT_LOADED"))
     until(lambda: len(opened) == 2 and connection.state.error == "")
     connection.stop()
+
+
+class Versions(ScriptedDriver):
+    """Tells its versions, but not NVML's."""
+
+    refused = ((3, "GPU_IS_LOST"),)
+
+    def call(self, function: str, *args: object) -> object:
+        found = {"nvmlSystemGetDriverVersion": "570.1", "nvmlSystemGetCudaDriverVersion": 12080}
+        if function not in found or args:
+            raise UnsupportedError(function)
+        return found[function]
+
+
+def test_life_of_a_driver_is_told_in_the_log_and_in_its_state(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    trouble: list[Exception] = []
+    devices: list[Scripted] = [Scripted(0, lambda _: 1.0)]
+
+    def opening() -> None:
+        if trouble:
+            raise trouble[0]
+
+    connection = DriverConnection(Versions(lambda: tuple(devices), opening))
+    connection._attempt()
+    connection._attempt()
+    opened = connection.state
+    connection.refresh(DriverError("one call failed", "UNKNOWN"))
+    assert connection.state is opened
+    connection.refresh(DriverMismatchError("another library"))
+    gone = connection.state
+    trouble.append(DriverGoneError("not loaded", "DRIVER_NOT_LOADED"))
+    connection._attempt()
+    connection._attempt()
+    closed = connection.state
+    trouble.clear()
+    devices.append(Scripted(1, lambda _: 1.0))
+    connection._attempt()
+
+    assert (opened.versions, opened.error, opened.refused) == (("570.1", "", "12.8"), "", ((3, "GPU_IS_LOST"),))
+    assert (gone.devices, gone.versions, gone.error, gone.mismatch) == (
+        (), opened.versions, "LIB_RM_VERSION_MISMATCH", True,
+    )  # fmt: skip
+    assert (closed.devices, closed.versions, closed.error, closed.mismatch) == (
+        (), opened.versions, "DRIVER_NOT_LOADED", False,
+    )  # fmt: skip
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "GPUs without a handle: 3 (GPU_IS_LOST)"),
+        ("INFO", "driver 570.1 shows 1 GPUs"),
+        ("WARNING", "driver not available (DRIVER_NOT_LOADED): not loaded"),
+        ("WARNING", "GPUs without a handle: 3 (GPU_IS_LOST)"),
+        ("INFO", "driver 570.1 shows 2 GPUs"),
+    ]
+
+
+def test_driver_without_a_version_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    DriverConnection(ScriptedDriver(lambda: (Scripted(0, lambda _: 1.0),)))._attempt()
+
+    assert caplog.messages == ["driver ? shows 1 GPUs"]
+
+
+@pytest.mark.parametrize(
+    ("failures", "pause"), [(0, 30.0), (1, 1.0), (2, 2.0), (3, 5.0), (4, 10.0), (5, 30.0), (9, 30.0)]
+)
+def test_pause_grows_with_failures(failures: int, pause: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = DriverConnection(ScriptedDriver(tuple))
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> None:
+        pauses.append(seconds)
+        connection._stopped = True
+
+    monkeypatch.setattr(connection, "_attempt", lambda: setattr(connection, "_failures", failures))
+    monkeypatch.setattr(connection._wake, "wait", wait)
+    connection._run()
+
+    assert pauses == [pause]
+    assert connection.first.is_set()

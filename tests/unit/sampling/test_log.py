@@ -1,0 +1,72 @@
+"""What is told in the log of a GPU's life: once, when it begins, and when it ends."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from exporter.driver.interface import DeviceLostError, DriverError
+from exporter.metrics.family import Unit, gauge
+from exporter.sampling.blocks import device_blocks
+from exporter.sampling.gpus import Gpu, Gpus
+from exporter.sampling.reader import read_gpu
+from tests.unit.sampling.scripted import Scripted, answers, collector
+
+FAR = 1e9
+
+
+def read(gpus: Gpus, *devices: Scripted) -> None:
+    for _ in range(2):
+        gpus.read(devices, 0.0, FAR)
+
+
+def test_gpu_that_fails_goes_and_comes_back_is_told_in_five_lines(caplog: pytest.LogCaptureFixture) -> None:
+    gpus = Gpus([collector("value")])
+    read(gpus, Scripted(2, answers(value=1.0)))
+    read(gpus, Scripted(2, answers(value=DriverError("broken", "UNKNOWN"))))
+    read(gpus, Scripted(2, answers(value=DeviceLostError("fell off", "GPU_IS_LOST"))))
+    read(gpus)
+    read(gpus, Scripted(2, answers(value=1.0)))
+    gpus.stop()
+
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "collector value failed on GPU-2: DriverError UNKNOWN: broken"),
+        ("WARNING", "GPU GPU-2: fell off"),
+        ("WARNING", "collector value failed on GPU-2: DeviceLostError GPU_IS_LOST: fell off"),
+        ("WARNING", "GPU GPU-2 (index 2) has gone from the driver"),
+        ("WARNING", "GPU GPU-2: answers again"),
+    ]
+
+
+def test_late_gpu_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = Gpus([collector("value")])
+    monkeypatch.setattr(gpus.threads, "read", lambda tasks, _: dict.fromkeys(tasks))
+    read(gpus, Scripted(0, answers(value=1.0)))
+
+    assert caplog.messages == ["GPU GPU-0 does not answer within the deadline"]
+
+
+def test_bug_in_a_collector_is_told_with_its_trace_to_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    read_gpu(Scripted(0, answers(value=KeyError("bug"))), {}, [collector("value")], 0.0, 0.0, {})
+
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("DEBUG", "collector value is broken on GPU-0")
+    assert record.exc_info
+
+
+def test_samples_that_cannot_be_made_cost_their_collector_alone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    bad = replace(collector("bad"), families=(gauge("gpu_bad", "A test.", Unit.NONE, lambda _: 1 / 0),))
+    states = read_gpu(Scripted(0, answers(bad=1.0, good=2.0)), {}, [bad, collector("good")], 0.0, 0.0, {}).states
+    gpu = Gpu(Scripted(0, answers()), states, answered=0.0)
+    broken: set[str] = set()
+
+    assert [block.family.name for block in device_blocks(gpu, 0.0, 10.0, broken)] == ["gpu_good_total"]
+    assert broken == {"bad"}
+    assert caplog.messages == ["samples of collector bad cannot be made"]
+    assert caplog.records[0].exc_info
+    with pytest.raises(ZeroDivisionError):
+        list(device_blocks(gpu, 0.0, 10.0))

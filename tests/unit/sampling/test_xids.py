@@ -1,0 +1,139 @@
+"""XIDs as they come: from the driver's events, from the kernel log, and from what the kernel log still has."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from exporter.driver.interface import DriverError, UnsupportedError, XidEvent
+from exporter.sampling import xids
+from exporter.sampling.xids import XidLog, follow_driver, follow_kernel_log, past_xids
+from tests.unit.sampling.scripted import ScriptedDriver, until
+
+LINE = "3,{},2000000,-;NVRM: Xid (PCI:0000:1a:00): {}, pid=7, name=x\n"
+SWITCH = "3,9,3000000,-;nvidia-nvswitch2: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 7 egress\n"
+UUIDS = {"0000:1a:00.0": "GPU-a"}
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_WAIT", "_PAUSE", "_OPENING"):
+        monkeypatch.setattr(xids, name, 0.01)
+
+
+class Thread:
+    """Runs `work` until `stop`."""
+
+    def __init__(self, work: Callable[[threading.Event], None]) -> None:
+        self.stopped = threading.Event()
+        self._thread = threading.Thread(target=work, args=(self.stopped,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found, kmsg = XidLog(), tmp_path / "kmsg"
+    kmsg.write_text(LINE.format(1, 79))
+    thread = Thread(lambda stopped: follow_kernel_log(kmsg, found, lambda: UUIDS, stopped))
+    until(lambda: found.sources() == {"kmsg": True})
+    with kmsg.open("a") as writer:
+        writer.write(LINE.format(2, 31) + SWITCH)
+    until(lambda: bool(found.switches.seen))
+    thread.stop()
+
+    assert found.counts("GPU-a").counts[31] == 1
+    assert found.counts("GPU-a").counts.get(79, 0) == 0
+    assert {(kind.switch, kind.sxid, kind.kind) for kind in found.switches.seen} == {("2", "12028", "non_fatal")}
+    assert found.sources() == {"kmsg": False}
+    assert caplog.messages == ["XID 31 on GPU-a (kmsg)", "SXID 12028 on NVSwitch 2 (non_fatal)"]
+
+
+def test_kernel_log_that_cannot_be_opened_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    found = XidLog()
+
+    follow_kernel_log(tmp_path / "none", found, dict, threading.Event())
+
+    assert found.sources() == {"kmsg": False}
+    assert caplog.messages == [f"XIDs come from the driver alone: {tmp_path}/none: No such file or directory"]
+
+
+def test_past_records_are_counted(tmp_path: Path) -> None:
+    found, kmsg = XidLog(), tmp_path / "kmsg"
+    kmsg.write_text("6,1,1000000,-;systemd: started\n" + LINE.format(2, 79) * 2)
+
+    past_xids(kmsg, found, UUIDS)
+    past_xids(tmp_path / "missing", found, {})
+
+    assert found.counts("GPU-a").counts[79] == 2
+    assert not any(found.counts("GPU-b").counts.values())
+
+
+class Events(ScriptedDriver):
+    """Answers each question for events with the next of `answers`, then with nothing."""
+
+    def __init__(self, *answers: tuple[XidEvent, ...] | DriverError) -> None:
+        super().__init__(tuple)
+        self.answers = list(answers)
+        self.asked: list[float] = []
+
+    def events(self, timeout: float) -> tuple[XidEvent, ...]:
+        self.asked.append(timeout)
+        answer = self.answers.pop(0) if self.answers else ()
+        if isinstance(answer, DriverError):
+            raise answer
+        return answer
+
+
+def test_events_of_the_driver_are_counted_while_it_is_open(caplog: pytest.LogCaptureFixture) -> None:
+    found, opened = XidLog(), threading.Event()
+    driver = Events((XidEvent("GPU-a", 48, 5.0), XidEvent("", 62, 6.0)))
+    thread = Thread(lambda stopped: follow_driver(driver, found, stopped, opened.is_set))
+    assert driver.asked == []
+    opened.set()
+    until(lambda: len(driver.asked) > 2)
+    thread.stop()
+
+    assert found.counts("GPU-a").counts[48] == 1
+    assert found.counts("GPU-a").last[48] == 5.0
+    assert found.sources() == {"nvml": True}
+    assert set(driver.asked) == {0.01}
+    assert caplog.messages == ["XID 48 on GPU-a (nvml)", "XID 62 on an unknown GPU (nvml)"]
+
+
+def test_failures_of_the_driver_are_told_once_each_and_show(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    found = XidLog()
+    broken, none = DriverError("broken"), UnsupportedError("no events")
+    driver = Events(broken, broken, (), broken, none, none)
+    thread = Thread(lambda stopped: follow_driver(driver, found, stopped, lambda: True))
+    until(lambda: len(driver.asked) >= 7)
+    thread.stop()
+
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    warned = ("WARNING", "no XID events from the driver: broken")
+    assert told == [warned, warned, ("INFO", "no XID events from the driver: no events")]
+
+
+def test_source_that_fails_is_down_until_it_answers() -> None:
+    found, stopped = XidLog(), threading.Event()
+    seen: list[bool] = []
+
+    class Watched(Events):
+        def events(self, timeout: float) -> tuple[XidEvent, ...]:
+            seen.extend(found.sources().values())
+            if len(self.asked) >= 2:
+                stopped.set()
+            return super().events(timeout)
+
+    follow_driver(Watched(DriverError("broken"), ()), found, stopped, lambda: True)
+
+    assert seen == [False, True]
