@@ -93,7 +93,6 @@ def _numbers(made: build.Dashboard) -> None:
             "Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter.",
             over_time(UTILIZATION.promql(everything)),
             units.PercentUnit,
-            steps=look.GOOD_IS_HIGH,
             size=(3, 4),
             decimals=0,
             spark=True,
@@ -136,10 +135,7 @@ def _workloads(made: build.Dashboard) -> None:
             "Slurm jobs that waste most",
             "Slurm jobs that hold GPUs, those that waste most of them now first. Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
-            owner_keys=(
-                Key("user", "User", (link.to_user(link.cell("User")),), width=80),
-                Key("account", "Account", (link.to_account(link.cell("Account")),), width=80),
-            ),
+            owner_keys=(Key("user", "User", (link.to_user(link.cell("User")),), width=80),),
             onward=link.to_job(name, link.cell("Cluster")),
             empty="No Slurm job holds a GPU",
         )

@@ -163,7 +163,7 @@ def _owners() -> table.Panel:
                 reduce="sum",
                 wrap="{} > 0",
             ),
-            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
+            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
             lost_state("State", main_state),
         ),
         sort="GPUs",

@@ -76,9 +76,7 @@ def _programs() -> table.Panel:
                 reduce="sum",
             ),
             Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=70, reduce="sum"),
-            gauge(
-                "Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.GOOD_IS_HIGH, width=140
-            ),
+            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=140),
             lost_state(
                 "Wasted on",
                 f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0.2){only}',

@@ -9,7 +9,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, look, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from exporter.report import promql
 from exporter.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
 
@@ -178,7 +178,7 @@ def _workloads() -> table.Panel:
     return Table(
         title="Workloads that wasted most",
         description="The 30 workloads that wasted most GPU hours in the range, ended ones too: whose they are, what they wasted them on, "
-        "and the price of the waste. Click one to see why and what to do.",
+        "and the price of the waste; utilization stands beside the mark of their class of work. Click one to see why and what to do.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
@@ -200,7 +200,8 @@ def _workloads() -> table.Panel:
             Value("Held", promql.held("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
             Value("Used", promql.ran("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
             _price("workload", 85, SHOWN),
-            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.GOOD_IS_HIGH, width=105),
+            gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
+            of_mark(promql.of_mark("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
         sort="Wasted",
@@ -218,11 +219,12 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
         description=f"GPU hours by {level}: held, wasted, the price of the waste, and on which state most of it went. "
-        "A dash: nothing of it could be observed. Click one for its workloads.",
+        "Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it could be observed. Click one for its workloads.",
         keys=(Key(level, level.capitalize(), (onward,)),),
         columns=(
             Value("Held", promql.held(level, CLUSTER, RANGE), GPU_HOURS, decimals=1, width=105, reduce="sum"),
-            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.GOOD_IS_HIGH, width=120),
+            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=92),
+            of_mark(promql.of_mark(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
                 promql.wasted(level, CLUSTER, RANGE),

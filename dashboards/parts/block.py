@@ -23,8 +23,8 @@ from dashboards.parts.query import (
     rate,
     telling,
 )
-from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, runbook
-from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, of_mark, runbook
+from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
 
 
 def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
@@ -191,13 +191,14 @@ def workloads(
                 wrap=f"topk({at_most}, {{}})",
             ),
             Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
-            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=105),
+            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+            of_mark(of_mark_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.2"),
         ),
         sort="Wasted",
         size=size,
         empty=empty,
-        order=("GPUs", "Utilization", "Wasted"),
+        order=("GPUs", "Utilization", "Of its mark", "Wasted"),
     ).build()
 
 

@@ -9,8 +9,8 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, look
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
-from dashboards.parts.table import Key, Table, Value, gauge, lost_state
-from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
+from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
+from exporter.report.definitions import UTILIZATION, WASTED, as_it_is, of_mark_promql
 
 
 def nodes() -> table.Panel:
@@ -88,7 +88,7 @@ def models_and_owners(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Namespaces",
-            description="One row per namespace that holds GPUs. A dash: nothing of it can be observed. Click one for its workloads.",
+            description="One row per namespace that holds GPUs. Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it can be observed. Click one for its workloads.",
             keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),)),),
             columns=_owner_columns("namespace"),
             sort="Wasted",
@@ -99,7 +99,7 @@ def models_and_owners(made: build.Dashboard) -> None:
     made.with_panel(
         Table(
             title="Slurm accounts",
-            description="One row per account that holds GPUs. A dash: nothing of it can be observed. Click one for its jobs.",
+            description="One row per account that holds GPUs. Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it can be observed. Click one for its jobs.",
             keys=(Key("account", "Account", (link.to_account(link.cell("Account")),)),),
             columns=_owner_columns("account"),
             sort="Wasted",
@@ -113,7 +113,8 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
     mine = owners(level, CLUSTER, level, as_it_is)
     return (
         Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
-        gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
+        gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+        of_mark(of_mark_promql(mine)),
         Value(
             "Wasted",
             WASTED.promql(mine),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table
 
 from dashboards.parts import link, look
-from dashboards.parts.query import NODE, increased
+from dashboards.parts.query import NODE, times
 from dashboards.parts.table import Key, Table, Value
 
 
@@ -20,7 +20,7 @@ def keys() -> tuple[Key, ...]:
 
 def nvlink() -> table.Panel:
     some_up = f"on (cluster, instance, gpu) (gpu_nvlink_links_up{{{NODE}}} > 0)"
-    errors = f"sum by (cluster, instance, gpu) ({increased(f'gpu_nvlink_errors_total{{{NODE}}}')}) > 0"
+    errors = f"{times(f'gpu:gpu_nvlink_errors:rate5m{{{NODE}}}')} > 0"
     return Table(
         title="NVLink",
         description="GPUs with links that are down while others are up, or with link errors in the time range.",
@@ -52,7 +52,7 @@ def nvlink() -> table.Panel:
 
 def pcie() -> table.Panel:
     narrow = f"gpu_pcie_link_width{{{NODE}}} < gpu_pcie_link_max_width{{{NODE}}}"
-    replays = f"{increased(f'gpu_pcie_replays_total{{{NODE}}}')} > 0"
+    replays = f"{times(f'gpu:gpu_pcie_replays:rate5m{{{NODE}}}')} > 0"
     return Table(
         title="PCIe",
         description="GPUs whose link is narrower than it could be, or that replayed packets in the time range. The generation drops by itself on an idle link, so it is not judged here.",

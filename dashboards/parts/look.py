@@ -33,8 +33,8 @@ Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
 """Of cells that only their mapping colours."""
-GOOD_IS_HIGH: Steps = ((None, RED), (LOW, ORANGE), (HIGH, GREEN))
-"""Utilization of held GPUs."""
+MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (1, GREEN))
+"""Utilization of held GPUs, as a part of the mark of its class of work: of batch work, 30 % and 70 % of its time."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
 """Memory, power: much is normal, all is worth a look."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))

@@ -82,12 +82,9 @@ def counted(counter: str) -> str:
     return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter})"
 
 
-def increased(counter: str) -> str:
-    """How far a counter of the driver got in the range; of one that is younger, since a look at every other hour.
-
-    increase() would look at every scrape, of every link of every GPU.
-    """
-    return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter} - min_over_time({counter}[{RANGE}:2h]))"
+def times(recorded: str) -> str:
+    """How often something happened in the range, from a recorded rate that is evaluated once a minute."""
+    return f"round(sum_over_time({recorded}[{RANGE}]) * {definitions.RULE_SECONDS})"
 
 
 def latest(moments: str) -> str:

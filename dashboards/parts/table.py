@@ -151,6 +151,11 @@ def cause(title: str) -> Key:
     return Key("state", title, (link.DIAGNOSIS,), STATE_WIDTH, mappings=tuple(states.by_name()), filled=True)
 
 
+def of_mark(expr: str, width: int = 92) -> Value:
+    """Utilization as a part of the mark of its class of work."""
+    return gauge("Of its mark", expr, look.MARK, width=width)
+
+
 def lost_state(title: str, expr: str) -> Text:
     """The state in which the row lost most."""
     return Text(title, expr, "state", tuple(states.by_name()), STATE_WIDTH, (link.DIAGNOSIS,), filled=True)

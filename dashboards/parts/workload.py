@@ -8,9 +8,9 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, panel, price, workload_resources
 from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate
-from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, step
+from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is
+from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:
@@ -55,8 +55,19 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Share of the held and observed GPU time of the whole range in which a kernel ran.",
             now(UTILIZATION.promql(everything)),
             units.PercentUnit,
-            steps=look.GOOD_IS_HIGH,
-            size=(4, 4),
+            size=(3, 4),
+            decimals=0,
+            empty="not observed",
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Of its mark",
+            "Utilization as a part of what is good for its class of work: 70 % of the time of batch work, 35 % of a service's, 14 % of a session's. Under 43 % of its mark it is bad.",
+            now(of_mark_promql(everything)),
+            units.PercentUnit,
+            steps=look.MARK,
+            size=(3, 4),
             decimals=0,
             empty="not observed",
         )
@@ -67,7 +78,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "In the time range.",
             now(HELD.promql(everything)),
             GPU_HOURS,
-            size=(4, 4),
+            size=(3, 4),
             decimals=1,
             empty="held none",
         )
@@ -79,7 +90,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             now(WASTED.promql(everything)),
             GPU_HOURS,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=(4, 4),
+            size=(3, 4),
             decimals=1,
             empty="not observed",
         )
@@ -146,7 +157,8 @@ def _table(kind: Kind) -> table.Panel:
                 reduce="sum",
                 wrap="topk(50, {})",
             ),
-            gauge("Utilization", UTILIZATION.promql(mine), look.GOOD_IS_HIGH, width=110),
+            gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
+            of_mark(of_mark_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
                 "GPUs now", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=85, reduce="sum"

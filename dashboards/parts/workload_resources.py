@@ -51,7 +51,7 @@ def gpus(kind: Kind) -> table.Panel:
         columns=(
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
-            gauge("Busy", own(gpu_busy(NODE, by)), look.GOOD_IS_HIGH, width=130),
+            gauge("Busy", own(gpu_busy(NODE, by)), look.PLAIN, width=130),
             gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
             gauge(
                 "Memory",

@@ -11,13 +11,14 @@ from deploy.prometheus.recordings_device import (
     HEAT,
     INFO,
     INFO_JOIN,
+    LINK_ERRORS,
     MODEL_SHARE,
     WORKLOAD_MODELS,
     allocation,
     device_level,
     reasons,
 )
-from deploy.prometheus.recordings_owner import WORKLOAD_PARTS, owner_level
+from deploy.prometheus.recordings_owner import MARK, WORKLOAD_PARTS, owner_level
 from deploy.prometheus.recordings_progress import PROGRESS
 from deploy.prometheus.recordings_serving import SERVING
 
@@ -55,7 +56,7 @@ _MAINTENANCE = record(
 )
 
 GROUPS = (
-    Group("gpu-device", INTERVAL, (INFO, _EXPORTERS, _MAINTENANCE)),
+    Group("gpu-device", INTERVAL, (INFO, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
     Group(
         "gpu-node",
         INTERVAL,
@@ -75,6 +76,7 @@ GROUPS = (
         "gpu-owner",
         INTERVAL,
         (
+            MARK,
             *owner_level("workload", WHOLE),
             *WORKLOAD_PARTS,
             WORKLOAD_MODELS,

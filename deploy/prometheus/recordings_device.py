@@ -139,6 +139,18 @@ WORKLOAD_MODELS = record(
     summed((*WHOLE, "model"), once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
     "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
+
+
+def _of_gpu(name: str, labels: tuple[str, ...], help: str) -> Recording:
+    """Of the GPUs with any: on a fleet that is well, no series at all."""
+    counted = once(("gpu", "uuid", *labels), f"rate({name}_total[5m]) > 0")
+    return record(f"gpu:{name}:rate5m", ("instance", "gpu"), summed(("instance", "gpu"), counted), help)
+
+
+LINK_ERRORS = (
+    _of_gpu("gpu_nvlink_errors", ("type",), "NVLink errors per second, of GPUs that have any."),
+    _of_gpu("gpu_pcie_replays", (), "PCIe packets sent again per second, of GPUs that have any."),
+)
 HEAT = (
     record(
         "node:gpu_temperature_celsius:max",

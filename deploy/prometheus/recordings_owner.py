@@ -6,6 +6,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE, by, once, record, summed
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import OWNER_LABELS
+from exporter.report.definitions import GOOD, HIGH
 
 
 def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
@@ -58,6 +59,17 @@ WORKLOAD_PARTS = (
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
+_MARK = "workload:gpu_utilization_good:ratio"
+MARK = record(
+    _MARK,
+    ("workload",),
+    f"max {by(('workload',))} ("
+    + " or ".join(f'{good:g} * gpu_workload_info{{class="{name}"}}' for name, good in GOOD.items() if good != HIGH)
+    + ")",
+    f"Utilization from which on a workload is good, of classes with a mark of their own; else it is {HIGH:g}.",
+)
+
+
 def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
     base = level == "workload"
@@ -72,6 +84,7 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         "gpu_workload_energy_joules:rate5m": ("rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
     }
     held = f"{level}:gpu_workload_held:rate5m"
+    observed = f"{level}:gpu_workload_observed:rate5m"
 
     def part(matcher: str) -> str:
         return f"{summed(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
@@ -83,7 +96,7 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     rows += [
         (held, summed(labels, state), "GPUs' worth of time that was held."),
         (
-            f"{level}:gpu_workload_observed:rate5m",
+            observed,
             part('state!="unobserved"'),
             "GPUs' worth of time that was held and of which it is known what the GPU did.",
         ),
@@ -94,8 +107,15 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         ),
         (
             f"{level}:gpu_utilization:ratio_rate5m",
-            f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
+            f"{level}:gpu_workload_busy:rate5m / ({observed} > 0)",
             "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
+        ),
+        (
+            f"{level}:gpu_workload_good:rate5m",
+            f"{observed} * on (cluster, workload) group_left () {_MARK} or {HIGH:g} * {observed}"
+            if base
+            else summed(labels, f"workload:gpu_workload_good:rate5m{{{own}}}"),
+            "GPUs' worth of time that a kernel would run at the mark of its class of work.",
         ),
         (
             f"{level}:gpu_waste:rate5m",

@@ -26,6 +26,9 @@ RULE_SECONDS = 60
 
 LOW, HIGH = 0.3, 0.7
 """Utilization under the first is bad, from the second on good: the marks of the alert and of the colours."""
+GOOD: Mapping[str, float] = {"batch": HIGH, "service": 0.35, "interactive": 0.14}
+"""The mark from which on utilization is good, by class of work; where that is not known, as batch. A service keeps room
+for its peaks, a session waits for its user. Under LOW / HIGH of its mark it is bad."""
 
 
 Amount = Callable[[str], str]
@@ -79,6 +82,10 @@ class Totals:
 
     def lost(self) -> str:
         return self._of("gpu_waste")
+
+    def good(self) -> str:
+        """What would have to be used for the marks of its classes."""
+        return self._of("gpu_workload_good")
 
     def _of(self, name: str) -> str:
         selector = f"{self.level}:{name}:rate5m{{{self.matchers}}}"
@@ -166,6 +173,16 @@ def cost_of_waste(of: Hours, per_hour: float) -> float | None:
 
 def utilization(of: Hours) -> float | None:
     return _sum(of, BUSY) / observed(of) if observed(of) > 0 else None
+
+
+def of_mark(of: Hours, work_class: str = "") -> float | None:
+    """Utilization as a part of the mark of its class; `of_mark_promql` is the other form."""
+    share = utilization(of)
+    return None if share is None else share / GOOD.get(work_class, HIGH)
+
+
+def of_mark_promql(of: Totals) -> str:
+    return f"{of.used()} / ({of.good()} > 0)"
 
 
 def _used(of: Amounts) -> str:

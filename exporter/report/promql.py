@@ -6,7 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, Ledger, Totals, among, hours, hours_in
+from exporter.report.definitions import (
+    HELD,
+    LOST,
+    UTILIZATION,
+    WASTED,
+    Ledger,
+    Totals,
+    among,
+    hours,
+    hours_in,
+    of_mark_promql,
+)
 from exporter.report.price import Price
 
 EVERYTHING = 'cluster=~".*"'
@@ -79,6 +90,10 @@ def wasted(level: str, scope: str, window: str) -> str:
 
 def utilization(level: str, scope: str, window: str) -> str:
     return UTILIZATION.promql(totals(level, scope, window))
+
+
+def of_mark(level: str, scope: str, window: str) -> str:
+    return of_mark_promql(totals(level, scope, window))
 
 
 def wasted_on(level: str, scope: str, window: str) -> str:

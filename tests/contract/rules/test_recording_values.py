@@ -72,6 +72,13 @@ SERIES = {
     f"gpu_workload_gpus{{{C},{OTHER}}}": "2x30",
     f'gpu_workload_gpu_seconds_total{{{C},{OTHER},state="busy"}}': "0+60x30",
     f'gpu_workload_gpu_seconds_total{{{C},{OTHER},state="unobserved"}}': "0+60x30",
+    f'gpu_workload_info{{{C},{OTHER},class="service"}}': "1x30",
+    f'gpu_nvlink_errors_total{{{A0},type="replay"}}': "0+3x30",
+    f'gpu_nvlink_errors_total{{{C1},type="replay"}}': "0+3x30",
+    f'gpu_nvlink_errors_total{{{C1},type="crc"}}': "7+3x30",
+    f'gpu_nvlink_errors_total{{{B0},type="replay"}}': "7x30",
+    f"gpu_pcie_replays_total{{{C1}}}": "0+6x30",
+    f"gpu_pcie_replays_total{{{B0}}}": "5x30",
 }
 SERIES |= {
     # Two targets scrape the exporter of n3.
@@ -127,6 +134,13 @@ EXPECTED: dict[str, dict[str, float]] = {
     "namespace:gpu_workload_observed:rate5m": {f'{WEST}, namespace="ml"': 2, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_workload_busy:rate5m": {f'{WEST}, namespace="ml"': 1.25, f'{EAST}, namespace="quiet"': 1},
     "namespace:gpu_workload_energy_joules:rate5m": {'cluster="c1", namespace="ml"': 800},
+    "gpu:gpu_nvlink_errors:rate5m": {
+        'cluster="c1", gpu="0", instance="n1:9836"': 0.05,
+        'cluster="c2", gpu="1", instance="n3:9836"': 0.1,
+    },
+    "gpu:gpu_pcie_replays:rate5m": {'cluster="c2", gpu="1", instance="n3:9836"': 0.1},
+    "workload:gpu_utilization_good:ratio": {'cluster="c2", workload="quiet/train-1"': 0.35},
+    "namespace:gpu_workload_good:rate5m": {f'{WEST}, namespace="ml"': 1.4, f'{EAST}, namespace="quiet"': 0.35},
     "account:gpu_waste:rate5m": {'cluster="c1", account="vision"': 0.75},
     "user:gpu_workload_memory_bytes:sum": {'cluster="c1", user="ada"': 90},
     "user:gpu_utilization:ratio_rate5m": {'cluster="c1", user="ada"': 0.625},

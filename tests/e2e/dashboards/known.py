@@ -23,6 +23,7 @@ class Owner:
     user: str = ""
     account: str = ""
     namespace: str = ""
+    work_class: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -72,10 +73,13 @@ TRAIN = Owner("slurm:4000", user="ada", account="physics")
 IDLE = Owner("slurm:4000", user="bob", account="biology")
 """The same job id in another cluster."""
 SLICES = Owner("team-mig/notebook", "pod", namespace="team-mig")
-LEFT, RIGHT = Owner("shared/left", "pod", namespace="shared"), Owner("shared/right", "pod", namespace="shared")
+LEFT, RIGHT = (
+    Owner("shared/left", "pod", namespace="shared"),
+    Owner("shared/right", "pod", namespace="shared", work_class="interactive"),
+)
 LOADER = Owner("slurm:7", user="eve", account="nlp")
 STRAGGLER = Owner("slurm:9", user="eve", account="nlp")
-TWICE = Owner("twice/server", "pod", namespace="twice")
+TWICE = Owner("twice/server", "pod", namespace="twice", work_class="service")
 _THIRD = {"busy": 2 / 3, "wait_cpu": 1 / 3}
 _WAITS = {"busy": 0.6, "wait_peer": 0.4}
 
@@ -160,6 +164,8 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
 def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:
     mine = [(gpu, held) for gpu in node.gpus for held in gpu.held if held.owner == owner]
     yield "gpu_workload_gpus", owner.labels, sum(held.share for _, held in mine)
+    if owner.work_class:
+        yield "gpu_workload_info", owner.labels | {"class": owner.work_class}, 1
     for state in STATES:
         spent = 0.0
         for gpu, held in mine:

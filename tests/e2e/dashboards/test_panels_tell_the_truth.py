@@ -14,12 +14,15 @@ from exporter.report import promql
 from exporter.report.client import Access, Client
 from exporter.report.definitions import (
     DEFINITIONS,
+    GOOD,
+    HIGH,
     Definition,
     Ledger,
     Totals,
     cost,
     cost_of_waste,
     hours_in,
+    of_mark,
     utilization,
 )
 from exporter.report.digest import Group, digest
@@ -102,6 +105,25 @@ def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
     price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
 
     assert _value(held) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
+
+
+@pytest.mark.parametrize("board", ["fleet", "waste"])
+def test_utilization_is_judged_by_the_mark_of_its_class_of_work(url: str, board: str) -> None:
+    """A namespace by the marks of its workloads, by what they hold: here one of batch work and one session."""
+    said = rows(url, board, "Namespaces", "Of its mark", "namespace")
+
+    half, busy, service, session = {"busy": 0.5, "wait_other": 0.5}, {"busy": 1.0}, GOOD["service"], GOOD["interactive"]
+    assert (
+        said[("twice",)]
+        == pytest.approx(of_mark(half, "service"), rel=EDGES)
+        == pytest.approx(0.5 / service, rel=EDGES)
+    )
+    assert said[("shared",)] == pytest.approx(1.0 / (HIGH + session), rel=EDGES)
+    assert ("team-mig",) not in said
+    jobs = rows(url, "waste", "Workloads that wasted most", "Of its mark", "workload")
+    assert jobs[("slurm:7",)] == pytest.approx(of_mark({"busy": 2 / 3, "wait_cpu": 1 / 3}), rel=EDGES)
+    assert of_mark(busy) == pytest.approx(1 / HIGH)
+    assert of_mark({"unobserved": 1.0}) is None
 
 
 def test_owners_of_a_shared_gpu_are_told_apart(url: str) -> None:
