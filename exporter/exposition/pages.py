@@ -10,10 +10,11 @@ import threading
 from dataclasses import dataclass
 
 from exporter.clock import MonotonicClock, monotonic_time
+from exporter.exposition.negotiation import content_type
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
 from exporter.exposition.series_profile import Selection
 from exporter.exposition.snapshot import Snapshot
-from exporter.exposition.text import Renderer, content_type
+from exporter.exposition.text import Renderer
 
 _SLACK = 0.1
 """Part of the interval by which a scrape may come early or late and still find its page rendered."""

@@ -7,24 +7,17 @@ holds the result equal, byte for byte, to what the client library makes of the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
 
-from prometheus_client import exposition, utils
-from prometheus_client.metrics_core import Metric
-from prometheus_client.process_collector import ProcessCollector
-
+from exporter.exposition.negotiation import content_type, is_openmetrics
+from exporter.exposition.number import go_number
+from exporter.exposition.own_process import OwnProcess
 from exporter.exposition.series_profile import ALL, NONE, Selection
 from exporter.exposition.snapshot import AnyBlock
 from exporter.metrics.family import AnyFamily, Sample, Type
 
 _SUFFIX = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}
-_OPENMETRICS = "application/openmetrics-text"
-_number: Callable[[float], str] = cast("Any", utils).floatToGoString
-
-_PLAIN = 1e6
-"""From here on Go writes an exponent."""
 
 Values = tuple[str, ...]
 _Key = tuple[str, Values]
@@ -55,15 +48,15 @@ class Renderer:
         self._selection = selection or Selection()
         self._kept: dict[_Key, _BlockLines] = {}
         self._headers: dict[tuple[str, bool], str] = {}
-        self._process = ProcessCollector(registry=None)
+        self._process = OwnProcess()
 
     def render(self, blocks: Iterable[AnyBlock], accept: str) -> tuple[str, bytes]:
         """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics.
 
         The exporter's own `process_…` families come last.
         """
-        encode, content_type = cast("Any", exposition).choose_encoder(accept)
-        openmetrics = content_type.startswith(_OPENMETRICS)
+        answered = content_type(accept)
+        openmetrics = is_openmetrics(answered)
         families: dict[str, list[str]] = {}
         before, kept, part = self._kept, dict[_Key, _BlockLines](), self._selection.part
         for block in blocks:
@@ -84,9 +77,9 @@ class Renderer:
                     lines = families[name] = [self._header(family, openmetrics=openmetrics)]
                 lines += found.lines
         self._kept = kept
-        own: bytes = encode(Finished(self._process.collect()))
-        page = "".join([line for lines in families.values() for line in lines])
-        return content_type, page.encode(errors="replace") + own  # one odd label must not cost the page
+        own = self._process.text(openmetrics=openmetrics)
+        page = "".join([line for lines in (*families.values(), (own,)) for line in lines])
+        return answered, page.encode(errors="replace")  # one odd label must not cost the page
 
     def _header(self, family: AnyFamily, *, openmetrics: bool) -> str:
         key = (family.name, openmetrics)
@@ -94,22 +87,6 @@ class Renderer:
         if header is None:
             header = self._headers[key] = "".join(_header(family, openmetrics=openmetrics))
         return header
-
-
-def content_type(accept: str) -> str:
-    """The content type that an Accept header asks for; one given in its place asks for itself."""
-    found: str = cast("Any", exposition).choose_encoder(accept)[1]
-    return found
-
-
-class Finished:
-    """What the client library's encoders ask of a registry: metrics that are there already."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
 
 
 def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines) -> _BlockLines:
@@ -127,8 +104,7 @@ def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines)
             lines.append(line)
             continue
         start = line[: line.rindex(" ") + 1] if line else _start(block.family, (*block.prefix, *labels))
-        # Most values are so small that Go writes them as Python does; NaN is not and goes the long way.
-        lines.append(f"{start}{float(value)!r}\n" if -_PLAIN < value < _PLAIN else f"{start}{_number(value)}\n")
+        lines.append(f"{start}{go_number(value)}\n")
     return _BlockLines(block.source, samples, tuple(lines))
 
 

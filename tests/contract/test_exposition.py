@@ -13,12 +13,22 @@ from prometheus_client import exposition
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.utils import floatToGoString
 
+from exporter.exposition.negotiation import content_type
+from exporter.exposition.number import go_number
 from exporter.exposition.snapshot import Block, LazyBlock
-from exporter.exposition.text import Finished, Renderer
+from exporter.exposition.text import Renderer
 from exporter.metrics.family import Family, Sample, Type, Unit
 
 ACCEPTS = ("", "text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
+    "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3"
+)
+"""The header that Prometheus 3 sends."""
 
 
 def family(type_: Type) -> Family[object]:
@@ -26,6 +36,16 @@ def family(type_: Type) -> Family[object]:
     unit = Unit.NONE if type_ is Type.INFO else Unit.JOULES
     help_ = 'A "test" with \\ in it.'
     return Family(name=name, help=help_, type=type_, unit=unit, labels=("b", "a"), samples=lambda _: ())
+
+
+class Finished:
+    """What the client library's encoders ask of a registry: metrics that are there already."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
 def reference(blocks: Iterable[Block], accept: str) -> bytes:
@@ -63,6 +83,57 @@ scrapes = st.lists(
     max_size=4,
 )
 """What each of a few scrapes finds: families of devices, with their samples."""
+
+
+@pytest.mark.parametrize("accept", ACCEPTS)
+def test_own_process_is_told_as_by_the_client_library(accept: str) -> None:
+    encode: Any = exposition.choose_encoder(accept)[0]
+    theirs: str = encode(Finished(ProcessCollector(registry=None).collect())).decode()
+    ours = Renderer().render([], accept)[1].decode()
+
+    assert [_named(line) for line in ours.splitlines()] == [_named(line) for line in theirs.splitlines()]
+    assert _value(ours, "process_start_time_seconds") == _value(theirs, "process_start_time_seconds")
+    assert _value(ours, "process_max_fds") == _value(theirs, "process_max_fds")
+    assert float(_value(ours, "process_cpu_seconds_total")) > 0
+    assert 2**20 < float(_value(ours, "process_resident_memory_bytes")) < 2**40
+
+
+def _named(line: str) -> str:
+    """A comment whole, of a sample its name."""
+    return line if line.startswith("#") else line.partition(" ")[0]
+
+
+def _value(page: str, name: str) -> str:
+    return next(line.partition(" ")[2] for line in page.splitlines() if line.startswith(f"{name} "))
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        *ACCEPTS,
+        "*/*",
+        "text/plain",
+        "application/openmetrics-text",
+        "application/openmetrics-text;version=0.0.1",
+        "text/plain;version=1.0.0;escaping=allow-utf-8",
+        "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=dots",
+        PROMETHEUS,
+    ],
+)
+def test_format_is_negotiated_as_by_the_client_library(accept: str) -> None:
+    assert content_type(accept) == exposition.choose_encoder(accept)[1]
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/openmetrics-text;version=x", ";;,;=", "text/plain;version=9" + "9" * 99]
+)
+def test_accept_header_of_nonsense_asks_for_plain_text(accept: str) -> None:
+    assert content_type(accept) == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@given(st.floats() | st.integers(-(2**62), 2**62))
+def test_number_is_written_as_by_the_client_library(number: float) -> None:
+    assert go_number(number) == floatToGoString(number)
 
 
 @given(scrapes, st.sampled_from(ACCEPTS))
