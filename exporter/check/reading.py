@@ -46,8 +46,8 @@ class PciNode(UnknownNode):
         del at
         return pci_gpus(self._sysfs)
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
-        return PortWatch().look(rdma.ports(self._sysfs), seats(self._sysfs, targets), monotonic_time())
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        return PortWatch().look(rdma.ports(self._sysfs), seats(self._sysfs, targets), at.monotonic)
 
 
 def read_node(

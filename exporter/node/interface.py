@@ -63,7 +63,7 @@ class Node(Protocol):
         """What NCCL says of workloads that seem to hang, given with their GPU processes."""
         ...
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
         """The InfiniBand and RoCE ports, with the GPUs they are nearest to."""
         ...
 

@@ -7,11 +7,13 @@ from typing import Protocol
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment, MonotonicTime, UnixTime
+from exporter.clock import NEVER, Moment, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.rdma import PciPath, Port
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.node.nccl_status import Statuses
-from exporter.node.network_ports import NO_PORTS, NetworkPorts
+from exporter.node.network_port_source import EVERY
+from exporter.node.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
 from exporter.progress.progress import Progress, Reported
 from exporter.threads.runner import Threads
 
@@ -35,6 +37,8 @@ class SimulatedHost(Protocol):
     @property
     def pci_count(self) -> int: ...
     def processes(self, now: UnixTime) -> Mapping[int, HostProcess]: ...
+    def ports(self, now: UnixTime) -> tuple[Port, ...]: ...
+    def pci_paths(self) -> Mapping[str, PciPath]: ...
     def ownership(self, now: UnixTime) -> Ownership: ...
     def usage(self, now: UnixTime) -> Mapping[Owner, HostUsage]: ...
     def signals(self, now: UnixTime, seconds: float) -> Mapping[Owner, HostSignals]: ...
@@ -54,6 +58,8 @@ class SimulatedNode:
     def __init__(self, simulation: SimulatedHost) -> None:
         self._simulation = simulation
         self._last: MonotonicTime | None = None
+        self._ports = PortWatch()
+        self._looked: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
 
     def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         known = self._simulation.processes(at.unix)
@@ -101,9 +107,13 @@ class SimulatedNode:
         del suspects
         return {}
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
-        del targets
-        return NO_PORTS
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        """As often as those of a real node are read."""
+        if at.monotonic - self._looked[0] >= EVERY:
+            paths = self._simulation.pci_paths()
+            seats = [GpuSeat(each.index, each.uuid, paths[each.uuid]) for each in targets if each.uuid in paths]
+            self._looked = (at.monotonic, self._ports.look(self._simulation.ports(at.unix), seats, at.monotonic))
+        return self._looked[1]
 
     def start(self, threads: Threads) -> None:
         """Nothing to start."""

@@ -117,7 +117,8 @@ class ThisNode:
     def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
         return self._nccl.statuses(suspects) if self._nccl else {}
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        del at
         return self._ports.ports(targets)
 
     def start(self, threads: Threads) -> None:

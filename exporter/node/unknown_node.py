@@ -55,8 +55,8 @@ class UnknownNode:
         del suspects
         return {}
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
-        del targets
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        del targets, at
         return NO_PORTS
 
     def start(self, threads: Threads) -> None:

@@ -81,7 +81,7 @@ class Accounting:
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
         readings = self._readings.of(gpus, join, at.monotonic)
-        ports = node.network_ports([each.target for each in readings])
+        ports = node.network_ports([each.target for each in readings], at)
         reported = node.progress(join.ownership, at)
         current = LedgerInput(
             time=at.unix,

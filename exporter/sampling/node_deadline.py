@@ -102,8 +102,8 @@ class NodeDeadline:
     def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
         return self._node.nccl(suspects)
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
-        return self._node.network_ports(targets)
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        return self._node.network_ports(targets, at)
 
     def pci_gpus(self, at: Moment) -> int | None:
         del at

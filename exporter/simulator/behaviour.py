@@ -38,12 +38,18 @@ class Channel(enum.IntEnum):
     UNCORRECTED = 18
     REPLAYS = 19
     LINK_ERRORS = 20
+    NETWORK_RECEIVE = 21
+    """Bytes over the network port beside the GPU."""
+    NETWORK_TRANSMIT = 22
+    PORT_ERRORS = 23
 
 
 Rates = tuple[float, ...]
 """Per second, one for each channel."""
 
 ZERO: Rates = (0.0,) * len(Channel)
+_OVER_NODES = 0.06
+"""What leaves the node, of the bytes that a job on several nodes moves between GPUs."""
 _CONTEXT_POWER = 0.06
 """What a live CUDA context draws above idle, of the limit."""
 PCIE_BYTES = {3: 16e9, 4: 32e9, 5: 64e9}
@@ -73,6 +79,8 @@ class Role:
     seed: int
     rank: int = 0
     share: float = 1.0
+    nodes: int = 1
+    """How many the workload is on."""
 
 
 def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behaviour:
@@ -82,13 +90,19 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
     always = _with(ZERO, {Channel.CORRECTED: sum(kind.corrected for kind in kinds),
                           Channel.UNCORRECTED: sum(kind.uncorrected for kind in kinds),
                           Channel.REPLAYS: sum(kind.replays for kind in kinds),
-                          Channel.LINK_ERRORS: sum(kind.link_errors for kind in kinds)})  # fmt: skip
+                          Channel.LINK_ERRORS: sum(kind.link_errors for kind in kinds),
+                          Channel.PORT_ERRORS: sum(kind.port_errors for kind in kinds)})  # fmt: skip
     pattern = role.pattern if role else None
+    connected = not any(kind.name == "port-down" for kind in kinds)
+    if role and connected:  # data sets and checkpoints lie on network storage
+        host = role.pattern.host
+        always = _with(always, {Channel.NETWORK_RECEIVE: host.read_rate * role.share,
+                                Channel.NETWORK_TRANSMIT: host.write_rate * role.share})  # fmt: skip
     idle, active = always, always
     if role and pattern and pattern.processes:
         context = _CONTEXT_POWER * model.limit * role.share if pattern.memory else 0.0
         idle = _with(always, {Channel.ENERGY: context})
-        active = _active(model, role, always, power)
+        active = _active(model, role, always, power, connected=connected)
         active = _with(active, {Channel.SW_THERMAL: min(1.0, sum(kind.sw_thermal for kind in kinds)),
                                 Channel.HW_THERMAL: min(1.0, sum(kind.hw_thermal for kind in kinds)),
                                 Channel.POWER_BRAKE: min(1.0, sum(kind.power_brake for kind in kinds))})  # fmt: skip
@@ -103,11 +117,12 @@ def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behav
     )
 
 
-def _active(model: Model, role: Role, always: Rates, power: float) -> Rates:
+def _active(model: Model, role: Role, always: Rates, power: float, *, connected: bool) -> Rates:
     pattern, share = role.pattern, role.share
     linked = bool(model.links)
     link_bytes = pattern.nvlink * model.links * model.link_speed * 1e6
     pcie = pattern.pcie + (0.0 if linked else pattern.nvlink)
+    between = link_bytes * _OVER_NODES * share if role.nodes > 1 and connected else 0.0
     return _with(always, {
         Channel.BUSY: 1.0,
         Channel.MEMORY_BUSY: pattern.activity,
@@ -122,6 +137,8 @@ def _active(model: Model, role: Role, always: Rates, power: float) -> Rates:
         Channel.ENERGY: (model.limit - model.idle) * max(_CONTEXT_POWER, pattern.power) * power * share,
         Channel.PCIE: pcie * PCIE_BYTES[model.pcie] * share,
         Channel.NVLINK: link_bytes * share,
+        Channel.NETWORK_RECEIVE: always[Channel.NETWORK_RECEIVE] + between,
+        Channel.NETWORK_TRANSMIT: always[Channel.NETWORK_TRANSMIT] + between,
         Channel.SW_POWER: pattern.capped,
     })  # fmt: skip
 

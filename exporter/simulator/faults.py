@@ -27,6 +27,7 @@ class Kind:
     uncorrected: float = 0.0
     replays: float = 0.0
     link_errors: float = 0.0
+    port_errors: float = 0.0
     recovery: int = 0
     """Field 230: 0 none, 1 GPU reset, 4 drain and reset."""
 
@@ -39,6 +40,8 @@ _ROWS = (
     Kind(name="row-remap-pending", help="A row wants remapping: reset needed.",            xid=63, recovery=4),
     Kind(name="row-remap-failed",  help="No spare row left: replace the board.",           xid=64, recovery=4),
     Kind(name="nvlink-down",       help="NVLink 2 is down.",                               xid=74, link_errors=0.5, recovery=1),
+    Kind(name="port-down",         help="The network port beside the GPU is down."),
+    Kind(name="port-errors",       help="The network port beside the GPU counts errors.",  port_errors=5.0),
     Kind(name="pcie-degraded",     help="The PCIe link runs on 4 lanes.",                  replays=0.8),
     Kind(name="fan-failure",       help="Fan 0 stands still.",                             clock=0.8, heat=1.6, sw_thermal=0.4),
     Kind(name="leaked-memory",     help="Memory in use that no process owns."),

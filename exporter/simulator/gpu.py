@@ -115,7 +115,13 @@ class Target:
         role = None
         if held:
             # All ranks of a job share one seed: they step together, as synchronous training does.
-            role = Role(held.workload.pattern.of_rank(held.rank), self._seed + held.workload.job, held.rank, self.share)
+            role = Role(
+                held.workload.pattern.of_rank(held.rank),
+                self._seed + held.workload.job,
+                held.rank,
+                self.share,
+                held.workload.nodes,
+            )
         changes = [workload.change(time) for workload in self._workloads]
         changes += [edge for fault in self._faults for edge in (fault.at, fault.end) if edge > time]
         return Step(behaviour(self._plan.model, role, active), min(changes, default=math.inf))

@@ -13,6 +13,8 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
 from exporter.clock import UnixTime
 from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals
+from exporter.host.rdma import PciPath, Port
+from exporter.simulator import ports
 from exporter.simulator.behaviour import Channel
 from exporter.simulator.gpu import Gpu, GpuProcess, Target
 from exporter.simulator.patterns import Host
@@ -64,6 +66,14 @@ class SimulatedNode:
     def pci_count(self) -> int:
         """GPUs on the PCI bus, lost ones included."""
         return len(self._gpus)
+
+    def ports(self, now: float) -> tuple[Port, ...]:
+        """Its network ports."""
+        return ports.ports(self._gpus, now - self._epoch)
+
+    def pci_paths(self) -> Mapping[str, PciPath]:
+        """By GPU uuid: its way to the CPU."""
+        return {gpu.uuid: ports.pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
         time = now - self._epoch

@@ -149,6 +149,8 @@ _ROWS = (
     _faulty("row-remap-pending",  "Training on a GPU that wants a reset to remap rows.",     "row-remap-pending"),
     _faulty("row-remap-failed",   "Training on a GPU with a failed row remap.",              "row-remap-failed"),
     _faulty("nvlink-down",        "Training with an NVLink down.",                           "nvlink-down"),
+    _faulty("port-down",          "Training beside a network port that is down.",            "port-down"),
+    _faulty("port-errors",        "Training beside a network port that counts errors.",      "port-errors"),
     _faulty("pcie-degraded",      "Training on a PCIe link of fewer lanes.",                 "pcie-degraded"),
     _faulty("fan-failure",        "Training with a fan that stands still.",                  "fan-failure"),
     _faulty("xid",                "Training whose program faults once (XID 31).",            "xid"),

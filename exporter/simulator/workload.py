@@ -108,6 +108,7 @@ class Workload:
             start_time=UnixTime(began),
             owner_kind="Job" if self.every else "Deployment" if self.pattern.host.serves else "StatefulSet",
             pod_labels=(("app", self.name),),
+            pods=self.nodes,
         )
 
     def cgroup(self, run: int) -> str:

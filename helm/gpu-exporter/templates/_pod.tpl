@@ -37,6 +37,9 @@
 - --progress.socket=/host/progress-socket/progress.sock
 {{- end }}
 - --state.dir=/var/lib/gpu-exporter
+{{- if $v.nccl.ras.enabled }}
+- --nccl.ras
+{{- end }}
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}

@@ -5,8 +5,14 @@
 {{- if and .Values.attribution.pods.enabled .Values.attribution.pods.api }}yes{{ end -}}
 {{- end -}}
 
+{{/* All that are added, as JSON; fromJsonArray. Other pods' networks are entered with two. */}}
+{{- define "gpu-exporter.capabilities" -}}
+{{- $entering := and .Values.nccl.ras.enabled .Values.nccl.ras.enterNetworks -}}
+{{- toJson (uniq (concat .Values.security.addCapabilities (ternary (list "SYS_ADMIN" "SYS_PTRACE") (list) $entering))) -}}
+{{- end -}}
+
 {{- define "gpu-exporter.isAdmin" -}}
-{{- if or .Values.security.privileged (has "SYS_ADMIN" .Values.security.addCapabilities) }}yes{{ end -}}
+{{- if or .Values.security.privileged (has "SYS_ADMIN" (include "gpu-exporter.capabilities" . | fromJsonArray)) }}yes{{ end -}}
 {{- end -}}
 
 {{/* Where faults are kept on the host; nothing where the pod needs no host path otherwise, or is not root. */}}
@@ -35,7 +41,7 @@
 {{- define "gpu-exporter.containerSecurityContext" -}}
 {{- $security := .Values.security -}}
 {{- $capabilities := dict "drop" (list "ALL") -}}
-{{- with $security.addCapabilities -}}
+{{- with include "gpu-exporter.capabilities" . | fromJsonArray -}}
 {{- $_ := set $capabilities "add" . -}}
 {{- end -}}
 {{- $context := dict "readOnlyRootFilesystem" true "capabilities" $capabilities -}}
@@ -93,7 +99,7 @@ devices as a mount (host path /dev/null)
 {{- if $v.security.privileged }}
 privileged container
 {{- end }}
-{{- range $v.security.addCapabilities }}
+{{- range include "gpu-exporter.capabilities" . | fromJsonArray }}
 capability {{ . }}
 {{- end }}
 {{- end -}}

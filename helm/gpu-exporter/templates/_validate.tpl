@@ -16,8 +16,14 @@
 {{- if and $v.nvidia.migMonitorDevices (not (include "gpu-exporter.isAdmin" .)) -}}
 {{- fail "nvidia.migMonitorDevices needs security.addCapabilities=[SYS_ADMIN]: the NVIDIA toolkit refuses to start the container without it" -}}
 {{- end -}}
+{{- if and $v.nccl.ras.enabled (not $v.attribution.processes.enabled) -}}
+{{- fail "nccl.ras.enabled needs attribution.processes.enabled=true: a job is asked in the network of its processes" -}}
+{{- end -}}
+{{- if and $v.nccl.ras.enabled (not $v.nccl.ras.enterNetworks) (not $v.hostNetwork) -}}
+{{- fail "nccl.ras.enabled without nccl.ras.enterNetworks needs hostNetwork=true: only jobs on the node's own network can be asked then" -}}
+{{- end -}}
 {{- if and (include "gpu-exporter.isAdmin" .) (eq (toString (dig "allowPrivilegeEscalation" "" $v.containerSecurityContext)) "false") -}}
-{{- fail "containerSecurityContext.allowPrivilegeEscalation=false cannot be had with SYS_ADMIN or security.privileged: the API server refuses it" -}}
+{{- fail "containerSecurityContext.allowPrivilegeEscalation=false cannot be had with SYS_ADMIN (which nccl.ras.enterNetworks adds, too) or security.privileged: the API server refuses it" -}}
 {{- end -}}
 {{- if and $v.gpuOperator.waitForToolkit $v.driver.hostPath -}}
 {{- fail "gpuOperator.waitForToolkit waits for the container toolkit, and driver.hostPath does without it: set one of them" -}}

@@ -94,6 +94,28 @@ def test_rights_on_owners_can_be_left_out(render: Render) -> None:
     assert [rule["resources"] for rule in rights] == [["pods"], ["nodes"], ["resourceslices"]]
 
 
+def test_networks_of_jobs_are_entered_with_two_capabilities_and_never_privileged(render: Render, one: One) -> None:
+    made = render({"nccl": {"ras": {"enabled": True}}, "openshift": {"scc": True}})
+    container = pod_spec(made, one)["containers"][0]
+    allowed = one(made, "SecurityContextConstraints")
+
+    assert "--nccl.ras" in container["args"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN", "SYS_PTRACE"]}
+    assert not container["securityContext"].get("privileged")
+    assert allowed["allowedCapabilities"] == ["SYS_ADMIN", "SYS_PTRACE"]
+    assert allowed["allowPrivilegedContainer"] is False
+
+
+def test_jobs_on_the_nodes_network_are_asked_without_any_capability(render: Render, one: One) -> None:
+    spec = pod_spec(render({"hostNetwork": True, "nccl": {"ras": {"enabled": True, "enterNetworks": False}}}), one)
+    (container,) = spec["containers"]
+
+    assert "--nccl.ras" in container["args"]
+    assert spec["hostNetwork"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
 def test_without_the_hosts_process_ids_none_are_read(render: Render, one: One) -> None:
     container = pod_spec(render({"attribution": {"processes": {"enabled": False}}}), one)["containers"][0]
 

@@ -67,6 +67,14 @@ UNKNOWN = [
 ]
 
 IMPOSSIBLE = [
+    (
+        {"nccl": {"ras": {"enabled": True}}, "attribution": {"processes": {"enabled": False}}},
+        "nccl.ras.enabled needs attribution.processes.enabled=true",
+    ),
+    (
+        {"nccl": {"ras": {"enabled": True, "enterNetworks": False}}},
+        "nccl.ras.enabled without nccl.ras.enterNetworks needs hostNetwork=true",
+    ),
     ({"security": {"runAsUser": 65534}}, POD_NEEDS_ROOT),
     ({"security": {"runAsUser": "cluster"}}, POD_NEEDS_ROOT),
     ({"podSecurityContext": {"runAsNonRoot": True}}, POD_NEEDS_ROOT),
