@@ -211,6 +211,10 @@ SET_BY_CHART = frozenset(
 )
 
 
+_BARE = (True, False, "true", "false")
+"""What YAML 1.1 makes of a bare `on` and `off`, and what the exporter takes for them."""
+
+
 def config(options: Iterable[Option]) -> Schema:
     """The exporter's configuration file as a schema: nested maps, and `value` where an option has others below it."""
     table = {option.name: option for option in options if option.name not in SET_BY_CHART}
@@ -235,7 +239,7 @@ def _option(option: Option) -> Schema:
         return {"type": "boolean", **described}
     words = _choices(option)
     if words:
-        return {"enum": words, **described}
+        return {"enum": [*words, *(_BARE if {"on", "off"} <= {*words} else ())], **described}
     if isinstance(option.default, tuple) and not (_refuses(option, "no address") or "").startswith("HOST:PORT"):
         return {"type": ["array", "string"], **described}
     return {**_text(option), **described}

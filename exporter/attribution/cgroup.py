@@ -1,8 +1,9 @@
 """Whose a process is, from the text of its /proc/PID/cgroup: Slurm job, pod, container, session or unit.
 
 Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
-cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; apptainer; also when the reader sits in another
-cgroup namespace, where paths start with `/../..`. Patterns are in the RE2 subset, so none backtracks without bound.
+cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; also when the reader
+sits in another cgroup namespace, where paths start with `/../..`. Patterns are in the RE2 subset, so none
+backtracks without bound.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Cgroup:
     container: str = ""
     runtime: str = ""
     container_path: str = ""
+    allocation: str = ""
+    """Id of a Nomad allocation, and its task, where the task runs in no container."""
+    allocation_task: str = ""
+    allocation_path: str = ""
     monitor: str = ""
     """Id of the container that this process watches over (conmon) without being in it."""
     apptainer: str = ""
@@ -42,6 +47,8 @@ class Cgroup:
     unit: str = ""
     """Innermost systemd service or scope."""
     unit_path: str = ""
+    bundle: str = ""
+    """`NAMESPACE/ID` where the path is like one of containerd's by hand (`ctr run`); anybody else's may look so too."""
     delegated: str = ""
     """The unit of the system that a user runs container and unit below: their names are his own."""
 
@@ -60,6 +67,11 @@ _CONTAINER = re.compile(
     r"(?:^|[/:])(?:(?P<runtime>docker|containerd|cri-containerd|crio|libpod|libpod-payload|nerdctl|cri-o)[-:/])?"
     rf"(?P<container>{_ID})(?P<path>(?:\.scope)?)(?:/|$)"
 )
+_ALLOCATION = re.compile(
+    r"/(?P<allocation>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.(?P<task>[^/]{1,128}?)(?:\.scope)?(?:/|$)"
+)
+_BUNDLE = re.compile(r"/(?P<namespace>[A-Za-z0-9][A-Za-z0-9_-]{0,63})/(?P<id>[A-Za-z0-9][A-Za-z0-9_.-]{0,127})")
+_SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
 _APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
 _LOGIN = re.compile(
@@ -74,10 +86,12 @@ _GROUPS = (
     ("job", "sluid", "step", "task", "job_uid", "node", "job_path"),
     ("pod", "qos", "pod_path"),
     ("container", "runtime", "container_path"),
+    ("allocation", "allocation_task", "allocation_path"),
     ("monitor",),
     ("apptainer",),
     ("login", "session"),
     ("unit", "unit_path"),
+    ("bundle",),
 )
 
 
@@ -101,9 +115,11 @@ def parse_path(path: str) -> Cgroup:
         **_slurm(path),
         **_pod(path),
         **_container(path),
+        **_allocation(path),
         **_named(_APPTAINER, path),
         **_login(path),
         **_unit(path),
+        **_bundle(path),
     )
 
 
@@ -163,6 +179,20 @@ def _container(path: str) -> dict[str, str]:
         "runtime": match["runtime"] or "",
         "container_path": path[: match.end("path")],
     }
+
+
+def _allocation(path: str) -> dict[str, str]:
+    match = _last(_ALLOCATION, path)
+    if not match:
+        return {}
+    end = match.end() - match[0].endswith("/")
+    return {"allocation": match["allocation"], "allocation_task": match["task"], "allocation_path": path[:end]}
+
+
+def _bundle(path: str) -> dict[str, str]:
+    match = _BUNDLE.fullmatch(path)
+    named_by_systemd = match and match["id"].endswith(_SYSTEMD)
+    return {"bundle": path[1:]} if match and not named_by_systemd else {}
 
 
 def _login(path: str) -> dict[str, str]:

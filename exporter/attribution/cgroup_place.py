@@ -25,7 +25,15 @@ def _parents() -> Iterator[str]:
         yield f"/kubepods.slice/kubepods-{qos}.slice" if qos else "/kubepods.slice"
         above = "/kubelet.slice/kubelet-kubepods.slice"
         yield f"{above}/kubelet-kubepods-{qos}.slice" if qos else above
-    yield from ("/system.slice", "/machine.slice", "/user.slice", "/docker")
+    yield from (
+        "/nomad.slice/share.slice",
+        "/nomad.slice/reserve.slice",
+        "/nomad.slice",
+        "/system.slice",
+        "/machine.slice",
+        "/user.slice",
+        "/docker",
+    )
 
 
 _PARENTS = tuple(_parents())
@@ -38,6 +46,7 @@ def placed(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
         job_path=absolute(cgroup.job_path, cgroupfs),
         pod_path=absolute(cgroup.pod_path, cgroupfs),
         container_path=absolute(cgroup.container_path, cgroupfs),
+        allocation_path=absolute(cgroup.allocation_path, cgroupfs),
         unit_path=absolute(cgroup.unit_path, cgroupfs),
     )
 

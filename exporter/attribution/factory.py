@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from exporter.attribution.containers.names import ContainerNames, Folders
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
+from exporter.attribution.nomad.agent import Agent
+from exporter.attribution.nomad.source import Nomad
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.attribution.slurm.source import Slurm
@@ -39,6 +42,12 @@ class AttributionOptions:
     pod_labels: Sequence[str] = ()
     node_name: str = ""
     """Of this node in Kubernetes; empty: $NODE_NAME, else the host's name."""
+    containers: str = AUTO
+    container_folders: Folders = field(default_factory=Folders)
+    nomad: str = ""
+    """URL of the local agent; empty: it is not asked."""
+    nomad_token: Path | None = None
+    nomad_ca: Path | None = None
     slurm: str = AUTO
     slurm_mapping_dir: str = ""
     scontrol: str = "scontrol"
@@ -55,8 +64,12 @@ def attribution(
     return Attribution(
         _kubernetes(options, environment),
         _slurm(options, environment, user_name),
+        Nomad(Agent(options.nomad, options.nomad_token, options.nomad_ca)) if options.nomad else None,
         procfs=options.procfs,
         cgroupfs=options.cgroupfs,
+        containers=ContainerNames(
+            None if options.containers == OFF else options.container_folders, required=options.containers == ON
+        ),
     )
 
 

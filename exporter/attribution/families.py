@@ -41,6 +41,8 @@ class ShareRow:
     profile: str
     owner: Owner
     share: float
+    unreserved: bool = False
+    """Whether the owner runs on it and was not given it."""
 
 
 Rows = Sequence[WorkloadRow]
@@ -193,6 +195,16 @@ def _whole(rows: Shares) -> Iterable[Sample]:
     return (Sample(share, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), share in found.items())
 
 
+def _unreserved(rows: Shares) -> Iterable[Sample]:
+    """Per GPU; also of its MIG instances."""
+    found = {
+        (str(row.target.index), row.target.parent_uuid or row.target.uuid, row.owner): None
+        for row in rows
+        if row.unreserved and row.owner != NOBODY
+    }
+    return (Sample(1, (gpu, uuid, *owner.labels)) for gpu, uuid, owner in found)
+
+
 def _instances(rows: Shares) -> Iterable[Sample]:
     for row in rows:
         target = row.target
@@ -217,6 +229,14 @@ SHARE_FAMILIES: tuple[Family[Shares], ...] = (
         Unit.NONE,
         _instances,
         (*INSTANCE, *OWNER_LABELS),
+        NODE,
+    ),
+    gauges(
+        "gpu_unreserved_use",
+        "The owner runs on the GPU and was not given it: others' or nobody's, and a scheduler's to give; always 1.",
+        Unit.NONE,
+        _unreserved,
+        (*DEVICE, *OWNER_LABELS),
         NODE,
     ),
 )

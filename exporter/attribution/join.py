@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from exporter.attribution import naming
 from exporter.attribution.allocations import weights
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.containers.names import ContainerNames
+from exporter.attribution.host_owners import HostNow, HostOwners
 from exporter.attribution.kubernetes.pod_owners import PodOwners, PodsNow
 from exporter.attribution.kubernetes.source import Kubernetes
-from exporter.attribution.naming import ContainerNames
+from exporter.attribution.nomad.source import Nomad
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex, ProcessIndexer
 from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
 from exporter.attribution.slurm.source import Slurm
+from exporter.attribution.unreserved import UnreservedUse
 from exporter.clock import MonotonicTime
 from exporter.host.model import HostProcess
 from exporter.threads.runner import Threads
@@ -41,6 +44,7 @@ class Attribution:
         self,
         kubernetes: Kubernetes | None = None,
         slurm: Slurm | None = None,
+        nomad: Nomad | None = None,
         *,
         procfs: Path = Path("/proc"),
         cgroupfs: Path = Path("/sys/fs/cgroup"),
@@ -50,7 +54,8 @@ class Attribution:
         self._slurm = slurm
         self._pods = PodOwners(kubernetes) if kubernetes else None
         self._jobs = JobOwners(slurm, procfs) if slurm else None
-        self._containers = containers or ContainerNames()
+        self._host = HostOwners(containers or ContainerNames(), nomad)
+        self._unreserved = UnreservedUse()
         self._indexer = ProcessIndexer(cgroupfs)
         self._last: Mapping[int, Owner] = {}
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
@@ -59,12 +64,12 @@ class Attribution:
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
-        for source in (self._kubernetes, self._slurm, self._jobs):
+        for source in (self._kubernetes, self._slurm, self._jobs, self._host):
             if source:
                 source.start(threads)
 
     def stop(self) -> None:
-        for source in (self._kubernetes, self._slurm, self._jobs):
+        for source in (self._kubernetes, self._slurm, self._jobs, self._host):
             if source:
                 source.stop()
 
@@ -79,8 +84,9 @@ class Attribution:
         index = self._indexer.index(targets, processes, hosts, now)
         pods = self._pods.join(index) if self._pods else PodsNow()
         jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
-        owners, running = self._owners(index, pods, jobs)
-        given = _given(pods, jobs)
+        host = self._host.join(index)
+        owners, running = self._owners(index, pods, jobs, host)
+        given = _given(pods, jobs, host)
         runners = _runners(running)
         parts = {uuid: weights(given.get(uuid, {}), runners.get(uuid, ())) for uuid in {*given, *runners}}
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
@@ -90,19 +96,24 @@ class Attribution:
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
+            unreserved=self._unreserved.of(
+                given, {*pods.offered, *jobs.offered, *host.offered}, runners, _unsure(pods, jobs, host), index.now
+            ),
             cgroups=_unshared(self._paths),
-            info={owner: _info(owner, pods, jobs) for owner in everyone},
+            info={owner: _info(owner, pods, jobs, host) for owner in everyone},
             health=tuple(self._health(index, pods, jobs)),
         )
 
-    def _owners(self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
+    def _owners(
+        self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow, host: HostNow
+    ) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
         """Owner by pid, and the few kinds of process with theirs."""
         owners: dict[int, Owner] = {}
         running: list[_Run] = []
         for group in index.groups:
             own = group.pids - jobs.untracked.keys()
             if own:
-                owner = self._owner(group, pods, jobs)
+                owner = self._owner(group, pods, jobs, host)
                 owners.update(dict.fromkeys(own, owner))
                 targets = group.targets if len(own) == len(group.pids) else _targets(own, index)
                 running.append(_Run(owner, group.cgroup, targets))
@@ -120,7 +131,7 @@ class Attribution:
         self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
         self._last = owners
 
-    def _owner(self, group: ProcessGroup, pods: PodsNow, jobs: JobsNow) -> Owner:
+    def _owner(self, group: ProcessGroup, pods: PodsNow, jobs: JobsNow, host: HostNow) -> Owner:
         cgroup = group.cgroup
         job = jobs.job_of(cgroup)
         if job:
@@ -130,7 +141,7 @@ class Attribution:
             if place:
                 return pods.owner(place) or NOBODY
             return NOBODY if cgroup.pod in pods.waiting else naming.nameless_pod(cgroup.pod)
-        return naming.host_owner(cgroup, group.command, group.user, self._containers.name(cgroup))
+        return host.owner(group)
 
     def _own_cgroups(self, everyone: Iterable[Owner], running: Iterable[_Run], jobs: JobsNow) -> dict[Owner, str]:
         """An owner keeps its cgroup for as long as it holds something, also with no process left to tell it."""
@@ -151,23 +162,29 @@ class Attribution:
             yield from self._slurm.health(index.now, jobs.conflicts)
         if self._jobs:
             yield from self._jobs.health(jobs.conflicts)
+        yield from self._host.health(index.now)
 
 
-def _given(pods: PodsNow, jobs: JobsNow) -> Mapping[str, Mapping[Owner, float | None]]:
+def _given(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Mapping[str, Mapping[Owner, float | None]]:
     """By target: those it was given to, with the amount each has. A job in a pod outranks the pod it runs in."""
     found: dict[str, dict[Owner, float | None]] = defaultdict(dict)
-    for job, allocation in jobs.given.items():
-        owner = jobs.owners.get(job)
-        if owner:
-            for uuid, amount in allocation.targets.items():
-                found[uuid][owner] = amount
+    by_job = ((jobs.owners.get(job), allocation.targets) for job, allocation in jobs.given.items())
+    for owner, amounts in (*by_job, *host.given.items()):
+        for uuid, amount in amounts.items() if owner else ():
+            found[uuid][cast("Owner", owner)] = amount
     for place, amounts in pods.given.items():
-        for uuid, amount in amounts.items():
+        pod = pods.owner(place)
+        for uuid, amount in amounts.items() if pod else ():
             if not any((owner.namespace, owner.pod) == (place.namespace, place.pod) for owner in found[uuid]):
-                owner = pods.owner(place)
-                if owner:
-                    found[uuid][owner] = amount
+                found[uuid][cast("Owner", pod)] = amount
     return found
+
+
+def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner], bool]:
+    """Of whom nobody tells what he was given: his scheduler is silent, or not asked."""
+    silent = {"pod"} if pods.view.silent else set[str]()
+    silent |= {"nomad"} if host.view.silent else set[str]()
+    return lambda owner: owner.kind in silent or owner in jobs.unsure
 
 
 def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:
@@ -189,7 +206,6 @@ def _unshared(paths: Mapping[Owner, str]) -> Mapping[Owner, str]:
     return {owner: path for owner, path in paths.items() if users[path] == 1}
 
 
-def _info(owner: Owner, pods: PodsNow, jobs: JobsNow) -> WorkloadInfo:
-    if owner in jobs.info:
-        return jobs.info[owner]
-    return pods.info(owner) if owner.kind == "pod" else WorkloadInfo()
+def _info(owner: Owner, pods: PodsNow, jobs: JobsNow, host: HostNow) -> WorkloadInfo:
+    found = jobs.info.get(owner) or host.info.get(owner)
+    return found or (pods.info(owner) if owner.kind == "pod" else WorkloadInfo())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.containers.container import Container
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.root import Root
+from exporter.attribution.nomad.allocation import Task
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
-from exporter.host.text import bounded
 
 EXACT, INFERRED, LOW = "exact", "inferred", "low"
 """Trust: by kernel or scheduler; by elimination; by what the user can write."""
@@ -122,16 +121,47 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root |
     )
 
 
-def host_owner(cgroup: Cgroup, command: str, user: str, container_name: str = "") -> Owner:
-    """A process of no pod and no job: its container, its systemd unit or session, else its command and user."""
+def host_owner(cgroup: Cgroup, command: str, user: str, container: Container | None = None) -> Owner:
+    """A process of no scheduler: its container, its systemd unit or session, else its command and user."""
+    if container:
+        return _named_container(container)
     if cgroup.container:
-        name = container_name or cgroup.container[:_SHORT_ID]
+        short = cgroup.container[:_SHORT_ID]
         runtime = _RUNTIMES.get(cgroup.runtime, "container")
         by = user if cgroup.delegated else ""  # a user's own container must not pass for another's
-        return Owner(workload=f"{runtime}:{name}", kind="container", container=name, user=by)
+        return Owner(workload=f"{runtime}:{short}", kind="container", container=short, user=by)
     if cgroup.unit:
         return Owner(workload=f"unit:{cgroup.unit}", kind="unit", user=user)
     return Owner(workload=f"process:{command}", kind="process", user=user)
+
+
+def _named_container(container: Container) -> Owner:
+    """Containers of one service of a compose file are one workload, as pods of a Deployment are."""
+    service = f"compose:{container.project}/{container.service}" if container.project else ""
+    return Owner(service or f"{container.engine}:{container.name}", kind="container", container=container.name)
+
+
+def container_info(container: Container) -> WorkloadInfo:
+    part_of = f"compose:{container.project}" if container.project else ""
+    return WorkloadInfo(image=container.image, part_of=part_of)
+
+
+def task_owner(allocation: str, name: str, task: Task | None) -> Owner:
+    """A task of Nomad; of one that its agent does not tell of, the allocation's id is all there is."""
+    short = allocation.partition("-")[0]
+    return Owner(
+        workload=f"nomad:{task.namespace}/{task.job}" if task else f"nomad:{short}",
+        kind="nomad",
+        namespace=task.namespace if task else "",
+        container=f"{name}-{short}",
+    )
+
+
+def task_info(task: Task | None) -> WorkloadInfo:
+    if task is None:
+        return WorkloadInfo(name_inferred=True)
+    part_of = f"nomad:{task.namespace}/{task.parent}" if task.parent else ""
+    return WorkloadInfo(owner_kind=task.type, part_of=part_of, restarts=task.restarts)
 
 
 def own_cgroup(owner: Owner, cgroup: Cgroup) -> str:
@@ -140,29 +170,6 @@ def own_cgroup(owner: Owner, cgroup: Cgroup) -> str:
         "slurm": cgroup.job_path,
         "pod": cgroup.container_path if owner.container else cgroup.pod_path,
         "container": cgroup.container_path,
+        "nomad": cgroup.container_path or cgroup.allocation_path,
         "unit": cgroup.unit_path,
     }.get(owner.kind, "")
-
-
-class ContainerNames:
-    """Names of docker's containers from its own state files, each read once; empty where not readable."""
-
-    def __init__(self, docker: Path = Path("/var/lib/docker")) -> None:
-        self._docker = docker
-        self._names: dict[str, str] = {}
-
-    def name(self, cgroup: Cgroup) -> str:
-        if cgroup.runtime != "docker" or cgroup.delegated:
-            return ""
-        if cgroup.container not in self._names:
-            if len(self._names) > 1000:  # noqa: PLR2004 - containers come and go, memory must not
-                self._names.clear()
-            self._names[cgroup.container] = self._read(cgroup.container)
-        return self._names[cgroup.container]
-
-    def _read(self, container: str) -> str:
-        try:
-            document = json.loads((self._docker / "containers" / container / "config.v2.json").read_bytes())
-            return bounded(str(document["Name"]).lstrip("/"))
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""

@@ -6,16 +6,14 @@ from dataclasses import fields
 
 from exporter.record import record
 
-KINDS = ("pod", "slurm", "container", "unit", "process")
-
 
 @record
 class Owner:
     """One workload. An empty field does not apply or is not known; all empty is nobody known.
 
-    `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `docker:name`,
-    `unit:jupyter.service`, `process:python3`. The pods of one workload are owners each. Where Slurm runs inside
-    Kubernetes both the job and the pod are filled.
+    `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `nomad:default/train`,
+    `docker:name`, `compose:project/service`, `unit:jupyter.service`, `process:python3`. The pods of one workload are
+    owners each. Where Slurm runs inside Kubernetes both the job and the pod are filled.
     """
 
     workload: str = ""

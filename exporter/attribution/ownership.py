@@ -99,3 +99,5 @@ class Ownership:
     """The owner's own cgroup, as a path under the cgroup mount; absent where it shares one with others."""
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
     health: tuple[SourceHealth, ...] = ()
+    unreserved: Mapping[str, frozenset[Owner]] = field(default_factory=dict[str, frozenset[Owner]])
+    """By target uuid: those that run on it and were not given it, though a scheduler gives it out."""

@@ -59,8 +59,15 @@ _CONTROLLERS: Mapping[str, str] = {
     "RayService": "service",
     "Notebook": "interactive",
     "Workspace": "interactive",
+    "batch": "batch",
+    "sysbatch": "batch",
+    "service": "service",
+    "system": "service",
 }
-"""StatefulSets are everything, from notebooks to servers and ranks: they say nothing."""
+"""Kinds of Kubernetes objects, then Nomad's types of jobs.
+
+StatefulSets are everything, from notebooks to servers and ranks: they say nothing.
+"""
 
 _PROGRAMS = (
     # in the command line  class

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from exporter.attribution.background_source import BackgroundSource
+from exporter.attribution.containers.names import Folders
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
 from exporter.attribution.kubernetes import node_object
@@ -263,6 +264,13 @@ def _this_node(config: Config) -> ThisNode:
             kubernetes_api=config["attribution.kubernetes.api"],
             pod_labels=config["attribution.kubernetes.pod-labels"],
             node_name=config["attribution.kubernetes.node-name"],
+            containers=config["attribution.containers"],
+            container_folders=Folders(
+                *(Path(config[f"path.{engine}"]) for engine in ("docker", "podman", "containerd"))
+            ),
+            nomad=config["attribution.nomad.address"],
+            nomad_token=_file(config["attribution.nomad.token-file"]),
+            nomad_ca=_file(config["attribution.nomad.ca-file"]),
             slurm=config["attribution.slurm"],
             slurm_mapping_dir=config["attribution.slurm.mapping-dir"],
             scontrol=config["attribution.slurm.scontrol"],
@@ -278,6 +286,10 @@ def _this_node(config: Config) -> ThisNode:
         progress=_progress(config, paths),
         nccl=NcclReader(paths.procfs, config["nccl.ras-address"]) if config["nccl.ras"] else None,
     )
+
+
+def _file(name: str) -> Path | None:
+    return Path(name) if name else None
 
 
 def _progress(config: Config, paths: Paths) -> ProgressReader | None:

@@ -140,6 +140,13 @@ def url_path(value: str) -> str:
     return value
 
 
+def http_url(value: str) -> str:
+    """Without a path; empty is none."""
+    if value and not re.fullmatch(r"https?://(\[[0-9a-fA-F:.]+\]|[^:/@?#\[\]\s]+)(:\d{1,5})?/?", value):
+        raise ValueError("http://HOST:PORT or https://HOST:PORT")
+    return value.rstrip("/")
+
+
 _MODE = choice("auto", "on", "off")
 _WEB, _PATH, _SAMPLE, _PROCESS, _SERIES, _OWNER, _FAULTS, _INPUT, _LOG = (
     "Web",
@@ -165,6 +172,9 @@ STATIC: tuple[Option, ...] = (
     Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),
     Option("path.cgroupfs", "/sys/fs/cgroup", text, "DIR", "Mount of the host's cgroups.", _PATH),
     Option("path.kmsg", "/dev/kmsg", text, "FILE", "Kernel log to read XIDs from, where readable.", _PATH),
+    Option("path.docker", "/var/lib/docker", text, "DIR", "Docker's data folder; names of containers come from it.", _PATH),
+    Option("path.podman", "/var/lib/containers/storage", text, "DIR", "Storage folder of root's Podman; the same.", _PATH),
+    Option("path.containerd", "/run/containerd", text, "DIR", "containerd's state folder; the same for nerdctl and ctr.", _PATH),
     Option("sample.interval", 1.0, positive_duration, "DURATION", "Time between two passes over the GPUs.", _SAMPLE),
     Option("sample.deadline", 0.8, positive_duration, "DURATION", "Time one pass waits for the GPUs to answer.", _SAMPLE),
     Option("sample.stale", 10.0, positive_duration, "DURATION", "Age at which a gauge vanishes.", _SAMPLE),
@@ -178,6 +188,10 @@ STATIC: tuple[Option, ...] = (
     Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods and what they belong to: exact names of workloads, labels, restarts.", _OWNER),
     Option("attribution.kubernetes.pod-labels", (), names, "NAMES", "Pod labels to show on gpu_workload_info, as label_NAME.", _OWNER),
     Option("attribution.kubernetes.node-name", "", text, "NAME", "This node's name in Kubernetes (default: $NODE_NAME).", _OWNER),
+    Option("attribution.containers", "auto", _MODE, "MODE", "Names of containers without a scheduler: auto where their engines' files may be read; on: a failure where not.", _OWNER),
+    Option("attribution.nomad.address", "", http_url, "URL", "Nomad's local agent, e.g. http://127.0.0.1:4646; empty: it is not asked.", _OWNER),
+    Option("attribution.nomad.token-file", "", text, "FILE", "Token for it, with node:read, agent:read and read-job.", _OWNER),
+    Option("attribution.nomad.ca-file", "", text, "FILE", "Certificates of who may have signed its own, for https.", _OWNER),
     Option("attribution.slurm", "auto", _MODE, "MODE", "Slurm jobs: auto is on where slurmd's files or job cgroups are.", _OWNER),
     Option("attribution.slurm.mapping-dir", "", text, "DIR", "Directory of the prolog's per-GPU job files.", _OWNER),
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),

@@ -106,7 +106,7 @@ class Accounting:
         return AccountingResult(
             ownership=join.ownership,
             blocks=(
-                *self._blocks(readings, workloads, processes),
+                *self._blocks(readings, join.ownership.unreserved, workloads, processes),
                 *(LazyBlock(family, nccl) for family in NCCL_FAMILIES if nccl),
                 *(LazyBlock(family, ports) for family in NETWORK_PORT_FAMILIES if ports.ports),
                 *self._progress.blocks(reported, self._ledger.owners),
@@ -120,11 +120,22 @@ class Accounting:
         )
 
     def _blocks(
-        self, readings: Sequence[Reading], workloads: Sequence[WorkloadRow], processes: Sequence[ProcessRow]
+        self,
+        readings: Sequence[Reading],
+        unreserved: Mapping[str, frozenset[Owner]],
+        workloads: Sequence[WorkloadRow],
+        processes: Sequence[ProcessRow],
     ) -> Iterator[LazyBlock]:
+        nobody: frozenset[Owner] = frozenset()
         shares = tuple(
             [
-                ShareRow(each.target, each.profile, holding.owner, holding.share)
+                ShareRow(
+                    each.target,
+                    each.profile,
+                    holding.owner,
+                    holding.share,
+                    holding.owner in unreserved.get(each.target.uuid, nobody),
+                )
                 for each in readings
                 for holding in each.holdings
             ]

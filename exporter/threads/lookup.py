@@ -88,6 +88,11 @@ class Lookup(Generic[K, V]):
                 self._answers[key] = self._answers.pop(key)
         return known.value if known else None
 
+    def waits(self, key: K) -> bool:
+        """Whether it is being asked for and has never been answered."""
+        with self._changed:
+            return key not in self._answers and (key in self._wanted or key in self._left)
+
     def keep(self, keys: Collection[K]) -> None:
         """Forget all others."""
         with self._changed:

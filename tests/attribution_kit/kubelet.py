@@ -58,19 +58,27 @@ class GivenPod:
 
 
 class Kubelet:
-    """Answers List with `pods`; while `hanging` is set it accepts calls and does not answer them."""
+    """Answers List with `pods`; while `hanging` is set it accepts calls and does not answer them.
 
-    def __init__(self, socket: Path, pods: Sequence[GivenPod] = ()) -> None:
+    `allocatable` is what it may give out; None: a kubelet that does not tell.
+    """
+
+    def __init__(self, socket: Path, pods: Sequence[GivenPod] = (), allocatable: Sequence[str] | None = None) -> None:
         self.socket = socket
+        self.allocatable = allocatable
         self.pods = list(pods)
         self.hanging = threading.Event()
         self.calls = 0
         self._end = threading.Event()
         self._pool = futures.ThreadPoolExecutor(8)
         self._server = grpc.server(self._pool)
-        handler = grpc.unary_unary_rpc_method_handler(self._list, lambda raw: raw, lambda raw: raw)
+        methods = {"List": self._list} | ({} if allocatable is None else {"GetAllocatableResources": self._allocatable})
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(method, lambda raw: raw, lambda raw: raw)
+            for name, method in methods.items()
+        }
         self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": handler}),)
+            (grpc.method_handlers_generic_handler("v1.PodResourcesLister", handlers),)
         )
 
     def __enter__(self) -> Kubelet:  # noqa: PYI034 - Self is newer than our oldest Python
@@ -84,6 +92,11 @@ class Kubelet:
         self._server.stop(None).wait(5)
         self._pool.shutdown()
         self.socket.unlink(missing_ok=True)
+
+    def _allocatable(self, request: bytes, context: Any) -> bytes:
+        del request, context
+        devices = message((1, "nvidia.com/gpu"), *((2, each) for each in self.allocatable or ()))
+        return message((1, devices), (2, 3), (1, message((1, "example.com/nic"), (2, "eth0"))))
 
     def _list(self, request: bytes, context: Any) -> bytes:
         del request, context

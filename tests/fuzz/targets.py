@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import h11
 
-from exporter.attribution import cgroup, devices
+from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.kubernetes import documents, pod_group, pod_resources, resource_slices
+from exporter.attribution.kubernetes import pod_group, pod_resources, resource_slices
 from exporter.attribution.slurm import device_program, environ, gres, job, job_files, job_json, prolog_files
 from exporter.clock import UnixTime
 from exporter.collectors import xid_messages

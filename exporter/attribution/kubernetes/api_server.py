@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.kubernetes.documents import Document, decoded, lines, part, parts, text, whole
+from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from exporter.attribution.documents import Document, decoded, part, parts, text, whole
 from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.documents import Document, decoded, part, parts, text, whole
 from exporter.host.text import natural
 
 _RESOURCE = "nvidia.com/gpu"

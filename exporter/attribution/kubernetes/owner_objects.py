@@ -13,9 +13,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
+from exporter.attribution.documents import decoded, part, text, whole
 from exporter.attribution.kubernetes import owner_kinds
 from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
-from exporter.attribution.kubernetes.documents import decoded, part, text, whole
 from exporter.attribution.kubernetes.pod import Reference, controller_of
 from exporter.attribution.kubernetes.pod_group import job_pods
 from exporter.attribution.kubernetes.root import Above, Missing

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.attribution.kubernetes.documents import Document, part, parts, text
+from exporter.attribution.documents import Document, part, parts, text
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.kubernetes.project_labels import LABELS
 from exporter.clock import UnixTime

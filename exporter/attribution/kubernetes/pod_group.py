@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from exporter.attribution.kubernetes.documents import Document, part, parts, text
+from exporter.attribution.documents import Document, part, parts, text
 
 _SIZES = (
     "leaderworkerset.sigs.k8s.io/size",

@@ -31,6 +31,8 @@ class PodsNow:
     view: KubernetesView = field(default_factory=KubernetesView)
     roots: Mapping[PodName, Root] = field(default_factory=dict[PodName, Root])
     """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
+    offered: frozenset[str] = frozenset()
+    """Uuids of what the kubelet gives out, to whomever."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -90,6 +92,7 @@ class PodOwners:
             inferred=self._names.inferred,
             view=view,
             roots=self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods),
+            offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
             conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
             unresolved=unresolved,
         )

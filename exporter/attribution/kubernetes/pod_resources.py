@@ -14,8 +14,10 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.devices import DeviceName, kubernetes_device
 
 LIST = "/v1.PodResourcesLister/List"
+ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
 
 _PODS = 1
+_ALLOCATABLE_DEVICES = 1
 _POD_NAME, _POD_NAMESPACE, _POD_CONTAINERS = 1, 2, 3
 _CONTAINER_NAME, _CONTAINER_DEVICES, _CONTAINER_DYNAMIC = 1, 2, 5
 _DEVICES_RESOURCE, _DEVICES_IDS = 1, 2
@@ -58,15 +60,35 @@ def decode(message: bytes) -> tuple[PodDevice, ...]:
         raise SourceError(f"not a pod-resources answer: {error}") from error
 
 
+def allocatable(path: Path, timeout: float = 5.0) -> frozenset[DeviceName]:
+    """Ask the kubelet what it may give out (Kubernetes 1.23 and newer). Raises SourceError."""
+    from exporter.attribution.kubernetes import grpc_unary  # noqa: PLC0415 - as above
+
+    return decode_allocatable(grpc_unary.call(path, ALLOCATABLE, timeout=timeout))
+
+
+def decode_allocatable(message: bytes) -> frozenset[DeviceName]:
+    """NVIDIA devices of an AllocatableResourcesResponse. Raises SourceError where it is not one."""
+    try:
+        found = (name for devices in _children(message, _ALLOCATABLE_DEVICES) for name in _of_plugin(devices))
+        return frozenset(found) - {DeviceName()}
+    except (IndexError, ValueError) as error:
+        raise SourceError(f"not a pod-resources answer: {error}") from error
+
+
 def _devices(container: bytes) -> Iterator[DeviceName]:
     for devices in _children(container, _CONTAINER_DEVICES):
-        ours = _text(devices, _DEVICES_RESOURCE).startswith(_NVIDIA)
-        for text in _children(devices, _DEVICES_IDS):
-            yield from _named(text.decode(), ours=ours)
+        yield from _of_plugin(devices)
     for dynamic in _children(container, _CONTAINER_DYNAMIC):
         for claim in _children(dynamic, _DYNAMIC_CLAIMS):
             if _text(claim, _CLAIM_DRIVER) == _DRA_DRIVER:
                 yield from _named(_text(claim, _CLAIM_DEVICE), ours=True)
+
+
+def _of_plugin(devices: bytes) -> Iterator[DeviceName]:
+    ours = _text(devices, _DEVICES_RESOURCE).startswith(_NVIDIA)
+    for text in _children(devices, _DEVICES_IDS):
+        yield from _named(text.decode(), ours=ours)
 
 
 def _named(text: str, *, ours: bool) -> Iterator[DeviceName]:

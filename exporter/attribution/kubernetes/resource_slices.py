@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from exporter.attribution.background_source import SourceError
+from exporter.attribution.documents import whole
 from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.documents import whole
 
 PATHS = ("/apis/resource.k8s.io/v1/resourceslices", "/apis/resource.k8s.io/v1beta1/resourceslices")
 DRIVER = "gpu.nvidia.com"

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
+from exporter.attribution.devices import DeviceName
 from exporter.attribution.kubernetes import pod_logs, pod_resources
 from exporter.attribution.kubernetes.api_server import PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
@@ -21,6 +22,8 @@ from exporter.threads.runner import Threads
 
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
+_ALLOCATABLE_EVERY = 24
+"""Questions between two about what the kubelet may give out: that changes with the node's devices."""
 _FORGET_SECONDS = 600.0
 
 PodName = tuple[str, str]
@@ -32,7 +35,11 @@ class KubernetesView:
     """What is known at one moment; `present` where a kubelet has ever answered or must be there."""
 
     present: bool = False
+    silent: bool = True
+    """The kubelet has not told for long, or never, what it gave to whom."""
     given: tuple[PodDevice, ...] = ()
+    allocatable: frozenset[DeviceName] = frozenset()
+    """What the kubelet may give out; empty where it does not tell (before Kubernetes 1.23, or DRA alone)."""
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
     """By the uid in their cgroups; empty without the API server."""
     logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
@@ -75,6 +82,8 @@ class Kubernetes:
         self._logged: Mapping[str, PodName] = {}
         self._claimable: Mapping[str, str] = {}
         self._claims_asked = False
+        self._allocatable: frozenset[DeviceName] = frozenset()
+        self._asked = 0
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
@@ -108,7 +117,15 @@ class Kubernetes:
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
-        return KubernetesView(self._met, () if stale else answer.value, pods, self._logged, self._claimable)
+        return KubernetesView(
+            present=self._met,
+            silent=stale or not self._asked,
+            given=() if stale else answer.value,
+            allocatable=frozenset() if stale else self._allocatable,
+            pods=pods,
+            logged=self._logged,
+            claimable=self._claimable,
+        )
 
     def ask_claimable(self) -> None:
         """Names of the DRA driver are in the answer, and what they mean is not known: ask with the next question."""
@@ -135,7 +152,12 @@ class Kubernetes:
                 raise SourceError(f"{self._socket}: no such socket")
             return ()
         self._met = True
-        return pod_resources.listed(self._socket, self._timeout)
+        found = pod_resources.listed(self._socket, self._timeout)
+        if self._asked % _ALLOCATABLE_EVERY == 0:
+            with suppress(SourceError):  # an older kubelet: what it has given so far says as much, later
+                self._allocatable = pod_resources.allocatable(self._socket, self._timeout)
+        self._asked += 1
+        return found
 
 
 def infer(

@@ -34,6 +34,10 @@ class JobsNow:
     given: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
+    offered: frozenset[str] = frozenset()
+    """Uuids of what Slurm gives out, to whomever."""
+    unsure: frozenset[Owner] = frozenset()
+    """Jobs of which no source tells what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def job_of(self, cgroup: Cgroup) -> str:
@@ -118,6 +122,8 @@ class JobOwners:
                 )
                 for job, owner in owners.items()
             },
+            offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
+            unsure=frozenset(owner for job, owner in owners.items() if job not in given),
             conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
         )
 
@@ -164,7 +170,7 @@ class JobOwners:
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
-    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.delegated
+    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.allocation or cgroup.delegated
     return not told and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from exporter.attribution import naming
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
+from exporter.attribution.containers.names import SOURCE as CONTAINERS
 from exporter.attribution.join import LAST_OWNER_SECONDS
 from exporter.attribution.kubernetes.owner_objects import SOURCE as KUBERNETES_OWNERS
 from exporter.attribution.kubernetes.source import POD_RESOURCES
+from exporter.attribution.nomad.source import SOURCE as NOMAD
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
 from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
@@ -19,7 +21,7 @@ from exporter.sampling.node_deadline import SOURCE as HOST
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
 SLURM = (slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL, slurm.STEPS, slurm.ENVIRON)
-SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", KUBERNETES_OWNERS, *SLURM, USER_DATABASE, HOST)
+SOURCES = ("cgroup", POD_RESOURCES, "kubernetes_api", KUBERNETES_OWNERS, CONTAINERS, NOMAD, *SLURM, USER_DATABASE, HOST)
 
 
 @pytest.mark.parametrize("seconds", [LAST_OWNER_SECONDS, LAST_KNOWN_SECONDS, TIMEOUT_SECONDS, HOLD_SECONDS])

@@ -43,10 +43,10 @@ def _controller(minutes: int, **states: str) -> dict[str, str]:
 _BY_HAND = 'workload="docker:sandbox",kind="container",container="sandbox"'
 
 
-def _used(seconds: str, part: str, owner: str = _BY_HAND) -> dict[str, str]:
+def _used(seconds: str, unreserved: str, owner: str = _BY_HAND) -> dict[str, str]:
     """Somebody on a GPU that the job holds."""
     return share(JOB, "1x60") | {
-        f"gpu_owner_share{{{DEV},{owner}}}": part,
+        f"gpu_unreserved_use{{{DEV},{owner}}}": unreserved,
         f"gpu_workload_used_gpu_seconds_total{{{DEV},{owner}}}": seconds,
     }
 
@@ -69,14 +69,14 @@ CASES = (
         "10h1m 10h20m",
         _controller(660, held_idle="0+240", busy="0+240"),
     ),
-    fires("GpuUnreservedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "0x60")),
-    silent("GpuUnreservedUse", "it only looks", "30m 60m", _used("0+1x60", "0x60")),
-    silent("GpuUnreservedUse", "it was given a part", "30m 60m", _used("0+30x60", "0.5x60")),
+    fires("GpuUnreservedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "1x60")),
+    silent("GpuUnreservedUse", "it only looks", "30m 60m", _used("0+1x60", "1x60")),
+    silent("GpuUnreservedUse", "it was given a part", "30m 60m", _used("0+30x60", "_x60")),
     silent(
         "GpuUnreservedUse",
         "a program of root's, such as the server of MPS",
         "30m 60m",
-        _used("0+30x60", "0x60", 'workload="unit:mps.service",kind="unit",user="root"'),
+        _used("0+30x60", "1x60", 'workload="unit:mps.service",kind="unit",user="root"'),
     ),
     silent("GpuHeldIdle", "a controller whose last pod ended ten minutes ago", "11h10m", _IDLES),
 )

@@ -83,6 +83,15 @@ CONTAINERS = [
     (f"{APP}/user.slice/libpod-{A}.scope/container", {"container": A, "runtime": "libpod", "login": "1000"}),
     (f"/system.slice/kepler.service/libpod-payload-{A}", {"container": A, "runtime": "libpod-payload"}),
 ]
+NOMAD = [
+    # cgroup v2 from 1.7 on, before it, and cgroup v1
+    (f"/nomad.slice/share.slice/{POD}.train.scope", {"allocation": POD, "allocation_task": "train"}),
+    (f"/nomad.slice/reserve.slice/{POD}.my.task.scope", {"allocation": POD, "allocation_task": "my.task"}),
+    (f"/nomad.slice/{POD}.train.scope", {"allocation": POD, "allocation_task": "train"}),
+    (f"/nomad/share/{POD}.train", {"allocation": POD, "allocation_task": "train"}),
+    (f"/../../share.slice/{POD}.train.scope/child", {"allocation": POD, "allocation_task": "train"}),
+    (f"/nomad.slice/share.slice/docker-{A}.scope", {"container": A, "runtime": "docker"}),
+]
 HOST = [
     ("/user.slice/user-1000.slice/session-18.scope", {"login": "1000", "session": "18", "unit": "session-18.scope"}),
     ("/user.slice/user-1000.slice/session-c2.scope", {"login": "1000", "session": "c2", "unit": "session-c2.scope"}),
@@ -115,10 +124,14 @@ OWN = [
     (f"{KUBE}/kubepods-pod{SLICE}.slice/crio-{A}.scope/container", "container_path", f"{KUBE}/kubepods-pod{SLICE}.slice/crio-{A}.scope"),
     (f"/system.slice/containerd.service/kubepods-burstable-pod{SLICE}.slice:cri-containerd:{A}", "pod_path", ""),
     (f"/system.slice/docker-{A}.scope/init", "container_path", f"/system.slice/docker-{A}.scope"),
+    (f"/nomad.slice/share.slice/{POD}.train.scope/x", "allocation_path", f"/nomad.slice/share.slice/{POD}.train.scope"),
+    ("/default/gpu-test", "bundle", "default/gpu-test"),
+    ("/default/gpu-test/init", "bundle", ""),
+    ("/system.slice/a.service", "bundle", ""),
     (f"{APP}/app.slice/jupyter.service/x", "unit_path", f"{APP}/app.slice/jupyter.service"),
 ]
 # fmt: on
-PLACES = ("job_path", "pod_path", "container_path", "unit_path")
+PLACES = ("job_path", "pod_path", "container_path", "allocation_path", "unit_path", "bundle")
 
 
 def said(cgroup: Cgroup, *, unit: bool) -> dict[str, str]:
@@ -126,7 +139,7 @@ def said(cgroup: Cgroup, *, unit: bool) -> dict[str, str]:
     return {name: value for name in Cgroup.__slots__ if (value := getattr(cgroup, name)) and name not in drop}
 
 
-@pytest.mark.parametrize(("path", "expected"), SLURM + PODS + CONTAINERS)
+@pytest.mark.parametrize(("path", "expected"), SLURM + PODS + CONTAINERS + NOMAD)
 def test_workload_is_read_from_its_path(path: str, expected: dict[str, str]) -> None:
     assert said(parse_path(path), unit=False) == expected
 

@@ -116,6 +116,17 @@ def test_shares_of_a_gpu() -> None:
     assert share(rows) == {"gpu_owner_share": {(target.uuid, "slurm:7"): 0.25, (target.uuid, "ml/train"): 0.75}}
 
 
+def test_who_uses_what_he_was_not_given_is_a_series_of_the_gpu() -> None:
+    first, second = instance(2, 1), instance(2, 2)
+    rows = [
+        ShareRow(first, "1g.10gb", ALICE, 1.0),
+        ShareRow(first, "1g.10gb", BOB, 0.0, unreserved=True),
+        ShareRow(second, "1g.10gb", BOB, 0.0, unreserved=True),
+    ]
+
+    assert share(rows)["gpu_unreserved_use"] == {(gpu(2).uuid, "ml/train"): 1}
+
+
 def test_owner_of_mig_instances_has_their_part_of_the_gpu_once() -> None:
     whole, first, second = gpu(2), instance(2, 1), instance(2, 2)
     rows = [

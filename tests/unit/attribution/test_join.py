@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.allocations import weights
+from exporter.attribution.containers.names import ContainerNames, Folders
 from exporter.attribution.join import LAST_OWNER_SECONDS, Attribution
-from exporter.attribution.naming import ContainerNames
 from exporter.attribution.owner import NOBODY, Owner
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
@@ -46,7 +46,7 @@ def test_docker_container_goes_by_its_name_where_docker_tells(tmp_path: Path) ->
     folder = tmp_path / "containers" / CONTAINER_ID
     folder.mkdir(parents=True)
     (folder / "config.v2.json").write_text('{"Name": "/trainer", "Config": {}}')
-    joined = Attribution(containers=ContainerNames(tmp_path))
+    joined = Attribution(containers=ContainerNames(Folders(docker=tmp_path)))
 
     ownership = joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(f"/docker/{CONTAINER_ID}"))]), 1.0)
 

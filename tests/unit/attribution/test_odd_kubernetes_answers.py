@@ -15,8 +15,9 @@ from h2.connection import H2Connection
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.attribution import documents
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.kubernetes import documents, grpc_unary
+from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.pod import pod_of
 from exporter.threads.runner import Threads

@@ -1,0 +1,1 @@
+"""Names of containers that run without Kubernetes, from the state files of their engines."""

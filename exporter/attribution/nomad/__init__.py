@@ -1,0 +1,1 @@
+"""Tasks of Nomad on this node, from its local agent."""
