@@ -92,7 +92,8 @@ def _await(service: Service, process: subprocess.Popen[bytes], deadline: float, 
         if process.poll() is not None or time.monotonic() > deadline:
             last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
             raise DemoError(f"{service.name} did not start: {' | '.join(last_lines) or 'it says nothing'}")
-        time.sleep(0.1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)  # what it answers on is asked again, and its end is noticed at once
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

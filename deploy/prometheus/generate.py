@@ -32,11 +32,15 @@ MARKED = NOTICE + "# `<Alert.key>` stands for a value of alert-values.yaml, whic
 BEGIN, END = "<!-- {name}: generated -->\n", "<!-- {name}: end -->\n"
 
 
+class MissingError(Exception):
+    """One line: which file lacks what, and what to do."""
+
+
 def files(root: Path = ROOT) -> dict[Path, str]:
-    """Every generated file with its text, by its path in the repository."""
+    """Every generated file with its text, by its path in the repository. Raises MissingError."""
     readme = (root / README).read_text()
     for name, table in (("recordings", _recordings()), ("alerts", _alerts())):
-        readme = _replace(readme, name, table)
+        readme = _replace(readme, name, table, README)
     return _rules() | {README: readme, **{_page(alert): _runbook(alert, root) for alert in ALERTS}}
 
 
@@ -51,8 +55,10 @@ def _rules() -> dict[Path, str]:
     }
 
 
-def _replace(text: str, name: str, table: str) -> str:
+def _replace(text: str, name: str, table: str, file: Path) -> str:
     begin, end = BEGIN.format(name=name), END.format(name=name)
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise MissingError(f"{file}: expected the lines {begin.strip()} and {end.strip()}, once each")
     head, rest = text.split(begin)
     return head + begin + table + end + rest.split(end)[1]
 
@@ -63,8 +69,11 @@ def _page(alert: Alert) -> Path:
 
 def _runbook(alert: Alert, root: Path) -> str:
     """The alert's page as it is, with what the declaration says of it brought up to date."""
-    text = _replace((root / _page(alert)).read_text(), "rule", _facts(alert))
-    return _replace(text, "states", _states()) if BEGIN.format(name="states") in text else text
+    page = _page(alert)
+    if not (root / page).exists():
+        raise MissingError(f"{page}: missing, and alert {alert.name} leads to it: copy another runbook and change it")
+    text = _replace((root / page).read_text(), "rule", _facts(alert), page)
+    return _replace(text, "states", _states(), page) if BEGIN.format(name="states") in text else text
 
 
 def _facts(alert: Alert) -> str:
@@ -107,7 +116,12 @@ def _alert(alert: Alert) -> str:
 
 
 def main() -> int:
-    for path, text in files().items():
+    try:
+        written = files(ROOT)
+    except MissingError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for path, text in written.items():
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(text)
     return 0

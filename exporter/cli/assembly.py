@@ -230,7 +230,7 @@ def _options(config: Config) -> AccountingOptions:
 
 
 def pacing(config: Config) -> Pacing:
-    interval, deadline, stale = (config[f"sample.{name}"] for name in ("interval", "deadline", "stale"))
+    interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
     return Pacing(interval, deadline, stale)

@@ -114,7 +114,7 @@ def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Repor
         waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE)  # the processes are not ours: nothing tells when they end
 
 
 def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-import time
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,6 @@ EVERY = 5.0
 _ENTRIES = 20_000
 """Looked at in one go; past them the folder counts as failed."""
 _FILES_PER_USER = 256
-_TICK = 0.25
 
 
 class FolderSource:
@@ -42,19 +41,17 @@ class FolderSource:
         self._clock = clock
         self._read: dict[str, tuple[int, int]] = {}
         """Time stamp and inode of each file when it was last read: what has not changed is no new report."""
-        self._stopped = False
+        self._stopped = threading.Event()
         self.error = "not read yet"
 
     def run(self) -> None:
-        due = self._clock()
-        while not self._stopped:
-            if self._clock() >= due:
-                due = self._clock() + EVERY
-                self.look()
-            time.sleep(_TICK)
+        while not self._stopped.is_set():
+            due = self._clock() + EVERY
+            self.look()
+            self._stopped.wait(max(0.0, due - self._clock()))
 
     def stop(self) -> None:
-        self._stopped = True
+        self._stopped.set()
 
     def look(self) -> None:
         """Take in the files that have changed."""

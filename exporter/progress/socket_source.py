@@ -11,7 +11,7 @@ import logging
 import select
 import socket
 import struct
-import time
+import threading
 from pathlib import Path
 
 from exporter.clock import MonotonicClock, monotonic_time
@@ -44,7 +44,7 @@ class SocketSource:
         self._reporters = reporters
         self._procfs = procfs
         self._clock = clock
-        self._stopped = False
+        self._stopped = threading.Event()
         self.error = "not opened yet"
         """Why no report can come in; empty while the socket is open."""
 
@@ -57,13 +57,13 @@ class SocketSource:
             raise
         self.error = ""
         with server:
-            while not self._stopped:
+            while not self._stopped.is_set():
                 if self.read(server) >= _BATCH:
-                    time.sleep(_PAUSE)
+                    self._stopped.wait(_PAUSE)
         self._path.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        self._stopped = True
+        self._stopped.set()
 
     def read(self, server: socket.socket) -> int:
         """Take in what has come, at most a batch, waiting a second for the first; how many it were."""
@@ -71,7 +71,7 @@ class SocketSource:
         waiting = select.poll()
         waiting.register(server, select.POLLIN)
         waiting.poll(_WAIT * 1000)
-        while count < _BATCH and not self._stopped:
+        while count < _BATCH and not self._stopped.is_set():
             try:
                 text, ancillary, flags, _ = server.recvmsg(LARGEST + 1, _ROOM)
             except BlockingIOError:

@@ -107,5 +107,5 @@ class Session:
         while any(thread != own for thread in tuple(self._inside)):
             if monotonic_time() >= deadline:
                 return False
-            time.sleep(0.01)
+            time.sleep(0.01)  # a condition to wait on would be paid for in every driver call
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 from exporter.attribution.families import workload_families
 from exporter.attribution.work_class import ClassRule
@@ -13,6 +13,7 @@ from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.exposition.text import Renderer
+from exporter.faults.watch import FaultWatch, Site
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.sampler import Pacing, Sampler
@@ -78,6 +79,7 @@ class Rig:
     process_limit: int = 64
     class_rules: tuple[ClassRule, ...] = ()
     pod_labels: tuple[str, ...] = ()
+    site: Site = field(default_factory=Site)
 
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
@@ -90,6 +92,7 @@ class Rig:
             COLLECTORS,
             Pacing(1.0, PATIENCE, 10.0),
             Accounting(options, workload_families(self.pod_labels)),
+            faults=FaultWatch(self.site),
         )
         self._deadline.start(Threads())
         self.enumerate()

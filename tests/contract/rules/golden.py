@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
 
+from deploy.prometheus.render import ALERTS
 from tests.contract.rules.cases import CASES
 from tests.contract.rules.promtool import EXPECTED, Alerts, fired, key, run
 
@@ -16,7 +18,19 @@ NOTICE = (
 )
 
 
+def without_case(alerts: Iterable[str]) -> list[str]:
+    """One line for each alert for which no case says that it fires."""
+    cases = {case.alert for case in CASES if case.fires}
+    return [
+        f"{name}: no case fires it: add one to tests/contract/rules/cases_*.py" for name in alerts if name not in cases
+    ]
+
+
 def main() -> int:
+    lines = without_case(alert.name for alert in ALERTS)
+    if lines:
+        sys.stderr.writelines(f"{line}\n" for line in lines)
+        return 2
     found: dict[str, Alerts] = {}
     for case in CASES:
         if case.fires:

@@ -24,7 +24,7 @@ while True:
     except OSError as error:
         if time.monotonic() > deadline:
             sys.exit(f"{request.full_url}: {error}")
-        time.sleep(2)
+        time.sleep(2)  # nothing tells a pod when a service has its endpoints
 
 names = ("gpu_exporter_build_info{", "gpu_devices{", "gpu_exporter_driver")
 shown = [line for line in lines if line.startswith(names)]
