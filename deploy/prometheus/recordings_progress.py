@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_common import WHOLE
 from exporter.attribution.owner import OWNER_LABELS
+from exporter.report.solution import WORK
 
-_BY = f"by (cluster, {', '.join(OWNER_LABELS)})"
+_BY = f"by (cluster, {', '.join(WHOLE)})"
 _NODES = f"by (cluster, instance, {', '.join(OWNER_LABELS)})"
-_ON = f"on (cluster, {', '.join(OWNER_LABELS)})"
+_ON = f"on (cluster, {', '.join(WHOLE)})"
 _GPU = "max by (cluster, instance, uuid)"
 _PEAK = f"{_GPU} (gpu_peak_bf16_flops)"
 _CLOCK = f'({_GPU} (gpu_clock_hertz{{domain="sm"}}) / {_GPU} (gpu_clock_max_hertz{{domain="sm"}}))'
@@ -16,12 +18,20 @@ _TENSOR = f"{_GPU} (rate(gpu_tensor_active_seconds_total[5m]))"
 
 
 def _record(record: str, expr: str, help: str, more: tuple[str, ...] = ()) -> Recording:
-    return Recording(record=record, expr=expr, help=help, by=(*OWNER_LABELS, *more))
+    return Recording(record=record, expr=expr, help=help, by=(*WHOLE, *more))
 
 
 def _summed(name: str, what: str) -> Recording:
     expr = f"sum {_BY} (max {_NODES} (rate(gpu_workload_{name}_total[5m])))"
-    return _record(f"workload:gpu_workload_{name}:rate5m", expr, f"{what} a second over all nodes of the workload.")
+    return _record(
+        f"workload:gpu_workload_{name}:rate5m", expr, f"{what} a second over all nodes and pods of the workload."
+    )
+
+
+def _first_told() -> str:
+    """By the label `unit`, the first of the counters of work that the workload reports."""
+    told = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
+    return f" or {_ON} ".join(told)
 
 
 def _held(expr: str) -> str:
@@ -52,12 +62,18 @@ PROGRESS = (
         f"max {_BY} (rate(gpu_workload_steps_total[5m]))",
         "Steps a second: the ranks of all nodes take them together.",
     ),
+    _record(
+        "workload_unit:gpu_workload_throughput:rate5m",
+        _first_told(),
+        "What it gets done a second, in the first of these units that it reports: " + ", ".join(WORK) + ".",
+        ("unit",),
+    ),
     _steps("min", "min {by} (", "Seconds the fastest rank on any node needs for a step without waiting for others."),
     _steps("median", "quantile {by} (0.5, ", "The middle one of the nodes' medians, in seconds of a step."),
     _steps("max", "max {by} (", "Seconds the slowest rank on any node needs for a step without waiting for others."),
     _record(
         "workload:gpu_workload_slowest_rank_step_seconds:max",
-        f"topk {_BY} (1, max by (cluster, instance, rank, {', '.join(OWNER_LABELS)})"
+        f"topk {_BY} (1, max by (cluster, instance, rank, {', '.join(WHOLE)})"
         " (gpu_workload_slowest_rank_step_seconds))",
         "The slowest rank over all nodes, by name and instance, and the seconds it needs for a step.",
         ("instance", "rank"),

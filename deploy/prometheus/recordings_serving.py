@@ -1,7 +1,8 @@
 """Recording rules of serving engines by their own metrics, and beside the ledger of the GPUs they run on.
 
 Names are those of the engines' documentation: vLLM and SGLang with their prefix, NIM as vLLM without one, TGI's and
-Triton's own. What an engine does not tell has no series. Ollama has no metrics.
+Triton's own (tokens are those of its TensorRT-LLM backend). Ollama has none; the proxy ollama-metrics counts for it.
+What an engine does not tell has no series.
 """
 
 from __future__ import annotations
@@ -67,10 +68,20 @@ ENGINES: Mapping[str, Engine] = {
     ),
     "triton": Engine(
         label="model",
+        generated="nv_llm_output_token_len_sum",
+        prompt="nv_llm_input_token_len_sum",
         requests="nv_inference_request_success",
+        running='nv_trt_llm_request_metrics{request_type="scheduled"}',
         waiting="nv_inference_pending_request_count",
         until_first="nv_inference_first_response_histogram_ms",
         scale=" / 1000",
+    ),
+    "ollama": Engine(
+        label="model",
+        generated="ollama_generated_tokens_total",
+        prompt="ollama_prompt_tokens_total",
+        requests="ollama_request_duration_seconds_count",
+        between_tokens="ollama_time_per_token_seconds",
     ),
 }
 
@@ -156,6 +167,40 @@ def _holders(metric: str) -> str:
     return f"{pods} or sum by (cluster, host, port) ({bare})"
 
 
+_LISTENER = "serving:gpu_workload_listen_port:first"
+_LISTENS = (
+    'label_replace(max by (cluster, instance, workload, port) (gpu_workload_listen_port{pod=""}),'
+    ' "host", "$1", "instance", "(.*):[0-9]+")'
+)
+_SCRAPED = (
+    'label_replace(label_replace(engine:llm_requests:rate5m{pod=""}, "host", "$1", "instance", "(.*):[0-9]+"),'
+    ' "port", "$1", "instance", ".*:([0-9]+)")'
+)
+_ENGINE_PODS = '(engine:llm_requests:rate5m{pod!=""})'
+
+
+def _of_serving(operation: str, of_owners: str, more: str = "") -> str:
+    """Numbers of what serves, over its workload: `of_owners` gets the matchers of pods or of all else."""
+    of_pods, own = (of_owners.replace("<pod>", pod) for pod in ('pod!=""', 'pod=""'))
+    pods = f"{operation} by (cluster, namespace, pod{more}) ({of_pods}) and on (cluster, namespace, pod) {_ENGINE_PODS}"
+    joined = f"({own}) * on (cluster, instance, workload) group_left (host, port) {_LISTENER}"
+    return f"{pods} or {operation} by (cluster, host, port{more}) ({joined})"
+
+
+def _owned(metric: str, more: str = "") -> str:
+    """One series per owner and node, however many targets scrape the same exporter."""
+    return f"max by (cluster, instance, workload, namespace, pod, container{more}) ({metric})"
+
+
+_SM = (
+    "(max by (cluster, instance, uuid, workload, namespace, pod) (gpu_owner_share{<pod>}) > bool 0)"
+    " * on (cluster, instance, uuid) group_left ()"
+    " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
+)
+_MODELS = (
+    "max by (cluster, instance, uuid, workload, namespace, pod) (gpu_owner_share{<pod>})"
+    " * on (cluster, instance, uuid) group_left (model) gpu:gpu_info:first"
+)
 _GPUS, _JOULES = "gpu_workload_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
 _TOKENS = "engine:llm_generated_tokens:rate5m{<pod>}"
 
@@ -178,6 +223,30 @@ SERVING = (
         _holders(_JOULES),
         "Joules a second of what serves, of pods and of what listens on a port.",
         _HOLDER,
+    ),
+    _record(
+        _LISTENER,
+        f"topk by (cluster, instance, workload) (1, {_LISTENS} and on (cluster, host, port) ({_SCRAPED}))",
+        "Of each workload that serves and is no pod, the host and port its engine is scraped at.",
+        ("instance", "workload", "host", "port"),
+    ),
+    _record(
+        "serving_state:gpu_workload_gpu_seconds:rate5m",
+        _of_serving("sum", _owned("rate(gpu_workload_gpu_seconds_total{<pod>}[5m])", ", state"), ", state"),
+        "GPUs' worth of time of what serves, by state: is it bound by memory, busy, or idle while requests wait?",
+        (*_HOLDER, "state"),
+    ),
+    _record(
+        "serving:gpu_sm_active:ratio_rate5m",
+        _of_serving("avg", _SM),
+        "Mean share of time that a warp was on a multiprocessor, over the GPUs of what serves.",
+        _HOLDER,
+    ),
+    _record(
+        "serving_model:gpu_owner_share:sum",
+        _of_serving("sum", _MODELS, ", model"),
+        "GPUs held by what serves, by model: what prices multiply.",
+        (*_HOLDER, "model"),
     ),
     _record(
         "serving:llm_generated_tokens:rate5m",

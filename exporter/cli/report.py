@@ -118,7 +118,7 @@ def _subject(settings: config.Config, name: str) -> Subject:
         found = selected(client, wanted_one, cluster, window(since), now)
         if found is None:
             raise nothing(client, wanted_one.title, since, now)
-        asked = ReportRequest(found.selector, found.title, since, by, settings["changed-at"])
+        asked = ReportRequest(found.selector, found.title, since, by, settings["changed-at"] or None)
         return Told(job_report(client, asked, prices, now), found.job)
 
     return one

@@ -31,7 +31,7 @@ OPTIONS = (
     Option("cluster", "", text, "NAME", "Only series with this `cluster` label.", _WHAT),
     Option(
         "changed-at",
-        None,
+        "",
         moment,
         "TIME",
         "When something was changed: runs of the same name and user are compared before and after.",

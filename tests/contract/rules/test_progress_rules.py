@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.contract.rules.case import JOB, OWNER
@@ -44,7 +45,9 @@ TWICE = SERIES | {name.replace('job="gpu-exporter"', 'job="again"'): values for 
 
 
 def of(owner: str, more: str = "") -> str:
-    return f'cluster="c1",{owner}{more}'
+    """The whole workload: without pod and container."""
+    whole = re.sub(r'(pod|container)="[^"]*",?', "", owner).rstrip(",")
+    return f'cluster="c1",{whole}{more}'
 
 
 def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
@@ -55,6 +58,7 @@ def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
         {
             "workload:gpu_workload_samples:rate5m": {of(JOB): 20},
             "workload:gpu_workload_steps:rate5m": {of(JOB): 1},
+            "workload_unit:gpu_workload_throughput:rate5m": {of(JOB, ',unit="samples"'): 20},
             "workload:gpu_workload_step_duration_seconds:min": {of(JOB): 0.4},
             "workload:gpu_workload_step_duration_seconds:median": {of(JOB): 0.55},
             "workload:gpu_workload_step_duration_seconds:max": {of(JOB): 2},
@@ -73,5 +77,27 @@ def test_bound_is_told_where_nothing_is_reported(tmp_path: Path) -> None:
         {
             "workload:gpu_workload_model_flops_utilization:ratio_rate5m": {},
             "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m": {of(OWNER): 0.3},
+        },
+    )
+
+
+def test_pods_of_one_workload_are_one_and_what_it_counts_has_its_unit(tmp_path: Path) -> None:
+    """Two pods of a PyTorchJob, of which neither counts samples."""
+    second = OWNER.replace(',pod="train-0"', ',pod="train-1"')
+    pods = (f"{A},{OWNER}", f"{B},{second}")
+    check(
+        tmp_path,
+        {"gpu-progress"},
+        {
+            **{f"gpu_workload_tokens_total{{{pod}}}": "0+6000x30" for pod in pods},
+            **{f"gpu_workload_steps_total{{{pod}}}": "0+60x30" for pod in pods},
+            f'gpu_workload_slowest_rank_step_seconds{{{pods[0]},rank="0"}}': "1x30",
+            f'gpu_workload_slowest_rank_step_seconds{{{pods[1]},rank="1"}}': "2x30",
+        },
+        {
+            "workload:gpu_workload_tokens:rate5m": {of(OWNER): 200},
+            "workload:gpu_workload_steps:rate5m": {of(OWNER): 1},
+            "workload_unit:gpu_workload_throughput:rate5m": {of(OWNER, ',unit="tokens"'): 200},
+            "workload:gpu_workload_slowest_rank_step_seconds:max": {of(OWNER, ',instance="n2:9836",rank="1"'): 2},
         },
     )

@@ -53,8 +53,9 @@ def engines() -> Mapping[str, set[str]]:
     for path in sorted(ENGINES.glob("*.prom")):
         for name, text in re.findall(r"^([a-z0-9_:]+)(\{.*\})? ", path.read_text(), re.MULTILINE):
             found.setdefault(name, {"namespace", "pod", "model_id"}).update(re.findall(r'([a-z_]+)="', text))
-    older = {name.replace("inter_token_latency", "time_per_output_token"): found[name] for name in found}
-    return {**older, **found}
+    now, before = "inter_token_latency", "time_per_output_token"  # what releases call the same
+    others = {name.replace(one, other): found[name] for name in found for one, other in ((now, before), (before, now))}
+    return {**others, **found}
 
 
 def selectors(expr: Expr) -> Iterator[VectorSelector]:

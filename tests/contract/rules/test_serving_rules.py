@@ -1,7 +1,7 @@
 """Expositions of five serving engines through the recording rules, beside the ledger of the GPUs they run on.
 
-The files in engines/ are written after each engine's documentation: names, types, labels, what is cumulative. What a
-counter holds is taken as what it gains each minute.
+Each file in engines/ has the names, types, labels and bounds of an exposition that was recorded or documented, and says
+of which. What a counter holds is taken as what it gains each minute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,18 @@ from tests.contract.rules.recorded import check
 
 EXPOSITIONS = Path(__file__).with_name("engines")
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-MODELS = {"vllm": LLAMA, "sglang": LLAMA, "nim": "meta/llama-3.1-8b-instruct", "tgi": "", "triton": "llama"}
+MODELS = {
+    "vllm": LLAMA, "sglang": LLAMA, "nim": "meta/llama-3.1-8b-instruct", "tgi": "", "triton": "tensorrt_llm",
+    "ollama": "llama3.1:8b",
+}  # fmt: skip
+UNTOLD = {
+    "tgi": {"time_to_first_token_seconds"},
+    "triton": {"inter_token_latency_seconds"},
+    "ollama": {"time_to_first_token_seconds", "requests_running", "requests_waiting"},
+}
+"""What an engine does not tell."""
+TIMES = {"triton": {"first": (0.5, 2)}, "tgi": {"between": (0.029, 0.044)}}
+"""Medians and 95th percentiles by the bounds of an engine that has bounds of its own."""
 POD = 'namespace="ml",pod="serve-0"'
 HELD = (
     'cluster="c1",instance="gpu1:9836",kind="{kind}",namespace="{namespace}",pod="{pod}",workload="{workload}",'
@@ -48,7 +59,15 @@ def scraped(engine: str, target: str) -> dict[str, str]:
 
 
 def gpus(owner: str, number: int, *ports: int) -> dict[str, str]:
+    """An owner's GPUs: three quarters of their time bound by memory, their multiprocessors active for 60 % of it."""
+    devices = [f'gpu="{gpu}",uuid="GPU-{ports[0]}-{gpu}"' for gpu in range(number)]
+    there = 'cluster="c1",instance="gpu1:9836"'
     return {
+        f'gpu_workload_gpu_seconds_total{{{owner},state="memory_bound"}}': f"0+{number * 45}x30",
+        f'gpu_workload_gpu_seconds_total{{{owner},state="held_idle"}}': f"0+{number * 15}x30",
+        **{f"gpu_sm_active_seconds_total{{{there},{device}}}": "0+36x30" for device in devices},
+        **{f'gpu_info{{{there},{device},model="NVIDIA H200"}}': "1x30" for device in devices},
+        **{f"gpu_owner_share{{{owner},{device}}}": "1x30" for device in devices},
         f"gpu_workload_gpus{{{owner}}}": f"{number}x30",
         f"gpu_workload_energy_joules_total{{{owner}}}": f"0+{number * 30_000}x30",
         **{f'gpu_workload_listen_port{{{owner},port="{port}"}}': "1x30" for port in ports},
@@ -63,24 +82,35 @@ def of(engine: str, where: str) -> str:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engine_in_a_pod(engine: str, tmp_path: Path) -> None:
     labels = of(engine, f",{POD}")
-    tokens, first, between = engine != "triton", engine != "tgi", engine != "triton"
     place = f'cluster="c1",{POD}'
+    times = {"first": (0.25, 0.5), "between": (0.025, 0.05), **TIMES.get(engine, {})}
+    first, between = times["first"], times["between"]
+
+    def told(name: str, value: float) -> dict[str, float]:
+        return {} if name in UNTOLD.get(engine, ()) else {labels: value}
+
     check(
         tmp_path,
-        {"gpu-serving"},
+        {"gpu-device", "gpu-serving"},
         {**scraped(engine, f'cluster="c1",instance="gpu1:8000",{POD}'), **gpus(IN_POD, 2, 8000)},
         {
             "engine:llm_requests:rate5m": {labels: 2},
-            "engine:llm_requests_waiting:sum": {labels: 3},
-            "engine:llm_requests_running:sum": {labels: 12} if tokens else {},
-            "engine:llm_generated_tokens:rate5m": {labels: 2000} if tokens else {},
-            "engine:llm_prompt_tokens:rate5m": {labels: 1000} if tokens else {},
-            "engine:llm_time_to_first_token_seconds:p50_5m": {labels: 0.2} if first else {},
-            "engine:llm_time_to_first_token_seconds:p95_5m": {labels: 0.4} if first else {},
-            "engine:llm_inter_token_latency_seconds:p50_5m": {labels: 0.02} if between else {},
-            "engine:llm_inter_token_latency_seconds:p95_5m": {labels: 0.04} if between else {},
-            "serving:llm_tokens_per_gpu_second:ratio_rate5m": {place: 1000} if tokens else {},
-            "serving:llm_tokens_per_joule:ratio_rate5m": {place: 2} if tokens else {},
+            "engine:llm_requests_waiting:sum": told("requests_waiting", 3),
+            "engine:llm_requests_running:sum": told("requests_running", 12),
+            "engine:llm_generated_tokens:rate5m": {labels: 2000},
+            "engine:llm_prompt_tokens:rate5m": {labels: 1000},
+            "engine:llm_time_to_first_token_seconds:p50_5m": told("time_to_first_token_seconds", first[0]),
+            "engine:llm_time_to_first_token_seconds:p95_5m": told("time_to_first_token_seconds", first[1]),
+            "engine:llm_inter_token_latency_seconds:p50_5m": told("inter_token_latency_seconds", between[0]),
+            "engine:llm_inter_token_latency_seconds:p95_5m": told("inter_token_latency_seconds", between[1]),
+            "serving:llm_tokens_per_gpu_second:ratio_rate5m": {place: 1000},
+            "serving:llm_tokens_per_joule:ratio_rate5m": {place: 2},
+            "serving_state:gpu_workload_gpu_seconds:rate5m": {
+                f'{place},state="memory_bound"': 1.5,
+                f'{place},state="held_idle"': 0.5,
+            },
+            "serving:gpu_sm_active:ratio_rate5m": {place: 0.6},
+            "serving_model:gpu_owner_share:sum": {f'{place},model="NVIDIA H200"': 2},
         },
     )
 
@@ -89,7 +119,7 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
     target = 'cluster="c1",instance="gpu1:{}"'
     check(
         tmp_path,
-        {"gpu-serving"},
+        {"gpu-device", "gpu-serving"},
         {
             **scraped("vllm", target.format(8000)),
             **scraped("sglang", target.format(30000)),
@@ -105,6 +135,19 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
                 'cluster="c1",host="gpu1",port="8000"': 4,
                 'cluster="c1",host="gpu1",port="30000"': 1,
             },
+            "serving_state:gpu_workload_gpu_seconds:rate5m": {
+                f'cluster="c1",host="gpu1",port="{port}",state="{state}"': share * number
+                for port, number in ((8000, 1), (30000, 4))
+                for state, share in (("memory_bound", 0.75), ("held_idle", 0.25))
+            },
+            "serving:gpu_sm_active:ratio_rate5m": {
+                'cluster="c1",host="gpu1",port="8000"': 0.6,
+                'cluster="c1",host="gpu1",port="30000"': 0.6,
+            },
+            "serving_model:gpu_owner_share:sum": {
+                'cluster="c1",host="gpu1",model="NVIDIA H200",port="8000"': 1,
+                'cluster="c1",host="gpu1",model="NVIDIA H200",port="30000"': 4,
+            },
         },
     )
 
@@ -117,7 +160,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
         tmp_path,
         {"gpu-serving"},
         series,
-        {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{POD}"): 0.02}},
+        {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{POD}"): 0.025}},
     )
 
 
