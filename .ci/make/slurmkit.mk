@@ -28,7 +28,8 @@ release: $(PACKAGE_TOOLS)/bin/shiv ## Make dist/: wheel, sdist, packages, single
 	@$(PACKAGE_TOOLS)/bin/python deploy/release/artefacts.py dist --shiv $(PACKAGE_TOOLS)/bin/shiv $(if $(TAG),--tag $(TAG))
 
 .PHONY: setup-slurmkit
-setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages needs
+setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages and testing the kit needs
+	@.ci/make/fetch-ruby.sh
 	@command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd; }
 
 test: setup-slurmkit

@@ -98,6 +98,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
     return Worker(
         Settings(
             spool=folder / "ended",
+            hints=folder / "hints",
             comment=settings["comment"],
             settle=settings["settle"],
             look_back=settings["look-back"],

@@ -10,7 +10,7 @@ _WORK, _SLURM, _SHOW = "What is done", "Slurm", "What is shown"
 OPTIONS = (
     Option(
         "state-dir", "/var/lib/gpu-exporter-summaries", text, "DIR",
-        "Where ended jobs are noted (DIR/ended) and summaries are kept (DIR/summaries.sqlite).", _WORK,
+        "Where ended jobs are noted (DIR/ended), summaries kept (DIR/summaries.sqlite) and hints (DIR/hints).", _WORK,
     ),
     Option(
         "comment", "jobstats", choice("jobstats", "short", "none"), "FORM",

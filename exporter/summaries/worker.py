@@ -16,11 +16,11 @@ from typing import Protocol
 
 from exporter.report.failure import NoDataError, ReportError
 from exporter.report.formats import data
-from exporter.summaries import jobstats
+from exporter.summaries import hints, jobstats
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
 from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
-from exporter.summaries.summary import MARGIN, Report, summary
+from exporter.summaries.summary import MARGIN, Report, Summary, summary
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class Accounts(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     spool: Path
+    hints: Path
     comment: str = "jobstats"
     """`jobstats`, `short` or `none`."""
     settle: float = 30.0
@@ -84,6 +85,7 @@ class Worker:
         self._store = store
         self._services = services
         self._clock = clock
+        self._made: list[Summary] = []
 
     def round(self) -> Outcome:
         """Works for the budget at most; what is left is for the next."""
@@ -96,6 +98,10 @@ class Worker:
             if not batch or not self._work(batch, began, outcome):
                 break
         self._store.forget(began - self._settings.retention)
+        try:
+            hints.update(self._settings.hints, self._made)
+        except OSError as error:
+            outcome.errors[f"{self._settings.hints}: {error.strerror or error}"] = None
         return outcome
 
     def _take_spool(self) -> None:
@@ -178,5 +184,7 @@ class Worker:
             comment = jobstats.encode(report, job) if self._settings.comment == "jobstats" else plain
             self._services.write(name, comment, plain)
         user = job.user if job else report.name.user
-        self._store.done(each.job, MADE, now, name=name, user=user, summary=summary(name, report, job))
+        made = summary(name, report, job)
+        self._store.done(each.job, MADE, now, name=name, user=user, summary=made)
+        self._made.append(made)
         outcome.made += 1

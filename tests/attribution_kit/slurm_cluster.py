@@ -208,7 +208,7 @@ class SlurmCluster:
             return
         pid = int(file.read_text())
         self._kill(pid, number)
-        until(lambda: not Path(f"/proc/{pid}").exists() or zombie(pid), 30)
+        until(lambda: not Path(f"/proc/{pid}").exists() or zombie(pid), 120)
         file.unlink(missing_ok=True)
 
     def logs(self) -> str:

@@ -15,76 +15,16 @@ import pytest
 
 from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
-from tests.attribution_kit.slurm_accounting import AccountedCluster
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
+from tests.attribution_kit.slurm_kit import KIT, ROOT, Kit
 from tests.exporter_process import exporter
-from tests.fake_nvml.build import build
-from tests.fake_nvml.scenario import Scenario, node
 from tests.stack import poll, prometheus
 
 # Two clusters on one machine would see each other's jobs: those tests take turns.
 pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
 
-ROOT = Path(__file__).resolve().parents[2]
-KIT = ROOT / "deploy/slurm"
 HELD = 45.0
 """Seconds the job holds its GPUs."""
-
-_HOOK = """\
-#!/bin/sh
-date +%s.%N >> {work}/{name}.$SLURM_JOB_ID
-exec {kit}/{name} {work}/gpumap
-"""
-_SETTINGS = """\
-GPU_EXPORTER={work}/gpu-exporter
-GPU_EXPORTER_CHECK_GPUS=8
-GPU_EXPORTER_CHECK_DEADLINE=20s
-GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL={scontrol}
-GPU_EXPORTER_PATH_KMSG=/nonexistent
-GPU_EXPORTER_PATH_SYSFS={work}/sys
-LD_LIBRARY_PATH={library}
-FAKE_NVML_SCENARIO={scenario}
-"""
-_COMMAND = """\
-#!/bin/sh
-cd {root} && exec {python} -m exporter "$@"
-"""
-
-
-class Kit(AccountedCluster):
-    """A Slurm with the kit installed as docs/slurm.md has it, over a fake driver with eight GPUs."""
-
-    def _configure(self) -> None:
-        super()._configure()
-        self.scenario = Scenario(self.work / "scenario", {**node(8), "gpu.utilization": 40})
-        library = build()
-        self.driver = {"LD_LIBRARY_PATH": str(library), "FAKE_NVML_SCENARIO": str(self.scenario.path)}
-        (self.work / "sys/bus/pci/devices").mkdir(parents=True)
-        values = {"work": self.work, "kit": KIT, "root": ROOT, "python": sys.executable, "library": library}
-        values |= {"scenario": self.scenario.path, "scontrol": self.scontrol}
-        files = {
-            "etc/prolog.sh": _HOOK.format(name="prolog", **values),
-            "etc/epilog.sh": _HOOK.format(name="epilog", **values),
-            "etc/check": _SETTINGS.format(**values),
-            "gpu-exporter": _COMMAND.format(**values),
-        }
-        for name, text in files.items():
-            (self.work / name).write_text(text)
-            (self.work / name).chmod(0o755)
-        self.controller_hook = self.work / "etc/epilogctld"
-        hook = (KIT / "epilogctld").read_text().replace("/var/lib/gpu-exporter-summaries", str(self.work))
-        self.controller_hook.write_text(hook)
-        self.controller_hook.chmod(0o755)
-        (self.work / "ended").mkdir()
-        health = self.work / "etc/healthcheck"
-        health.write_text(f"#!/bin/sh\nGPU_EXPORTER_CHECK_SETTINGS={self.work}/etc/check exec {KIT}/healthcheck\n")
-        health.chmod(0o755)
-        with (self.work / "etc/slurm.conf").open("a") as conf:
-            conf.write(f"EpilogSlurmctld={self.controller_hook}\n")
-            conf.write(f"HealthCheckProgram={health}\nHealthCheckInterval=3\nHealthCheckNodeState=ANY\n")
-
-    def state(self) -> str:
-        return self.run("scontrol", "show", "node", self.node)
 
 
 @pytest.fixture(scope="module")
@@ -162,14 +102,14 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
     environment = {**os.environ, **kit.driver, "SLURMD_NODENAME": kit.node}
     with exporter(tmp_path, *arguments, environment=environment) as running:
         config = tmp_path / "prometheus.yml"
-        target = running.url.removeprefix("http://")
+        static = f"{{targets: ['{running.url.removeprefix('http://')}'], labels: {{node: {kit.node}}}}}"
         config.write_text(
-            "global: {scrape_interval: 1s}\n"
-            f"scrape_configs: [{{job_name: gpu, static_configs: [{{targets: ['{target}']}}]}}]\n"
+            f"global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: gpu, static_configs: [{static}]}}]\n"
         )
         with prometheus(config, tmp_path) as url:
             job, found = _run_job(kit, running.until, url)
             summaries = _summarize(kit, url)
+            _check_nodes(kit, url)
 
     held = moment(kit, "epilog", job) - moment(kit, "prolog", job)
     told = found["gpu_hours"] * 3600
@@ -193,6 +133,14 @@ def _check_summary(kit: Kit, job: str, found: Mapping[str, Any], summaries: Sequ
     assert found["slurm"] == summary["slurm"]
     comment = kit.run("sacct", "-n", "-X", "-P", "-j", job, "-o", "AdminComment")
     assert comment.startswith("gpu 40 % used; 2 gpus ")
+
+
+def _check_nodes(kit: Kit, url: str) -> None:
+    """The node as sinfo shows nodes, with what its exporter says."""
+    command = [sys.executable, str(KIT / "gpuinfo.py"), "--prometheus.url", url, "--scontrol", str(kit.scontrol)]
+    head, line = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    assert head.split() == ["NODE", "PARTITION", "STATE", "GPUS", "ALLOC", "BUSY", "HELD_IDLE", "FAULTS"]
+    assert line.split() == [kit.node, "gpu", "idle", "8", "0", "40%", "0.0", "0"]
 
 
 def _summarize(kit: Kit, url: str) -> list[dict[str, Any]]:
@@ -250,6 +198,27 @@ def test_controller_waits_for_nothing_when_jobs_end(kit: Kit) -> None:
     poll("both to be over", lambda: not kit.run("squeue", "-h", "-t", "CG,R,PD").strip() or None, 30)
 
     assert {file.name for file in (kit.work / "ended").iterdir()} >= {first, second}
+
+
+def test_who_submits_is_told_what_the_last_such_job_would_have_done_with(kit: Kit) -> None:
+    """And nobody else is, and no job is refused: not for what stands in the file, nor for what it is."""
+    (kit.work / "hints").mkdir(exist_ok=True)
+    file = kit.work / "hints/0"
+    file.write_text("eval\tnot of this one\ntrain\tthe last such job, 7, used 12 %: next time --gpus=1 %s %d\n")
+    said = [_submitted(kit, "-J", name, "--gres=gpu:1") for name in ("train", "other")]
+    without_gpus = _submitted(kit, "-J", "train")
+    file.unlink()
+    file.mkdir()
+    unreadable = _submitted(kit, "-J", "train", "--gres=gpu:1")
+
+    assert "the last such job, 7, used 12 %: next time --gpus=1 %s %d" in said[0]
+    assert [said[1], without_gpus, unreadable] == ["", "", ""]
+
+
+def _submitted(kit: Kit, *arguments: str) -> str:
+    """What sbatch says of a job beside its id."""
+    command = ("sbatch", "--parsable", "-o", "/dev/null", *arguments, "--wrap", "true")
+    return subprocess.run(command, env=kit.commands, capture_output=True, text=True, timeout=60, check=True).stderr
 
 
 def test_elements_of_an_array_have_comments_of_their_own(kit: Kit) -> None:

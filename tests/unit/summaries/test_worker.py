@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ class Site:
         self.now = START
         self.spool = folder / "ended"
         self.spool.mkdir()
+        self.hints = folder / "hints"
         self.store = Store(folder / "summaries.sqlite")
         self.known: dict[str, AccountedJob] = {}
         self.without_data: set[str] = set()
@@ -37,7 +39,7 @@ class Site:
         self.worker = self.made(self)
 
     def made(self, accounts: Site | None, comment: str = "jobstats") -> Worker:
-        settings = Settings(spool=self.spool, comment=comment)
+        settings = Settings(spool=self.spool, hints=self.hints, comment=comment)
         services = Services(accounts, self.report, self.write, lambda job: f"name-of-{job}")
         return Worker(settings, self.store, services, lambda: self.now)
 
@@ -186,7 +188,10 @@ def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
         return slow(job, back, until)
 
     site.worker = Worker(
-        Settings(spool=site.spool), site.store, Services(site, report_slowly, site.write, str), lambda: site.now
+        Settings(spool=site.spool, hints=site.hints),
+        site.store,
+        Services(site, report_slowly, site.write, str),
+        lambda: site.now,
     )
     outcomes = [site.round() for _ in range(3)]
 
@@ -225,3 +230,20 @@ def test_old_jobs_are_forgotten(site: Site) -> None:
 
     assert site.store.counts() == {}
     assert WAITING not in site.store.counts()
+
+
+def test_round_leaves_hints_for_the_next_jobs_and_goes_on_where_it_cannot(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = pwd.struct_passwd(("alice", "x", 1000, 1000, "", "/", "/bin/sh"))
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: alice)
+    site.ends("7")
+    site.round()
+    site.hints.rename(site.hints.with_name("kept"))
+    site.hints.touch()
+    site.ends("8")
+    outcome = site.round()
+
+    assert (site.hints.with_name("kept") / "1000").read_text().startswith("train\tthe last such job, 7_1, used 38 %")
+    assert outcome.made == 1
+    assert [error for error in outcome.errors if "hints" in error]

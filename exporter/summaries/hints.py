@@ -1,0 +1,61 @@
+"""What the next job of a name could ask for: a small file for each user, which deploy/slurm/job_submit.lua reads."""
+
+from __future__ import annotations
+
+import pwd
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from exporter.report import words
+from exporter.summaries.summary import Summary
+
+_MOST_NAMES = 50
+_LONGEST_NAME = 200
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def uid_of(user: str) -> int | None:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def update(folder: Path, summaries: Iterable[Summary], uid: Callable[[str], int | None] = uid_of) -> None:
+    """Of summaries in the order their jobs ended: the last one of a name counts. Raises OSError."""
+    by_user: dict[str, dict[str, str]] = {}
+    for each in summaries:
+        if each["job_name"]:
+            by_user.setdefault(each["user"], {})[_line(each["job_name"])[:_LONGEST_NAME]] = _hint(each)
+    for user, hints in by_user.items():
+        number = uid(user)
+        if number is not None:
+            _rewrite(folder / str(number), hints)
+
+
+def _hint(summary: Summary) -> str:
+    """Empty where the job asked for nothing that was much too much."""
+    if not summary["next_time"]:
+        return ""
+    used = words.percent(summary["utilization"])
+    return _line(
+        f"the last such job, {summary['job']}, used {used} of its GPUs; next time {' '.join(summary['next_time'])}"
+    )
+
+
+def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
+    known = dict(line.split("\t", 1) for line in file.read_text().splitlines()) if file.exists() else dict[str, str]()
+    for name, hint in hints.items():
+        known.pop(name, None)  # to the end: the oldest are forgotten first
+        if hint:
+            known[name] = hint
+    lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MOST_NAMES:]
+    new = file.with_name(f".{file.name}.new")
+    file.parent.mkdir(exist_ok=True)
+    new.write_text("".join(lines))
+    new.replace(file)
+
+
+def _line(text: str) -> str:
+    return _UNPRINTABLE.sub(" ", text)
