@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import requests
 
-from deploy.demo import entrance
+from deploy.demo import entrance, runbook
 from deploy.demo.cluster import ROOT
 from deploy.demo.drawing import document, page
 from deploy.demo.drawing.document import Dashboard
@@ -102,7 +102,8 @@ class Site:
         known = {path.stem: path for path in (ROOT / "docs/runbooks").glob("*.md")}
         if name not in known:
             return _missing(f"/runbooks/{name}")
-        return self._framed(f"Runbook {name}", f'<pre class="page">{escape(known[name].read_text())}</pre>', 0)
+        shown = runbook.body(name, known[name].read_text(), self.prometheus, self.links.nodes)
+        return self._framed(f"Runbook {name}", shown, 0)
 
     def _framed(self, title: str, body: str, refresh: int, style: str = "") -> Answer:
         menu = [("Overview", "/"), *((name, f"/d/{uid}") for name, uid in self.links.dashboards)]

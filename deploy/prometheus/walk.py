@@ -10,6 +10,7 @@ from exporter.check.rules import NAMES
 from exporter.check.runbooks import runbook
 
 _NODE = "var-cluster=$cluster&var-instance=$instance"
+_KEPT = ("fault", "fault_degraded")
 _WORKLOAD = "var-cluster=$cluster&var-workload=$workload"
 
 
@@ -30,8 +31,9 @@ def dashboards(alert: Alert) -> tuple[tuple[str, str], ...]:
 
 
 def rules(alert: Alert) -> tuple[str, ...]:
-    """Rules of the check that lead to the same page."""
-    return tuple(name for name in NAMES if runbook(name) == alert.runbook)
+    """Rules of the check that lead to the same page; a fault that stands is told by `fault`, whatever it was."""
+    kept = _KEPT if "gpu_fault_timestamp_seconds" in alert.expr else ()
+    return tuple(name for name in NAMES if runbook(name) == alert.runbook or name in kept)
 
 
 def text(alert: Alert) -> str:

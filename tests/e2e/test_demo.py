@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.walk import oncall
 from tests.walk.running import CHROMIUM, links, look, settled, start, visit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,17 +44,17 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing(tmp_path: Path) -> N
         demo.until("Ctrl-C ends everything", FIRST)
         demo.until(r"ticket to on-call", 120)
         demo.until(r"mail to \S+@example.org", 120)
-        for url in demo.urls:
-            settled(url, visit)
+        assert len([settled(url, visit) for url in demo.urls]) >= 8
         entrance = look(demo.urls[0]) if CHROMIUM else visit(demo.urls[0])
         reached = links(demo.urls[0], entrance)
         for url in reached:
             visit(url)
+        walked = oncall.walk(demo.urls[0])
     finally:
         code = demo.end()
-    assert len(demo.urls) >= 8
     assert len(reached) >= 30
     assert "holds GPUs without using them" in entrance
+    assert all(len(walked[kind]) >= 3 for kind in ("page", "mail", "ticket")), walked
     assert code == 0
     assert children() == []
     assert set((ROOT / ".cache/demo").glob("run-*")) == before
