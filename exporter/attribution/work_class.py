@@ -102,12 +102,13 @@ def parse_rules(text: str) -> tuple[ClassRule, ...]:
 
 
 def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequence[ClassRule] = ()) -> WorkClass:
-    """What people say counts before what is seen; a notebook in a batch job is a notebook."""
+    """What people say counts before what is seen; a notebook in a batch job is a notebook, and a server a server."""
     program = _of_programs(host.programs)
     told = (
         (info.asked_class if info.asked_class in CLASSES else "", "label"),
         (_of_rules(owner, rules), "option"),
         (program if program == "interactive" else "", "program"),
+        (program if program == "service" and host.serves else "", "program"),
         ("interactive" if info.slurm_step == "interactive" else "", "scheduler"),
         (_CONTROLLERS.get(info.owner_kind, ""), "scheduler"),
         ("service" if host.serves else "", "socket"),

@@ -73,11 +73,14 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
 def _stalled(evidence: Evidence, limits: Thresholds) -> bool:
     """The GPU's own program waits for storage: by its D state, or by the pressure of its cgroup where it did some IO.
 
-    Where its own IO cannot be read, only pressure on everybody (`full`) is taken for its own.
+    Where its own IO cannot be read, only pressure on everybody (`full`) is taken for its own; and none where only other
+    ranks are seen in D state.
     """
     own, host = evidence.own, evidence.host
     if _at_least(own.blocked, limits.blocked):
         return True
+    if evidence.stalled_elsewhere:
+        return False
     if own.io_bytes_per_second is None and host.io_full_pressure is not None and host.processes:
         return _covers(host.io_full_pressure, evidence, limits)
     idle = own.io_bytes_per_second is not None and own.io_bytes_per_second < _SOME_IO
@@ -130,9 +133,12 @@ def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def peer(evidence: Evidence, limits: Thresholds) -> float:
-    """By heuristics only for a GPU that ran kernels lately: one that never does is not part of the work."""
+    """By heuristics only for a GPU that ran kernels lately: one that never does is not part of the work.
+
+    Replicas of a service, and the GPUs of a notebook, each wait for somebody else.
+    """
     past = evidence.past
-    lately = past.ran and past.quiet_seconds < limits.unused_after
+    lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits.unused_after
     seen = float(lately and _covers(evidence.peer_lead, evidence, limits))
     return max(_reported(evidence, "communication"), seen)
 

@@ -33,6 +33,8 @@ class OwnerShare(NamedTuple):
     """Busy time it caused; more than its share where it ran in the time of others."""
     energy: float
     """Its part of the target's energy."""
+    blocked: bool = False
+    """A process of it here was in D state."""
 
 
 class Division(NamedTuple):
@@ -71,6 +73,7 @@ class Side(NamedTuple):
     """How much its busiest other target computed for it, as a share of its part."""
     peers_spin: float = 0.0
     slow_port: bool = False
+    stalled_elsewhere: bool = False
 
 
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
@@ -113,7 +116,8 @@ def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Threshol
         waiting = _waiting(holding, own, seen, side, limits)
         waits.extend(waiting)
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
-        parts.append(OwnerShare(holding.owner, state_shares, demand, (1.0 - busy) * holding.share + demand))
+        energy = (1.0 - busy) * holding.share + demand
+        parts.append(OwnerShare(holding.owner, state_shares, demand, energy, _blocked(holding, side.host, limits)))
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
@@ -165,6 +169,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         peers_spin=side.peers_spin,
         peers=side.peers,
         slow_port=side.slow_port,
+        stalled_elsewhere=side.stalled_elsewhere,
         past=side.past,
         work=side.work,
     )
@@ -187,6 +192,11 @@ def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         read_bytes_per_second=_total([each.read_bytes_per_second for each in looked_at]),
         written_bytes_per_second=_total([each.written_bytes_per_second for each in looked_at]),
     )
+
+
+def _blocked(holding: Holding, host: HostSignals, limits: Thresholds) -> bool:
+    seen = [host.processes[pid].blocked for pid in holding.pids if pid in host.processes] if host.processes else ()
+    return any(blocked is not None and blocked >= limits.blocked for blocked in seen)
 
 
 def _mean(numbers: Sequence[float | None]) -> float | None:

@@ -52,6 +52,8 @@ class Past:
     ran: bool = False
     busy_power: float | None = None
     """Power over the limit while it computed: the highest lately. None: never seen computing."""
+    unblocked_seconds: float = 0.0
+    """Since a process of it was last seen in D state."""
 
 
 NO_PAST = Past()
@@ -77,6 +79,8 @@ class Evidence(NamedTuple):
     """The owner has more than one GPU, here or on other nodes."""
     slow_port: bool = False
     """The network port nearest to the GPU is in trouble, and the owner has GPUs on other nodes."""
+    stalled_elsewhere: bool = False
+    """Processes on other GPUs of the owner were in D state lately, and those on this one were not."""
     past: Past = NO_PAST
     work: str = ""
     """Class of the owner's work (`workclass.py`); empty: not known."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from exporter.ledger.account import Reading
 from exporter.ledger.division import SPINNING, Division, OwnerShare
-from exporter.ledger.evidence import Past, Signals
+from exporter.ledger.evidence import NO_PAST, Past, Signals
+from exporter.ledger.peers import Level
 from exporter.ledger.thresholds import Thresholds
 
 _COMPUTES = 0.5
 """Busy part of a pass from which its power says what computing draws."""
+_LATELY = 10.0
+"""Seconds within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
 _FADES = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
@@ -25,7 +30,15 @@ def past(
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
         busy_power=_busy_power(before.busy_power, reading.signals, part, seconds),
+        unblocked_seconds=0.0 if part.blocked else before.unblocked_seconds + seconds,
     )
+
+
+def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level]) -> bool:
+    """Whether only processes on the owner's other targets were in D state lately."""
+    if pasts.get(uuid, NO_PAST).unblocked_seconds < _LATELY:
+        return False
+    return any(pasts[each.uuid].unblocked_seconds < _LATELY for each in rest if each.uuid in pasts)
 
 
 def straggled(before: Past, seconds: float) -> Past:
@@ -36,6 +49,7 @@ def straggled(before: Past, seconds: float) -> Past:
         before.quiet_seconds,
         before.ran,
         before.busy_power,
+        before.unblocked_seconds,
     )
 
 

@@ -9,7 +9,7 @@ from exporter.attribution.owner import Owner
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
-from exporter.ledger.history import free_clock, past, straggled
+from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled
 from exporter.ledger.peers import Levels, levels, others, stragglers
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
@@ -103,6 +103,7 @@ def _side(
         peer_level=max((each.computed for each in rest), default=0.0),
         peers_spin=max((each.spun for each in rest), default=0.0),
         slow_port=uuid in current.slow_ports and owner in current.spread,
+        stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known and rest else False,
     )
 
 

@@ -10,6 +10,7 @@ from exporter.ledger.account import Reading
 from exporter.ledger.division import Division, Work
 from exporter.ledger.states import INDEX
 
+_UNUSED = INDEX["held_unused"]
 _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5
 """Part of a pass spent waiting for others from which a target waits, and
@@ -66,6 +67,8 @@ def stragglers(
         for part in divisions[reading.target.uuid].owner_shares:
             waiting = sum(share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS)
             whole = sum(share for _, share in part.state_shares)
+            if sum(share for state, share in part.state_shares if state == _UNUSED) > _WAITS * whole:
+                continue  # nobody waits for what is no part of the work
             waits.setdefault(part.owner, []).append((reading.target.uuid, waiting / whole if whole > 0 else 0.0))
     found: list[tuple[Owner, str, float]] = []
     for owner, each in waits.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.attribution.owner import Owner
@@ -24,6 +26,8 @@ LISTENS = HostSignals(serves=True, programs=("python app.py",))
         (POD, WorkloadInfo(asked_class="anything"), HostSignals(), WorkClass()),
         (POD, WorkloadInfo(owner_kind="ReplicaSet"), HostSignals(), WorkClass("service", "scheduler")),
         (POD, WorkloadInfo(owner_kind="Job"), LISTENS, WorkClass("batch", "scheduler")),
+        (POD, WorkloadInfo(owner_kind="Job"), SERVER, WorkClass("batch", "scheduler")),
+        (POD, WorkloadInfo(owner_kind="Job"), replace(SERVER, serves=True), WorkClass("service", "program")),
         (POD, WorkloadInfo(owner_kind="StatefulSet"), NOTEBOOK, WorkClass("interactive", "program")),
         (POD, WorkloadInfo(owner_kind="StatefulSet"), LISTENS, WorkClass("service", "socket")),
         (JOB, WorkloadInfo(slurm_step="interactive"), HostSignals(), WorkClass("interactive", "scheduler")),
