@@ -35,8 +35,12 @@ from exporter.web.settings import WebSettings
 
 log = logging.getLogger(__name__)
 
-_ARENA_MAX = -8
-"""M_ARENA_MAX of malloc.h."""
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3
+"""M_ARENA_MAX and M_MMAP_THRESHOLD of malloc.h."""
+_LARGE = 1 << 16
+"""Bytes: what is as large as a page goes back to the system when it is dropped."""
+_YOUNG = 10_000
+"""Objects made until Python looks for circles among them: a few passes. Most are dropped with their pass."""
 _TURN = 0.001
 """Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
 
@@ -79,8 +83,11 @@ def _settle() -> None:
     sys.setswitchinterval(_TURN)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG)
     with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+        library = ctypes.CDLL(None)
+        library.mallopt(_ARENA_MAX, 1)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def _signals() -> tuple[threading.Event, threading.Event]:

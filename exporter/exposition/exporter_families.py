@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 from collections.abc import Callable, Iterable
 
 from exporter import __version__
@@ -27,7 +27,7 @@ def _driver(status: NodeStatus) -> Iterable[Sample]:
 
 
 def _build(_: NodeStatus) -> Iterable[Sample]:
-    return (Sample(1, (__version__, platform.python_version())),)
+    return (Sample(1, (__version__, sys.version.split()[0])),)
 
 
 def _unresolved(status: NodeStatus) -> Iterable[Sample]:

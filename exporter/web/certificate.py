@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import ssl
 import time
 from collections.abc import Iterator
@@ -24,6 +23,8 @@ def expiry(pem: str) -> float | None:
 
 def not_after(der: bytes) -> float:
     """The end of validity (RFC 5280, 4.1). Raises ValueError, IndexError or StopIteration where it is none."""
+    import calendar  # noqa: PLC0415 - without TLS it need not be loaded
+
     certificate = next(_elements(der))[1]
     fields = list(_elements(next(_elements(certificate))[1]))
     # After the optional version: serial number, algorithm, issuer, validity.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import re
 import struct
 from collections.abc import Callable
@@ -41,9 +40,9 @@ class Rule(NamedTuple):
 
 
 def kernel_bpf(command: int, attributes: ctypes.Array[ctypes.c_char]) -> int:
-    number = _SYSCALL.get(platform.machine())
+    number = _SYSCALL.get(os.uname().machine)
     if number is None:
-        raise OSError(0, f"bpf(2) has no known number on {platform.machine()}")
+        raise OSError(0, f"bpf(2) has no known number on {os.uname().machine}")
     result: int = ctypes.CDLL(None, use_errno=True).syscall(number, command, attributes, len(attributes))
     if result < 0:
         code = ctypes.get_errno()

@@ -152,7 +152,7 @@ def test_every_family_has_the_owners_labels() -> None:
 
 
 def test_workload_of_which_more_was_told_has_one_row_of_information() -> None:
-    nameless, named = replace(ALICE, user=""), ALICE
+    nameless, named = ALICE._replace(user=""), ALICE
     before = replace(ROW, owner=nameless)
     (info,) = [family for family in workload_families() if family.name == "gpu_workload_info"]
     users = {
