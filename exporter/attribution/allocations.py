@@ -12,6 +12,7 @@ from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, TRUST
+from exporter.units import Share
 
 H = TypeVar("H")
 
@@ -93,7 +94,7 @@ def _resolved(held: Allocation, devices: Devices) -> Amounts:
     return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
 
 
-def weights(given: Mapping[H, float | None], runners: Iterable[H]) -> Mapping[H, float]:
+def weights(given: Mapping[H, float | None], runners: Iterable[H]) -> Mapping[H, Share]:
     """Parts of one target, summing to 1: by amount where every holder has one, else evenly.
 
     Those who merely run on what others were given have no part of it; where nobody was given it, they share it.
@@ -103,7 +104,7 @@ def weights(given: Mapping[H, float | None], runners: Iterable[H]) -> Mapping[H,
     stated = [amount for amount in amounts.values() if amount]
     if len(stated) == len(amounts) and stated:
         total = sum(stated)
-        parts = {holder: (amount or 0.0) / total for holder, amount in amounts.items()}
+        parts = {holder: Share((amount or 0.0) / total) for holder, amount in amounts.items()}
     else:
-        parts = {holder: 1.0 / len(amounts) for holder in amounts}
-    return {**dict.fromkeys(runners, 0.0), **parts}
+        parts = {holder: Share(1.0 / len(amounts)) for holder in amounts}
+    return {**dict.fromkeys(runners, Share(0.0)), **parts}

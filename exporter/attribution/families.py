@@ -13,6 +13,7 @@ from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
 from exporter.metrics.family import DEVICE, INSTANCE, NODE, AnyFamily, Family, Sample, Unit, counters, gauges, info
 from exporter.record import record
+from exporter.units import Bytes, Share
 
 
 @record
@@ -22,7 +23,7 @@ class WorkloadRow:
     owner: Owner
     info: WorkloadInfo
     usage: HostUsage
-    memory_bytes: int
+    memory_bytes: Bytes
     gpus: float
     processes: int
     work: WorkClass = UNKNOWN
@@ -30,7 +31,7 @@ class WorkloadRow:
     def ended(self) -> WorkloadRow:
         """The row of a workload that is no more: its totals stay, what it has is nothing, its levels are gone."""
         usage = replace(self.usage, cpu_limit_cores=None, resident_bytes=None, memory_limit_bytes=None)
-        return replace(self, usage=usage, memory_bytes=0, gpus=0.0, processes=0)
+        return replace(self, usage=usage, memory_bytes=Bytes(0), gpus=0.0, processes=0)
 
 
 @record
@@ -40,7 +41,7 @@ class ShareRow:
     target: Target
     profile: str
     owner: Owner
-    share: float
+    share: Share
     unreserved: bool = False
     """Whether the owner runs on it and was not given it."""
 

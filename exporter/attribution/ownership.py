@@ -8,6 +8,7 @@ from dataclasses import field
 from exporter.attribution.owner import Owner
 from exporter.clock import UnixTime
 from exporter.record import record
+from exporter.units import Share
 
 
 @record
@@ -21,7 +22,7 @@ class Target:
     parent_uuid: str = ""
     gpu_instance: int | None = None
     compute_instance: int | None = None
-    share: float = 1.0
+    share: Share = Share(1.0)
     """Part of the whole GPU, 0 to 1: 1 but for MIG instances."""
     profile: str = ""
     """Of a MIG instance: `1g.10gb`."""
@@ -94,7 +95,7 @@ class Ownership:
 
     processes: Mapping[int, Owner] = field(default_factory=dict[int, Owner])
     holders: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict[str, tuple[Owner, ...]])
-    weights: Mapping[tuple[str, Owner], float] = field(default_factory=dict[tuple[str, Owner], float])
+    weights: Mapping[tuple[str, Owner], Share] = field(default_factory=dict[tuple[str, Owner], Share])
     cgroups: Mapping[Owner, str] = field(default_factory=dict[Owner, str])
     """The owner's own cgroup, as a path under the cgroup mount; absent where it shares one with others."""
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.clock import UnixTime
 from exporter.metrics.family import NODE, Family, Sample, Unit, counters, gauges
+from exporter.units import Bytes
 
 OTHER = "other"
 """The pid of the row that sums up the processes over the limit."""
@@ -26,10 +27,10 @@ class ProcessRow:
     pid: str
     command: str
     owner: Owner
-    memory_bytes: int | None
+    memory_bytes: Bytes | None
     utilization: Mapping[str, float]
     cpu_seconds: float | None
-    resident_bytes: int | None
+    resident_bytes: Bytes | None
     start_time: UnixTime | None
     _labels: tuple[str, ...] = field(default=(), init=False, compare=False)
 
@@ -77,11 +78,11 @@ def _sum(rows: Sequence[ProcessRow]) -> ProcessRow:
     for row in rows[1:]:
         total = _together(total, row)
     resident = [row.resident_bytes for row in rows if row.resident_bytes is not None]
-    return replace(total, resident_bytes=sum(resident) if resident else None)
+    return replace(total, resident_bytes=Bytes(sum(resident)) if resident else None)
 
 
-def _added(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else one + other
+def _added(one: Bytes | None, other: Bytes | None) -> Bytes | None:
+    return one if other is None else other if one is None else Bytes(one + other)
 
 
 def _engines(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:

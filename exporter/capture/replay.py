@@ -13,6 +13,7 @@ from typing import Any, cast
 from exporter.capture.codec import decode
 from exporter.clock import UnixTime
 from exporter.driver.interface import Device, Driver, DriverError, Mig, Record, UnsupportedError, XidEvent
+from exporter.units import Share
 
 FORMAT = "gpu-exporter capture"
 VERSION = 1
@@ -122,7 +123,7 @@ class _CaptureDevice(Device):
         self.minor = None if entry["minor"] is None else int(entry["minor"])
         self.parent_uuid = str(entry["parent_uuid"])
         mig = entry["mig"]
-        self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), float(mig[3]))
+        self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Share(mig[3]))
         self.instances = tuple(_device(each, moment) for each in entry["instances"])
 
     @property

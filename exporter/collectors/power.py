@@ -7,24 +7,25 @@ from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
 from exporter.record import record
+from exporter.units import Joules, Watts
 
 
 @record
 class Limits:
     """Watts. `enforced` is the lowest of all limiters, in force now."""
 
-    enforced: float | None
-    default: float | None
-    minimum: float | None
-    maximum: float | None
+    enforced: Watts | None
+    default: Watts | None
+    minimum: Watts | None
+    maximum: Watts | None
 
 
 @record
 class Power:
     """`watts` is a 1-s mean on Ampere (but GA100) and newer, instantaneous before; `joules` since driver load."""
 
-    watts: float | None
-    joules: float | None
+    watts: Watts | None
+    joules: Joules | None
     limits: Paced[Limits]
 
     @property
@@ -41,22 +42,24 @@ def read(device: Device, previous: Power | None, tick: Tick) -> Power:
     def limits() -> Limits:
         lowest, highest = device.get("nvmlDeviceGetPowerManagementLimitConstraints") or (None, None)
         return Limits(
-            enforced=_thousandth(device.get("nvmlDeviceGetEnforcedPowerLimit")),
-            default=_thousandth(device.get("nvmlDeviceGetPowerManagementDefaultLimit")),
-            minimum=_thousandth(lowest),
-            maximum=_thousandth(highest),
+            enforced=_watts_of(device.get("nvmlDeviceGetEnforcedPowerLimit")),
+            default=_watts_of(device.get("nvmlDeviceGetPowerManagementDefaultLimit")),
+            minimum=_watts_of(lowest),
+            maximum=_watts_of(highest),
         )
 
-    watts = _thousandth(device.get("nvmlDeviceGetPowerUsage"))
-    joules = _thousandth(device.get("nvmlDeviceGetTotalEnergyConsumption"))
+    milliwatts = device.get("nvmlDeviceGetPowerUsage")
+    millijoules = device.get("nvmlDeviceGetTotalEnergyConsumption")
+    watts = _watts_of(milliwatts)
+    joules = None if millijoules is None else Joules(millijoules / 1000)
     power = Power(watts, joules, read_when_due(previous.limits if previous else None, Pace.SLOW, tick, limits))
     if watts is None and joules is None and power.limits.value == Limits(None, None, None, None):
         raise UnsupportedError("no power readings")
     return power
 
 
-def _thousandth(milli: int | None) -> float | None:
-    return None if milli is None else milli / 1000
+def _watts_of(milliwatts: int | None) -> Watts | None:
+    return None if milliwatts is None else Watts(milliwatts / 1000)
 
 
 def _watts(power: Power) -> float | None:

@@ -12,6 +12,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device, Record, UnsupportedError
 from exporter.record import record
+from exporter.units import Bytes
 
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -44,7 +45,7 @@ class GpuProcess:
 
     pid: int
     target: str
-    memory_bytes: int | None
+    memory_bytes: Bytes | None
     utilization: Mapping[str, float]
 
 
@@ -102,7 +103,7 @@ def _on(target: Device) -> Iterable[GpuProcess]:
     answers = [target.get(function) for function in _LISTS]
     if all(answer is None for answer in answers):
         raise UnsupportedError("no process lists")
-    memory: dict[int, int | None] = {}
+    memory: dict[int, Bytes | None] = {}
     for answer in answers:
         for process in answer or ():
             known = (value for value in (memory.get(process.pid), process.usedGpuMemory) if value is not None)

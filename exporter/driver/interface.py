@@ -26,6 +26,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from exporter.clock import UnixTime
+from exporter.units import Share
 
 
 class DriverError(Exception):
@@ -73,7 +74,7 @@ class Mig:
     gpu_instance: int
     compute_instance: int
     profile: str
-    share: float
+    share: Share
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.metrics.family import AnyFamily, Sample
 from exporter.record import record
 from exporter.threads.runner import ThreadState
+from exporter.units import Share
 
 
 @record
@@ -70,7 +71,7 @@ class GpuStatus:
     power_watts: float | None = None
     temperature_celsius: float | None = None
     unattributed_bytes: float | None = None
-    owners: tuple[tuple[Owner, float], ...] = ()
+    owners: tuple[tuple[Owner, Share], ...] = ()
     states: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ledger seconds of the GPU by state, since start."""
 

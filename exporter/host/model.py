@@ -7,6 +7,7 @@ from dataclasses import field
 
 from exporter.clock import UnixTime
 from exporter.record import record
+from exporter.units import Bytes
 
 
 @record
@@ -19,7 +20,7 @@ class HostProcess:
     user: str
     start_time: UnixTime
     cpu_seconds: float
-    resident_bytes: int
+    resident_bytes: Bytes
     cgroup: str
     """Raw text of /proc/PID/cgroup."""
     parent: int = 0

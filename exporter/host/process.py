@@ -14,6 +14,7 @@ from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import natural, read_text
 from exporter.host.users import account
+from exporter.units import Bytes
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -116,7 +117,7 @@ class ProcessReader:
             user=identity.user,
             start_time=UnixTime(self._boot_time() + stat.start_ticks / CLOCK_TICKS),
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-            resident_bytes=stat.resident_pages * PAGE_BYTES,
+            resident_bytes=Bytes(stat.resident_pages * PAGE_BYTES),
             cgroup=identity.cgroup,
             parent=stat.parent,
         )

@@ -13,6 +13,7 @@ from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
 from exporter.progress.rank import Rank
 from exporter.record import record
+from exporter.units import Joules, Share
 
 Seconds = tuple[float, ...]
 """One number per state, in the order of STATES."""
@@ -25,7 +26,7 @@ class Holding:
     """One owner's hold on one target. The shares of a target's holdings sum to 1 at most; the rest is free."""
 
     owner: Owner
-    share: float = 1.0
+    share: Share = Share(1.0)
     pids: tuple[int, ...] = ()
     """Its processes on the target; none is held idle."""
     utilization: float | None = None
@@ -43,7 +44,7 @@ class Reading:
     target: Target
     signals: Signals | None = None
     holdings: tuple[Holding, ...] = ()
-    joules: float = 0.0
+    joules: Joules = Joules(0.0)
     profile: str = ""
     """Of a MIG instance, for its label."""
 
@@ -97,7 +98,7 @@ class OwnerEntry:
     seconds: Seconds = ZERO
     past: Mapping[str, Past] = field(default_factory=dict[str, Past])
     """By target uuid: those it held or ran on."""
-    joules: float = 0.0
+    joules: Joules = Joules(0.0)
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""
     start_time: UnixTime | None = None

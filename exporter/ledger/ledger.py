@@ -13,8 +13,10 @@ from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggl
 from exporter.ledger.peers import Levels, levels, others, stragglers
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
+from exporter.units import Joules
 
 DEFAULTS = Thresholds()
+_NO_ENERGY = Joules(0.0)
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class _Sum:
     """What one owner got in one pass over all its targets, as shares of the pass."""
 
     states: list[float]
-    joules: float = 0.0
+    joules: Joules = _NO_ENERGY
     active: bool = False
     observed: bool = False
     """Of at least one of its targets it is known whether it was busy."""
@@ -174,13 +176,13 @@ def _sums(
         joules = reading.joules
         if target.parent_uuid:
             siblings = instances[target.parent_uuid]
-            joules = energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions)
+            joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
         for part in division.owner_shares:
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner)
                 total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past) if known else {})
-            total.joules += max(0.0, joules) * part.energy
+            total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
             total.active = total.active or part.demand > limits.active
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_PAST)
@@ -210,7 +212,7 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
     return OwnerEntry(
         seconds=_added(entry.seconds, total.states, seconds),
         past=total.past,
-        joules=entry.joules + total.joules,
+        joules=Joules(entry.joules + total.joules),
         idle_seconds=idle,
         start_time=start,
         first_kernel_seconds=first,

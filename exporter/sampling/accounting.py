@@ -30,6 +30,7 @@ from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.process_table import ProcessTable, unattributed_bytes
 from exporter.sampling.workload_rows import WorkloadRows
+from exporter.units import Share
 
 R = TypeVar("R")
 
@@ -54,7 +55,7 @@ class AccountingResult:
     processes: Sequence[ProcessRow]
     unattributed: int
     unattributed_bytes: Mapping[str, float]
-    shares: Mapping[str, tuple[tuple[Owner, float], ...]]
+    shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
     states: Mapping[str, Mapping[str, float]]
     dropped: Mapping[str, int]
 
@@ -150,16 +151,16 @@ def _filled(families: Iterable[Family[R]], content: R) -> Iterator[LazyBlock]:
     return (LazyBlock(family, content) for family in families)
 
 
-def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, float], ...]]:
+def _shares(readings: Sequence[Reading]) -> Mapping[str, tuple[tuple[Owner, Share], ...]]:
     """Owners of each whole GPU with their part of it, its instances' owners included."""
-    found: dict[str, dict[Owner, float]] = {}
+    found: dict[str, dict[Owner, Share]] = {}
     parents = {each.target.parent_uuid for each in readings}
     for each in readings:
         if each.target.uuid in parents:
             continue
         gpu = found.setdefault(each.target.parent_uuid or each.target.uuid, {})
         for holding in each.holdings:
-            gpu[holding.owner] = gpu.get(holding.owner, 0.0) + holding.share * each.target.share
+            gpu[holding.owner] = Share(gpu.get(holding.owner, 0.0) + holding.share * each.target.share)
     return {uuid: tuple(owners.items()) for uuid, owners in found.items()}
 
 

@@ -10,6 +10,7 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
 from exporter.sampling.readings import Throttled, instance_signals, joules, signals, throttled
 from exporter.sampling.targets import holdings, target_of
+from exporter.units import Joules
 
 
 class LedgerReadings:
@@ -17,7 +18,7 @@ class LedgerReadings:
 
     def __init__(self) -> None:
         self._throttled: dict[str, Throttled] = {}
-        self._joules: dict[str, float] = {}
+        self._joules: dict[str, Joules] = {}
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
         return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
@@ -35,11 +36,11 @@ class LedgerReadings:
         if latest:
             self._throttled[uuid] = latest
 
-    def _energy(self, gpu: Gpu) -> float:
+    def _energy(self, gpu: Gpu) -> Joules:
         """Joules since the last pass; a counter that went back was reset and counts from 0."""
         total = joules(gpu)
         if total is None:
-            return 0.0
+            return Joules(0.0)
         before = self._joules.get(gpu.device.uuid, total)
         self._joules[gpu.device.uuid] = total
-        return total - before if total >= before else total
+        return Joules(total - before) if total >= before else total

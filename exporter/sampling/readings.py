@@ -22,6 +22,7 @@ from exporter.record import record
 from exporter.sampling.cached_reading import is_fresh
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import NO_STATE
+from exporter.units import Joules
 
 R = TypeVar("R")
 
@@ -147,7 +148,7 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
     return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic, found.sm_clock)
 
 
-def joules(gpu: Gpu) -> float | None:
+def joules(gpu: Gpu) -> Joules | None:
     """Energy since driver load, as last read."""
     power = reading(gpu, gpu.device.uuid, "power", Power)
     return power.joules if power else None

@@ -10,6 +10,7 @@ from exporter.collectors.processes import GpuProcess
 from exporter.driver.interface import Device
 from exporter.ledger.account import Holding
 from exporter.sampling.gpus import Gpu
+from exporter.units import Share
 
 
 def target_of(device: Device) -> Target:
@@ -23,7 +24,7 @@ def target_of(device: Device) -> Target:
         gpu_instance=mig.gpu_instance if mig else None,
         compute_instance=mig.compute_instance if mig else None,
         profile=mig.profile if mig else "",
-        share=mig.share if mig else 1.0,
+        share=mig.share if mig else Share(1.0),
     )
 
 
@@ -48,12 +49,12 @@ def holdings(uuid: str, running: Iterable[GpuProcess], ownership: Ownership) -> 
     )
 
 
-def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, float]:
+def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
     known = [owner for owner in owners if owner != NOBODY]
     weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
     total = max(sum(weights.values()), 1.0)
-    shares = {owner: weight / total for owner, weight in weights.items()}
-    return {**shares, NOBODY: max(1.0 - sum(shares.values()), 0.0)}
+    shares = {owner: Share(weight / total) for owner, weight in weights.items()}
+    return {**shares, NOBODY: Share(max(1.0 - sum(shares.values()), 0.0))}
 
 
 def _utilization(processes: Iterable[GpuProcess]) -> float | None:

@@ -11,6 +11,7 @@ from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
 from exporter.ledger.account import Reading
 from exporter.sampling.join import Join
+from exporter.units import Bytes
 
 
 class WorkloadRows:
@@ -29,11 +30,11 @@ class WorkloadRows:
     ) -> tuple[WorkloadRow, ...]:
         """Rows of these `owners`, which are those of the ledger."""
         processes: dict[Owner, set[int]] = {}
-        memory: dict[Owner, int] = {}
+        memory: dict[Owner, Bytes] = {}
         for process in join.everyone:
             owner = join.owner(process)
             processes.setdefault(owner, set()).add(process.pid)
-            memory[owner] = memory.get(owner, 0) + (process.memory_bytes or 0)
+            memory[owner] = Bytes(memory.get(owner, 0) + (process.memory_bytes or 0))
         gpus = held(readings)
         for owner in owners:
             before = self._rows.get(owner)
@@ -42,7 +43,7 @@ class WorkloadRows:
                     owner=owner,
                     info=join.ownership.info.get(owner, WorkloadInfo()),
                     usage=usage.get(owner, HostUsage()),
-                    memory_bytes=memory.get(owner, 0),
+                    memory_bytes=memory.get(owner, Bytes(0)),
                     gpus=gpus.get(owner, 0.0),
                     processes=len(processes.get(owner, ())),
                     work=work.get(owner, UNKNOWN),

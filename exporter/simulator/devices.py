@@ -10,6 +10,7 @@ from exporter.simulator.answers import FUNCTIONS, bar1_record, memory_record, pr
 from exporter.simulator.gpu import Gpu, Target
 from exporter.simulator.refusal import unsupported
 from exporter.simulator.sampling import gpm, process_samples, samples
+from exporter.units import Share
 
 _GPM_SINCE, _DETAILS_SINCE = 525, 550
 
@@ -95,7 +96,7 @@ class SimulatedInstance(Device):
         self.minor = gpu.index
         self.parent_uuid = gpu.uuid
         if target.slice:
-            self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, target.share)
+            self.mig = Mig(target.slice.gpu_instance, 0, target.slice.profile, Share(target.share))
 
     def call(self, function: str, *args: Any) -> Any:
         now = self._moments.ready(self._gpu)

@@ -20,6 +20,7 @@ from exporter.simulator.gpu import Gpu, GpuProcess, Target
 from exporter.simulator.patterns import Host
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.workload import Workload
+from exporter.units import Bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class SimulatedNode:
             user=workload.user,
             start_time=UnixTime(self._epoch + process.began),
             cpu_seconds=host.cpu_of_limit * host.cores * age * process.share,
-            resident_bytes=int(host.resident * process.share * 0.9),
+            resident_bytes=Bytes(host.resident * process.share * 0.9),
             cgroup=workload.cgroup(run),
             parent=1,
         )

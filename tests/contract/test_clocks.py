@@ -1,4 +1,4 @@
-"""Moments of the two clocks cannot be mixed up, and what lasts is measured on the monotonic one."""
+"""Moments of the two clocks cannot be mixed up, nor quantities; what lasts is measured on the monotonic clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter import clock
+from exporter import clock, units
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTER = ROOT / "exporter"
 
 MIXED = """
 from exporter.clock import monotonic_time, unix_time
+from exporter.units import Bytes, Joules, Share, Watts
 
 {line}
 """
@@ -32,6 +33,11 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "sum_ = unix_time() + monotonic_time()",
         "seconds: float = unix_time() - unix_time()",
         "later = monotonic_time() + 5.0 > monotonic_time()",
+        "share: Share = Joules(5.0)",
+        "joules: Joules = Watts(5.0)",
+        "used: Bytes = 5",
+        "part: Share = Share(0.5) * Share(0.5)",
+        "total: float = Joules(5.0) + Joules(6.0)",
     )
     folder = tmp_path_factory.mktemp("mixed")
     for number, line in enumerate(lines):
@@ -54,15 +60,17 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-def test_moments_of_two_clocks_do_not_mix(refusals: dict[str, str]) -> None:
+def test_moments_and_quantities_do_not_mix(refusals: dict[str, str]) -> None:
     assert [line for line, refusal in refusals.items() if not refusal] == [
         "seconds: float = unix_time() - unix_time()",
         "later = monotonic_time() + 5.0 > monotonic_time()",
+        "total: float = Joules(5.0) + Joules(6.0)",
     ]
 
 
-def test_moments_cost_nothing() -> None:
+def test_moments_and_quantities_cost_nothing() -> None:
     assert type(clock.unix_time()) is type(clock.monotonic_time()) is float
+    assert type(units.Share(0.5)) is type(units.Joules(1)) is float
 
 
 def test_only_the_clock_asks_the_clocks() -> None:

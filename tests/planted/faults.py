@@ -48,8 +48,8 @@ FAULTS = (
     ),
     Fault(
         "ledger/ledger.py",
-        "total.joules += max(0.0, joules) * part.energy",
-        "total.joules += joules",
+        "max(0.0, joules) * part.energy",
+        "joules",
         _LEDGER,
     ),
     # Sampling
@@ -106,8 +106,8 @@ FAULTS = (
     # What the driver says
     Fault(
         "collectors/power.py",
-        "else milli / 1000",
-        "else milli / 100",
+        "else Watts(milliwatts / 1000)",
+        "else Watts(milliwatts / 100)",
         _READINGS,
     ),
     Fault(

@@ -13,6 +13,7 @@ from exporter.driver.nvml import structs
 from exporter.driver.nvml.calls import call
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
+from exporter.units import Share
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, most: 
         profile = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
     device = NvmlDevice(session, target, gpu.index, uuid)
     device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
-    device.mig = Mig(gpu_instance, compute_instance, profile, min(1.0, (slices or 1) / most))
+    device.mig = Mig(gpu_instance, compute_instance, profile, Share(min(1.0, (slices or 1) / most)))
     return device
 
 

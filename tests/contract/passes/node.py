@@ -79,6 +79,7 @@ class ScriptedNode(UnknownNode):
         self.suspects = suspects
         return self.statuses
 
-    def network_ports(self, targets: Sequence[Target]) -> NetworkPorts:
+    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
+        self.moments.add(at)
         assert all(each.uuid for each in targets)
         return self.ports

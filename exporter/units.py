@@ -1,0 +1,23 @@
+"""Quantities that look alike, as types that do not mix: a share of a GPU, joules, watts, bytes.
+
+They are plain numbers while the program runs, and cost nothing. For the type checker each is a number of its own: one
+is never given where another is wanted, and what comes of arithmetic is named again by whoever knows what it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+
+    class Share(float):
+        """Part of one GPU or MIG instance, 0 to 1."""
+
+    class Joules(float): ...
+
+    class Watts(float): ...
+
+    class Bytes(int): ...
+else:
+    Share = Joules = Watts = float
+    Bytes = int
