@@ -187,7 +187,7 @@ def rpm(python: Path, out: Path) -> Path | None:
         root_tree(root, python)
         named = (*FILES, *COMPLETION.values(), "usr/share/gpu-exporter", "usr/share/doc/gpu-exporter", f"{MANUALS}/*")
         listed = "\n".join(dict.fromkeys(_rpm_file(path) for path in named if not _within(path, named)))
-        listed += f"\n/{PYTHON_TREE}\n" + "".join(f"%dir /{folder}\n" for folder in (Path(KIT).parent, KIT))
+        listed += f"\n/{PYTHON_TREE}\n" + "".join(f"%dir /{folder}\n" for folder in own_folders())
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
         spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
@@ -198,6 +198,12 @@ def rpm(python: Path, out: Path) -> Path | None:
         made = out / built.name
         shutil.copy(built, made)
     return made
+
+
+def own_folders() -> Sequence[str]:
+    """Folders that nobody else has files in, beside those that are listed as a whole: they go with the package."""
+    home = Path(KIT).parent
+    return sorted({str(folder) for path in FILES for folder in Path(path).parents if folder.is_relative_to(home)})
 
 
 def _within(path: str, named: Sequence[str]) -> bool:

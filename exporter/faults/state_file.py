@@ -32,7 +32,7 @@ def read(path: Path) -> Book:
         return Book()
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise StateError(f"{path}: not the faults this version wrote: {error or type(error).__name__}") from None
 
 

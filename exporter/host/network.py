@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from exporter.host.text import natural, read_text
 
 _LISTEN = "0A"
+_PORT = re.compile("[0-9A-F]{4}")
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: who listens there was not looked for by a client."""
 _OF_TRAINING = frozenset({6006, 6379, 8265, 28028, *range(29400, 29600)})
@@ -47,7 +49,7 @@ def parse_listeners(text: str) -> Mapping[int, int]:
     for words in rows:
         if len(words) > 9 and words[3] == _LISTEN:  # noqa: PLR2004 - the tenth is the inode
             inode, port = natural(words[9]), words[1].rpartition(":")[2]
-            if inode:
+            if inode and _PORT.fullmatch(port):
                 found[inode] = int(port, 16)
     return found
 

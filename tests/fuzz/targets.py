@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import tempfile
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from exporter.host import command, network, pressure, process, process_io
 from exporter.progress import protocol
 from exporter.summaries import sacct
 from exporter.web import app, auth, certificate, connection, webconfig
+from tests.fuzz import seeds
 
 _SCRATCH = Path(tempfile.mkdtemp(prefix="fuzz-"))
 
@@ -49,61 +49,64 @@ def _file(read: Callable[[Path], object], name: str) -> Callable[[bytes], object
     return run
 
 
-def _allowed(run: Callable[[bytes], object], *errors: type[Exception]) -> Callable[[bytes], None]:
-    def allowed(data: bytes) -> None:
-        with contextlib.suppress(*errors):
-            run(data)
+def _allowed(run: Callable[[bytes], object], *errors: type[Exception]) -> Callable[[bytes], object]:
+    def allowed(data: bytes) -> object:
+        try:
+            return run(data)
+        except errors:
+            return None
 
     return allowed
 
 
-def _one_line(run: Callable[[bytes], object]) -> Callable[[bytes], None]:
+def _one_line(run: Callable[[bytes], object]) -> Callable[[bytes], object]:
     """A mistake in a file of the site is one line."""
 
-    def one(data: bytes) -> None:
+    def one(data: bytes) -> object:
         said = ""
         try:
-            run(data)
+            return run(data)
         except ConfigError as error:
             said = str(error)
         assert "\n" not in said, said
+        return None
 
     return one
 
 
-def _progress(data: bytes) -> None:
+def _progress(data: bytes) -> object:
     report = protocol.parse(data)
     numbers = (*report.counters.values(), *report.phases.values()) if report else ()
     assert all(math.isfinite(each) and each >= 0 for each in numbers), report
+    return report
 
 
-def _arguments(data: bytes) -> None:
+def _arguments(data: bytes) -> object:
     shown = command.shown([part.decode(errors="replace") for part in data.split(b"\0")])
     assert len(shown) <= 200, shown
     assert shown.isprintable(), shown
+    return shown
 
 
-def _head(data: bytes) -> None:
+def _head(data: bytes) -> object:
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=connection.HEAD_BYTES)
-    with contextlib.suppress(h11.RemoteProtocolError):
-        http.receive_data(data)
-        event = http.next_event()
-        if isinstance(event, h11.Request):
-            found = connection._environ(event, "peer")
-            app._accepts_gzip(found)
-            app._scraper(found)
+    http.receive_data(data)
+    event = http.next_event()
+    if not isinstance(event, h11.Request):
+        return None
+    found = connection._environ(event, "peer")
+    return app._accepts_gzip(found), app._scraper(found)
 
 
-def _pod(data: bytes) -> None:
+def _pod(data: bytes) -> object:
     pod = documents.decoded(data)
-    pod_group.group_size(pod)
-    documents.parts(documents.part(pod, "spec"), "containers")
+    return pod_group.group_size(pod), documents.parts(documents.part(pod, "spec"), "containers")
 
 
 _USERS = auth.BasicAuth({"a": "$2b$04$" + "x" * 53}, lambda: 0.0)
 
 TARGETS: Mapping[str, Target] = {
-    "scontrol": Target(_text(job.parse_job), (b"JobId=7 JobName=x UserId=a(1) GRES=gpu:1 TimeLimit=1-02:03:04",), 3),
+    "scontrol": Target(_text(job.parse_job), (seeds.SCONTROL,), 3),
     "scontrol-nodes": Target(_text(job.hosts), (b"gpu[01-03,7],x[1-2]y",)),
     "scontrol-indices": Target(_text(job.indices), (b"0-3,7",)),
     "scontrol-duration": Target(_text(job.duration), (b"1-02:03:04",)),
@@ -111,38 +114,38 @@ TARGETS: Mapping[str, Target] = {
         _allowed(job_json.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
         3,
     ),
-    "sacct": Target(_allowed(_text(sacct.parse), sacct.SacctError), (b"7|COMPLETED|0:0|00:10|gres/gpu=1",)),
+    "sacct": Target(_allowed(_text(sacct.parse), sacct.SacctError), (seeds.SACCT,)),
     "gres.conf": Target(_text(lambda text: gres.gpu_files(text, frozenset({"n1"}))), (b"NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-3]",)),
     "mig-minors": Target(_text(gres.mig_minors), (b"gpu0/gi1/ci0/access 12",)),
-    "prolog-file": Target(_text(lambda text: job_files.parse("7", text)), (b"gpus=GPU-1\nuser=a\n",), 3),
+    "prolog-file": Target(_text(lambda text: job_files.parse("7", text)), (seeds.PROLOG,), 3),
     "prolog-jobs": Target(_text(prolog_files.jobs), (b"7\n8\n",)),
     "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
-    "device-program": Target(device_program.decode, (bytes(range(64)),)),
-    "cgroup": Target(_text(cgroup.parse), (b"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-abc.scope", b"0::/system.slice/slurmstepd.scope/job_7/step_0"), 3),
-    "device-id": Target(_text(devices.kubernetes_device), (b"GPU-1::3", b"MIG-2")),
-    "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (b"\x0a\x10\x0a\x03pod\x12\x02ns\x1a\x05\x0a\x01c\x12\x00",), 3),
-    "pod": Target(_allowed(_pod, SourceError), (b'{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[]}}',), 3),
-    "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (b'{"items":[{"spec":{"nodeName":"n1","devices":[]}}]}',)),
+    "device-program": Target(device_program.decode, (seeds.DEVICE_PROGRAM,)),
+    "cgroup": Target(_text(cgroup.parse), seeds.CGROUPS, 3),
+    "device-id": Target(_text(devices.kubernetes_device), (f"{seeds.UUID}::3".encode(), b"gpu-0-mig-1g12gb-19-0")),
+    "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (seeds.POD_RESOURCES,), 3),
+    "pod": Target(_allowed(_pod, SourceError), (seeds.POD,), 3),
+    "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (seeds.SLICES,)),
     "progress": Target(_progress, (b'{"pid":7,"steps":5,"total":10,"phases":{"io":1.5}}',), 3),
     "stat": Target(_text(process.parse_stat), (b"7 (a b) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 99 1000 50",)),
     "status": Target(_text(process.parse_uid), (b"Name:\ta\nUid:\t1\t1\t1\t1\n",)),
     "boot-time": Target(_text(process.parse_boot_time), (b"cpu 1 2\nbtime 1700000000\n",)),
     "pressure": Target(_text(pressure.parse_pressure), (b"some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",)),
-    "io": Target(_text(lambda text: process_io.number_of(text, "read_bytes")), (b"rchar: 5\nread_bytes: 6\n",)),
-    "listeners": Target(_text(network.parse_listeners), (b"  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:0 0 0 0 123",)),
+    "io": Target(_text(lambda text: process_io.numbers_of(text, "rchar", "read_bytes")), (b"rchar: 5\nread_bytes: 6\n",)),
+    "listeners": Target(_text(network.parse_listeners), (seeds.LISTENERS,)),
     "arguments": Target(_arguments, (b"python\0--wandb_key\0abc\0https://u:p@h/?token=x\0-H\0Authorization: Bearer z",), 3),
     "kernel-log": Target(
         _text(lambda text: xid_messages.parse(text, UnixTime(0.0), {})),
         (b"4,1,99,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.",),
         3,
     ),
-    "request": Target(_head, (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
+    "request": Target(_allowed(_head, h11.RemoteProtocolError), (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
     "credentials": Target(_text(_USERS.known), (b"Basic YTpi",), 3),
-    "certificate": Target(_allowed(_text(certificate.expiry), ValueError), (b"-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n",)),
+    "certificate": Target(_allowed(_text(certificate.expiry), ValueError), (seeds.CERTIFICATE,)),
     "web-configuration": Target(
-        _one_line(_file(webconfig.load, "web.yaml")), (b"basic_auth_users: {a: b}\nrate_limit: {interval: 1s, burst: 5}\n",)
+        _one_line(_file(webconfig.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
     ),
-    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (b'{"version":1,"boot":"b","heard":1,"accepted":[],"devices":{"G":{"index":0}},"faults":[]}',)),
+    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.BOOK,)),
     "acknowledgements": Target(
         _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read(_SCRATCH)), state_file.StateError),
         (b'{"time":1,"gpu":"G","fault":"lost","by":"a","why":"b"}\n',),

@@ -159,4 +159,47 @@ FAULTS = (
     Fault("cli/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("cli/systemd.py", "now - self._advanced <= self._patience", "True", "unit/cli/test_systemd.py"),
     Fault("summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries"),
+    # Whoever tries to break in: the network
+    Fault("web/connection.py", "self._until(self._began + HEAD_SECONDS)", "pass", "unit/web/test_hostile_network.py"),
+    Fault(
+        "web/connection.py",
+        '[*response.headers, ("Date", _date())]',
+        '[*response.headers, ("Date", _date()), ("Server", "x")]',
+        "unit/web",
+    ),
+    Fault("web/server.py", "socket.TCP_NODELAY, 1", "socket.TCP_NODELAY, 0", "unit/web/test_connection.py"),
+    Fault("web/admission.py", "max(silent, key=lambda peer: len(silent[peer]))", "min(silent)", "unit/web"),
+    Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
+    Fault("web/tls_settings.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
+    Fault("web/webconfig.py", 'if "\\n" in text or "\\r" in text', "if False", "unit/web/test_settings.py"),
+    Fault("cli/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
+    # ... users of the node
+    Fault("attribution/cgroup_trust.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
+    Fault(
+        "attribution/slurm/show_job.py",
+        "found is not None and found.id == job",
+        "found is not None",
+        "unit/attribution/test_show_job.py",
+    ),
+    Fault(
+        "attribution/slurm/environ.py",
+        "file.read(_MOST_BYTES)",
+        "file.read()",
+        "unit/attribution/test_slurm_environ.py",
+    ),
+    Fault("host/text.py", "if not stat.S_ISREG(status.st_mode) or (owners", "if (owners", "unit/host/test_text.py"),
+    Fault("host/text.py", "os.O_NOFOLLOW | ", "", "unit/attribution/test_slurm_mapping.py"),
+    Fault("host/command.py", "_after(before, argument) or ", "", "unit/host/test_command.py"),
+    Fault("progress/folder_source.py", "> _FILES_PER_USER:\n", "> 1e9:\n", "unit/progress/test_progress_sources.py"),
+    Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_sources.py"),
+    # ... and what fails by itself
+    Fault("threads/runner.py", "if self._stopped.wait(", "if True or (", "unit/threads"),
+    Fault("threads/runner.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads"),
+    Fault(
+        "threads/lookup.py",
+        "known.value is None and now - known.at",
+        "now < known.at and now - known.at",
+        "unit/threads",
+    ),
+    Fault("cli/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
 )

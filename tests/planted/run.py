@@ -41,7 +41,8 @@ def noticed(fault: Fault) -> bool | None:
     before = path.read_text()
     path.write_text(planted(fault))
     tests = [f"tests/{each}" for each in fault.tests.split()]
-    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--fast", *tests]
+    fast = () if all(each.endswith(".py") for each in tests) else ("--fast",)
+    command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *fast, *tests]
     try:
         done = subprocess.run(command, cwd=WORK, capture_output=True, text=True, check=False)
     finally:

@@ -24,7 +24,7 @@ _MIRRORS = {"bookworm": "http://deb.debian.org/debian", "noble": "http://archive
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 FIRST, SECOND = 400.0, 10.0
-"""Seconds the first start may take with its downloads, and the second without."""
+"""Seconds the first start may take with its downloads, and the second without, on cores that nobody else uses."""
 
 
 def machine(folder: Path, suite: str) -> None:
@@ -105,11 +105,11 @@ def walk(folder: Path, user: str, pictures: Path) -> None:
     clone(folder, home, user)
     before = everything(folder, checkout)
     with running(folder, user, home) as demo:
-        demo.until("Ctrl-C ends everything", FIRST)
+        demo.until("Ctrl-C ends everything", FIRST * crowd())
         first = demo_seconds(demo)
         reached = opened(demo, user, pictures)
     with running(folder, user, home) as again:
-        again.until("Ctrl-C ends everything", SECOND)
+        again.until("Ctrl-C ends everything", SECOND * crowd())
         second = demo_seconds(again)
     after = everything(folder, checkout)
     changed = sorted(set(before.items()) ^ set(after.items()))
@@ -117,9 +117,15 @@ def walk(folder: Path, user: str, pictures: Path) -> None:
     assert not list((checkout / ".cache/demo").glob("run-*")), "a run's data is left behind"
     size = sum(path.lstat().st_size for path in (checkout / ".cache").rglob("*")) / 1e6
     sys.stdout.write(
-        f"{folder.name} as {user}: first start {first:.0f} s, second {second:.1f} s, {size:.0f} MB in .cache, "
+        f"{folder.name} as {user}: first start {first:.0f} s, second {second:.1f} s, "
+        f"{crowd():.1f} programs a core, {size:.0f} MB in .cache, "
         f"{len(demo.urls)} printed pages and {reached} links open, nothing left, nothing outside\n"
     )
+
+
+def crowd() -> float:
+    """How many programs share one core of this machine, the demo included; 1 where it is quiet."""
+    return max(1.0, (os.getloadavg()[0] + 1) / (os.cpu_count() or 1))
 
 
 def opened(demo: Demo, user: str, pictures: Path) -> int:

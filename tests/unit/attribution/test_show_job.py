@@ -88,6 +88,13 @@ def test_forged_name_without_squeue_is_nobodys_word(tmp_path: Path) -> None:
     assert ask("7") is None
 
 
+def test_answer_about_another_job_is_nobodys(tmp_path: Path) -> None:
+    ask = old(tmp_path, text(job="8"))
+    script(tmp_path, "exit 1", "squeue")
+
+    assert ask("7") is None
+
+
 def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -> None:
     both = "\n".join((text(job="8", more=" ArrayJobId=7 ArrayTaskId=2"), text(more=" ArrayJobId=7 ArrayTaskId=1")))
     old(tmp_path, text(more=" ArrayJobId=7 ArrayTaskId=1"), asked="7_1")

@@ -31,6 +31,13 @@ def test_job_says_how_large_it_is() -> None:
     assert job_environ(parse(b"SLURM_JOB_ID=7\0SLURM_NTASKS=many\0")).task_count is None
 
 
+def test_no_more_of_an_environment_is_read_than_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/environ").write_bytes(b"FILL=" + b"x" * (1 << 20) + b"\0SLURM_JOB_ID=7\0")
+
+    assert read(7, tmp_path) == JobEnviron()
+
+
 def test_nothing_but_slurms_variables_is_looked_at() -> None:
     assert set(parse(BLOCK)) == {
         "SLURM_JOB_ID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_JOB_USER",

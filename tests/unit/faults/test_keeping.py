@@ -36,6 +36,8 @@ def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
         "{}",
         '{"version": 2}',
         json.dumps({"version": 1, "devices": {"x": {"index": None}}, "faults": []}),
+        '{"version": 1, "devices": {}, "faults": [{"uuid": "x", "index": Infinity}]}',
+        pytest.param("[" * 100_000, id="deep"),
     ],
 )
 def test_file_that_cannot_be_used_says_so_and_nothing_fails(

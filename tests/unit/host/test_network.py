@@ -29,6 +29,7 @@ def process(root: Path, pid: int, *, port: int = 8000, sockets: tuple[int, ...] 
 def test_listening_sockets_by_inode() -> None:
     assert parse_listeners(TCP.format(port=8000)) == {777: 8000}
     assert parse_listeners("head\nnonsense\n") == {}
+    assert parse_listeners(TCP.replace("{port:04X}", "port")) == {}
 
 
 def test_in_a_namespace_of_its_own_every_listener_is_the_workloads(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Small files are read whole, and what cannot be read is nothing."""
 
+import os
 from pathlib import Path
 
-from exporter.host.text import natural, read_text
+from exporter.host.text import natural, read_regular, read_text
 
 
 def test_long_file_is_read_whole(tmp_path: Path) -> None:
@@ -25,3 +26,20 @@ def test_bytes_that_are_no_text_are_kept_apart_not_refused(tmp_path: Path) -> No
 
 def test_only_plain_digits_are_a_number() -> None:
     assert [natural(word) for word in ("12", "-1", "1e3", "\N{SUPERSCRIPT TWO}", "")] == [12, None, None, None, None]
+
+
+def test_what_somebody_feeds_is_no_plain_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    feeder = os.open(pipe, os.O_RDWR)
+    os.write(feeder, b"1\n")
+    try:
+        assert read_regular(pipe, 100) is None
+    finally:
+        os.close(feeder)
+
+
+def test_no_more_of_a_file_is_read_than_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "long").write_text("9" * 5000)
+
+    assert read_regular(tmp_path / "long", 100) == b"9" * 100

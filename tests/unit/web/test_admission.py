@@ -10,7 +10,7 @@ from exporter.web.admission import Admission, room
 def test_busiest_peers_oldest_silent_connection_gives_way() -> None:
     ended: list[int] = []
     admission = Admission(3)
-    for key, peer in enumerate(("a", "b", "a")):
+    for key, peer in enumerate(("z", "b", "z")):
         assert admission.admit(key, peer, lambda key=key: ended.append(key))
     assert admission.admit(3, "c", lambda: ended.append(3))
     admission.served(1)

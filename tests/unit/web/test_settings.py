@@ -92,6 +92,7 @@ def test_end_of_the_certificate_is_told(tmp_path: Path) -> None:
         ("basic_auth_users: {prom: $2y$notahash}", "expected a bcrypt hash"),
         ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS13, max_version: TLS12}", "min_version"),
         ('http_server_config: {headers: {X-Frame-Options: "deny\\r\\nX: y"}}', "X-Frame-Options"),
+        ('http_server_config: {headers: {Content-Security-Policy: "x\\r\\nX: y"}}', "expected one line"),
     ],
 )
 def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, content: str, expected: str) -> None:
