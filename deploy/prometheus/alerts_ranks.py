@@ -6,7 +6,7 @@ from deploy.prometheus.alerts_workload import WORKLOAD_LABELS as _WORKLOAD
 from deploy.prometheus.alerts_workload import named
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.states import BUSY, regex
-from deploy.prometheus.wording import NODE, OWNER, PORT_OF_GPU, STATE_OF_GPU, STATE_OF_NODE
+from deploy.prometheus.wording import NODE, OWNER, STATE_OF_NODE, STATES_OF_STRAGGLERS, STRAGGLERS
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
 _SECONDS = "gpu_workload_gpu_seconds_total"
@@ -17,16 +17,15 @@ STRAGGLER = Alert(
     name="GpuStraggler",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    expr=named(f"  max by (cluster, node, instance, gpu, uuid, workload) ({_STRAGGLES}) > <share>"),
+    expr=named(f"  max by {_WORKLOAD} ({_STRAGGLES}) > <share>"),
     keep_firing_for="15m",
     for_="5m",
     params=(
         Param("window", "10m", Unit.DURATION, "Time it is measured over."),
         Param("share", 0.5, Unit.RATIO, "Share of that time in which the others must have waited for it."),
     ),
-    summary=f"{OWNER} waits for GPU {{{{ $labels.gpu }}}} of {NODE}",
-    description=f"The other GPUs of {OWNER} on the node waited for GPU {{{{ $labels.gpu }}}} of {NODE} for "
-    f"{{{{ $value | humanizePercentage }}}} of the last <window>.{PORT_OF_GPU}{STATE_OF_GPU}",
+    summary=f"{OWNER} waits for {STRAGGLERS}",
+    description=f"The other GPUs of {OWNER} on the same node waited for one of them.{STATES_OF_STRAGGLERS}",
 )
 
 _SHARE_ON_NODE = f"""\

@@ -7,7 +7,7 @@ from dataclasses import replace
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
-from deploy.prometheus.wording import OWNER, TOP_STATE
+from deploy.prometheus.wording import GPUS_OF_XIDS, OWNER, TOP_STATE, XIDS
 from exporter.attribution.owner import OWNER_LABELS
 
 _OWNER = f"(cluster, {', '.join(WHOLE)})"
@@ -154,9 +154,9 @@ STALLED = Alert(
     expr=named(
         f"""\
   sum by {WORKLOAD_LABELS} (increase(gpu_workload_steps_total[<window>])) == 0
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_steps_total offset <window>) > 0
-  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (gpu_workload_gpus) > 0
-  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (gpu_workload_progress_ratio) >= 1"""
+  and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_steps_total[1h] offset <window>)) > 0
+  and on {WORKLOAD_LABELS} {HELD_NOW}
+  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1"""
     ),
     for_="5m",
     params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),
@@ -170,22 +170,26 @@ XID_APPLICATION = Alert(
     audience=Audience.OWNER,
     severity=Severity.WARNING,
     # Only who held the GPU alone before the error is named: the next job on it did nothing.
-    expr=f"""\
-(max by (cluster, instance, gpu, uuid, xid) (
-  (changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
-  or
-  ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
-) * 0 + 1)
-* on {_DEVICE} group_left (node, {", ".join(OWNER_LABELS)})
-  topk by {_DEVICE} (1, gpu_owner_share offset <recent> == 1)""",
+    expr=named(
+        f"""\
+  count by {WORKLOAD_LABELS} (
+    topk by {_DEVICE} (1, gpu_owner_share offset <recent> == 1)
+    and on {_DEVICE} (
+      (changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
+      or
+      ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
+    )
+  )""",
+        f"sum by {_OWNER} (max_over_time(gpu_workload_gpus[{ABOUT}]))",
+    ),
     keep_firing_for="1h",
     params=(
         Param("recent", "3m", Unit.DURATION, "Time in which an error is new; its owner must have held the GPU before."),
     ),
-    summary=f"{OWNER} raised XID {{{{ $labels.xid }}}}",
-    description="GPU {{ $labels.gpu }} of {{ or $labels.node $labels.instance }} reported XID {{ $labels.xid }} "
-    f"while {OWNER} held it. Errors of this class come from the program (an illegal access, a wrong index, a kernel "
-    "that does not end; 94: it was on memory that failed, and is to be started again).",
+    summary=f"{OWNER} raised XID {XIDS}",
+    description=f"{{{{ $value }}}} GPU(s) reported XID {XIDS} while {OWNER} held them: {GPUS_OF_XIDS}. Errors of this "
+    "class come from the program (an illegal access, a wrong index, a kernel that does not end; 94: it was on memory "
+    "that failed, and is to be started again).",
 )
 
 WORKLOAD = (UNDERUTILIZED, HELD_IDLE, STALLED, XID_APPLICATION)

@@ -55,33 +55,58 @@ _LOST_ON = {
 _OF_OTHERS = 'state!~"wait_collective|wait_peer|free|unobserved"'
 
 
-def _own_state(selector: str, *labels: str) -> str:
+def _own_state(selector: str, *values: str) -> str:
     """What a GPU, or the GPUs of a node, that others wait for do meanwhile."""
     query = f"topk(1, sum by (state) (rate({selector}[<window>])) > 0)"
     return (
-        f"{{{{ with printf `{query}` {' '.join(f'$labels.{label}' for label in labels)} | query }}}}"
+        f"{{{{ with printf `{query}` {' '.join(values)} | query }}}}"
         f"{{{{ with first . }}}} Meanwhile mostly: {_by_state(_MEANWHILE)}{{{{ end }}}}{{{{ end }}}}"
     )
 
 
-STATE_OF_GPU = _own_state(
-    f"gpu_time_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", "cluster", "instance", "uuid"
-)
-PORT_OF_GPU = (
+_OF_GPU = ("$labels.cluster", "$gpu.Labels.instance", "$gpu.Labels.uuid")
+_STATE_OF_GPU = _own_state(f"gpu_time_seconds_total{{cluster=%[1]q,instance=%[2]q,uuid=%[3]q,{_OF_OTHERS}}}", *_OF_GPU)
+_PORT_OF_GPU = (
     "{{ with printf `gpu_rdma_port_degraded{cluster=%[1]q,instance=%[2]q} == 1"
     " and on (cluster, instance, device, port)"
     " gpu_rdma_port_nearest_gpu_info{cluster=%[1]q,instance=%[2]q,uuid=%[3]q}`"
-    " $labels.cluster $labels.instance $labels.uuid | query }}{{ with first . }}"
+    f" {' '.join(_OF_GPU)} | query }}}}{{{{ with first . }}}}"
     " Its network port {{ .Labels.device }}/{{ .Labels.port }} is in trouble: "
     "{{ reReplaceAll `_` ` ` .Labels.reason }}."
     "{{ end }}{{ end }}"
 )
 """A slow way to other nodes, where the port nearest to the GPU has one."""
+_NAMED_GPU = "GPU {{ $gpu.Labels.gpu }} of {{ or $gpu.Labels.node $gpu.Labels.instance }}"
+_STRAGGLERS = (
+    "printf `topk(3, max by (node, instance, gpu, uuid)"
+    " (rate(gpu_workload_straggler_seconds_total{cluster=%[1]q,workload=%[2]q}[<window>])) > <share>)`"
+    " $labels.cluster $labels.workload | query"
+)
+STRAGGLERS = f"{{{{ range $i, $gpu := {_STRAGGLERS} }}}}{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
+STATES_OF_STRAGGLERS = (
+    f"{{{{ range $gpu := {_STRAGGLERS} }}}} {_NAMED_GPU}: {{{{ $gpu.Value | humanizePercentage }}}}"
+    f" of the last <window>.{_PORT_OF_GPU}{_STATE_OF_GPU}{{{{ end }}}}"
+)
+"""The three GPUs that the others wait for longest, and why. Need the parameters `window` and `share`."""
+_RAISED = (
+    '(gpu_xid_last_timestamp_seconds{cluster=%[1]q,class="restart_app"} > time() - 600)'
+    " * on (cluster, instance, uuid) group_left () (gpu_owner_share{cluster=%[1]q,workload=%[2]q} offset <recent> == 1)"
+)
+_ASKED = "$labels.cluster $labels.workload | query"
+XIDS = (
+    f'{{{{ range $i, $xid := printf `count by (xid) ({_RAISED})` {_ASKED} | sortByLabel "xid" }}}}'
+    "{{ if $i }}, {{ end }}{{ $xid.Labels.xid }}{{ end }}"
+)
+GPUS_OF_XIDS = (
+    f"{{{{ range $i, $gpu := printf `topk(3, max by (node, instance, gpu, uuid) ({_RAISED}))` {_ASKED} }}}}"
+    f"{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
+)
+"""The XIDs of a workload's program, and three of the GPUs that they were on. Need the parameter `recent`."""
 STATE_OF_NODE = _own_state(
     f"gpu_workload_gpu_seconds_total{{cluster=%[1]q,instance=%[2]q,workload=%[3]q,{_OF_OTHERS}}}",
-    "cluster",
-    "instance",
-    "workload",
+    "$labels.cluster",
+    "$labels.instance",
+    "$labels.workload",
 )
 """Why the others wait. Need the parameter `window`."""
 

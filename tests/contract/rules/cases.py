@@ -12,10 +12,12 @@ from tests.contract.rules import (
     cases_pods,
     cases_ranks,
     cases_workload,
+    cases_xids,
 )
 
 CASES = (
     *cases_workload.CASES,
+    *cases_xids.CASES,
     *cases_pods.CASES,
     *cases_ranks.CASES,
     *cases_heat.CASES,

@@ -51,6 +51,16 @@ def _used(seconds: str, unreserved: str, owner: str = _BY_HAND) -> dict[str, str
     }
 
 
+def _steps(first: str, after: str) -> dict[str, str]:
+    """A new pod every 20 minutes; what the first one counted, and what each of the others."""
+    return _controller(120) | {
+        f"gpu_workload_steps_total{{{_of(number % 3, _CONTROLLER, f'agent-{number}')}}}": (
+            f"{after} stale" if number else f"{first} stale"
+        ).replace("AT", f"_x{20 * number - 1}")
+        for number in range(6)
+    }
+
+
 _IDLES = _controller(660, held_idle="0+480", busy="0+0")
 
 CASES = (
@@ -69,6 +79,9 @@ CASES = (
         "10h1m 10h20m",
         _controller(660, held_idle="0+240", busy="0+240"),
     ),
+    fires("GpuWorkloadStalled", "new pods that make no step", "59m", _steps("0+9x18", "AT 0x18")),
+    fires("GpuWorkloadStalled", "the same between two pods", "60m", _steps("0+9x18", "AT 0x18")),
+    silent("GpuWorkloadStalled", "new pods that all make steps", "59m 1h20m 1h40m", _steps("0+9x18", "AT 0+9x18")),
     fires("GpuUnreservedUse", "a container started by hand on a GPU that a job holds", "30m", _used("0+30x60", "1x60")),
     silent("GpuUnreservedUse", "it only looks", "30m 60m", _used("0+1x60", "1x60")),
     silent("GpuUnreservedUse", "it was given a part", "30m 60m", _used("0+30x60", "_x60")),

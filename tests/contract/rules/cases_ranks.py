@@ -44,6 +44,19 @@ STRAGGLER = (
             f'gpu_rdma_port_nearest_gpu_info{{{DEV},device="mlx5_3",port="1",path="PIX"}}': "1x60",
         },
     ),
+    fires(
+        "GpuStraggler",
+        "a slow rank on each of five nodes: one alert",
+        "30m",
+        {
+            name: values
+            for number in range(1, 6)
+            for name, values in (
+                held(JOB, "2x60", NODE.replace("n1", f"n{number}"))
+                | straggler(f"0+{50 + number}x60", DEV.replace("n1", f"n{number}"))
+            ).items()
+        },
+    ),
     silent(
         "GpuStraggler",
         "a healthy job that evaluates and writes checkpoints on rank 0, three minutes each",
