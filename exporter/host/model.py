@@ -73,7 +73,10 @@ class ProcessSignals:
 
 @record
 class HostSignals:
-    """What one owner's host side did in one pass, as shares of the pass (0 to 1); None: cannot tell."""
+    """What one owner's host side did between its last two turns, as shares of that time (0 to 1); None: cannot tell.
+
+    Its turn is in every pass but on a node of many processes (`turns.py`).
+    """
 
     cpu_pressure: float | None = None
     io_pressure: float | None = None

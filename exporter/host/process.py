@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import natural, read_text
+from exporter.host.turns import Turns
 from exporter.host.users import account
 from exporter.units import Bytes
 
@@ -20,6 +21,8 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
+PASS_PROCESSES = 256
+"""Processes read in one pass."""
 
 
 class Stat(NamedTuple):
@@ -100,9 +103,21 @@ class ProcessReader:
     _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
     _boot: float | None = None
     _files: KeptFiles = field(init=False)
+    _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
+    _last: dict[int, HostProcess | None] = field(default_factory=dict[int, HostProcess | None])
 
     def __post_init__(self) -> None:
         self._files = KeptFiles(self.procfs)
+
+    def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
+        """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
+
+        Of more than `PASS_PROCESSES` a part is read, and the others are as they were when it was their turn.
+        """
+        self._forget(pids)
+        turn = self._turns.next(dict.fromkeys(pids, 1))
+        self._last = {pid: self.read(pid) if pid in turn else self._last.get(pid) for pid in pids}
+        return {pid: process for pid, process in self._last.items() if process is not None}
 
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
@@ -122,8 +137,7 @@ class ProcessReader:
             parent=stat.parent,
         )
 
-    def forget(self, alive: Collection[int]) -> None:
-        """Drop what is kept of processes not in `alive`. To be called once a pass, before they are read."""
+    def _forget(self, alive: Collection[int]) -> None:
         self._files.close_unread()
         if any(key[0] not in alive for key in self._identities):
             self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}

@@ -7,7 +7,7 @@ its hottest and its main threads, whatever else runs on the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -84,6 +84,10 @@ def places(procfs: Path, pid: int) -> Sequence[str]:
     return (f"{pid}/task/{pid}", *children, *others)[:SCAN_TASKS]
 
 
+def _process(place: str) -> int:
+    return int(place.partition("/")[0])
+
+
 @dataclass(slots=True)
 class _Watched:
     """`before` holds the CPU seconds of all its tasks at the last scan; `stood_out` those worth reading between."""
@@ -117,11 +121,18 @@ class ThreadReader:
         self._io = ProcessIo(str(self.procfs))
         self._files = KeptFiles(self.procfs)
 
-    def read(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Mapping[str, Task]]:
-        """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out."""
+    def read(
+        self, workloads: Workloads, now: MonotonicTime, turn: Collection[Any] | None = None
+    ) -> Mapping[int, Mapping[str, Task]]:
+        """Tasks by place, by process; a process that is gone, or has to wait for its turn, is left out.
+
+        `turn` are the workloads whose turn it is; without it, that of all.
+        """
         self._files.close_unread()
+        everyone = {pid for each in workloads.values() for pid in each}
+        self._watched = {pid: kept for pid, kept in self._watched.items() if pid in everyone}
+        workloads = {name: each for name, each in workloads.items() if turn is None or name in turn}
         pids = {pid for each in workloads.values() for pid in each}
-        self._watched = {pid: kept for pid, kept in self._watched.items() if pid in pids}
         found: dict[int, Mapping[str, Task]] = {}
         left = PASS_TASKS
         for pid in self._due(pids, now):
@@ -132,10 +143,14 @@ class ThreadReader:
             if pid not in found:
                 found[pid] = self._tasks(pid, where, now)
         places_ = {place for tasks in found.values() for place in tasks}
-        self._io.forget({int(place.partition("/")[0]) for place in places_} | pids)
-        if len(self._receiving) > 2 * len(places_):
+        self._io.forget(everyone.union(map(_process, places_), self._children()))
+        if len(self._receiving) > 2 * NODE_TASKS:
             self._receiving = {place: kept for place, kept in self._receiving.items() if place in places_}
         return {pid: tasks for pid, tasks in found.items() if tasks}
+
+    def _children(self) -> Iterator[int]:
+        """Of the processes watched, those that stood out."""
+        return (_process(place) for kept in self._watched.values() for place in kept.stood_out if "/" not in place)
 
     def _chosen(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Sequence[str]]:
         """What to read of each process: in each workload the hottest of each process first, then the main threads."""

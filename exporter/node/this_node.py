@@ -69,8 +69,7 @@ class ThisNode:
 
     def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         del at
-        self._processes.forget(pids)
-        found = {pid: process for pid in pids if (process := self._processes.read(pid)) is not None}
+        found = self._processes.read_all(pids)
         return self._with_arguments(found) if self._command_lines else found
 
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:

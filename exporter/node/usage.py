@@ -18,8 +18,9 @@ from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.process_io import numbers_of
 from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
+from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.node.signals import Counters, signals
+from exporter.node.signals import Counters, Tasks, signals
 from exporter.record import record
 
 SLOW_SECONDS = 5.0
@@ -28,6 +29,8 @@ LIMIT_SECONDS = 30.0
 """And limits, and who listens, this often."""
 NETWORK_SECONDS = 3.0
 """And the bytes over a network namespace this often."""
+PASS_PROCESSES = 64
+"""Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
 
 _COMMAND = 512
 """Characters of a command line."""
@@ -65,6 +68,9 @@ class _Kept:
     """What is carried from pass to pass of one owner."""
 
     counters: Counters | None = None
+    counted_at: MonotonicTime = NEVER
+    signals: HostSignals | None = None
+    """Of the time between its last two turns."""
     limits: Limits = field(default_factory=Limits)
     limits_at: MonotonicTime = NEVER
     resident: int | None = None
@@ -92,7 +98,7 @@ class HostReader:
     _owners: dict[Owner, _Kept] = field(default_factory=dict[Owner, _Kept])
     _threads: ThreadReader | None = None
     _layout: Hierarchy | None = None
-    _last: MonotonicTime | None = None
+    _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
     _signals_seen: frozenset[str] = frozenset()
     _io_files: KeptFiles = field(init=False)
 
@@ -102,39 +108,50 @@ class HostReader:
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        """Totals of every owner, and signals of those that were there in the pass before. `now` is monotonic."""
+        """Totals of every owner, and signals of those that have been looked at twice. `now` is monotonic.
+
+        Where it is not an owner's turn, both are of its last one.
+        """
         pids = _pids(ownership, hosts)
-        seconds = 0.0 if self._last is None else now - self._last
-        self._last = now
-        tasks = self._thread_reader().read(pids, now)
+        turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
+        tasks = self._thread_reader().read(pids, now, turn)
         self._io_files.close_unread()
         listeners = network.Listeners(self.procfs)
-        usages: dict[Owner, HostUsage] = {}
-        found: dict[Owner, HostSignals] = {}
-        kept: dict[Owner, _Kept] = {}
-        for owner, own in pids.items():
-            state = kept[owner] = self._owners.get(owner) or _Kept()
-            running = [hosts[pid] for pid in own]
-            self._look_at_network(state, running, now, listeners)
-            usage = self._usage(state, ownership.cgroups.get(owner), running, now)
-            total = state.network.total if state.network else usage.network_bytes
-            ports = tuple(sorted(state.ports or ())[:_PORTS])
-            usages[owner] = usage = replace(usage, network_bytes=total, ports=ports)
-            mine = {pid: tasks[pid] for pid in own if pid in tasks}
-            counters = Counters(
-                usage,
-                mine,
-                state.network.rate if state.network else None,
-                None if state.ports is None else bool(state.ports),
-                state.programs,
-            )
-            if state.counters is not None:
-                found[owner] = signals(state.counters, counters, seconds, self.cores)
-            state.counters = counters
-        self._owners = kept
+        self._owners = {owner: self._owners.get(owner) or _Kept() for owner in pids}
+        for owner in turn:
+            running = [hosts[pid] for pid in pids[owner]]
+            self._look(self._owners[owner], running, tasks, ownership.cgroups.get(owner), now, listeners)
+        usages = {
+            owner: state.counters.usage if state.counters else HostUsage() for owner, state in self._owners.items()
+        }
+        found = {owner: state.signals for owner, state in self._owners.items() if state.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
             self._signals_seen |= _signals_seen(found.values())
         return usages, found
+
+    def _look(
+        self,
+        state: _Kept,
+        running: Sequence[HostProcess],
+        tasks: Mapping[int, Tasks],
+        path: str | None,
+        now: MonotonicTime,
+        listeners: network.Listeners,
+    ) -> None:
+        """Take what one owner has used, and what it did since its last turn."""
+        self._look_at_network(state, running, now, listeners)
+        usage = self._usage(state, path, running, now)
+        total = state.network.total if state.network else usage.network_bytes
+        counters = Counters(
+            replace(usage, network_bytes=total, ports=tuple(sorted(state.ports or ())[:_PORTS])),
+            {process.pid: tasks[process.pid] for process in running if process.pid in tasks},
+            state.network.rate if state.network else None,
+            None if state.ports is None else bool(state.ports),
+            state.programs,
+        )
+        if state.counters is not None:
+            state.signals = signals(state.counters, counters, now - state.counted_at, self.cores)
+        state.counters, state.counted_at = counters, now
 
     def tells(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could tell of some owner so far; by its looks before there was any."""

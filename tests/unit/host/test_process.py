@@ -2,13 +2,16 @@
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host import process
-from exporter.host.process import ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
+from exporter.host.model import HostProcess
+from exporter.host.process import PASS_PROCESSES, ProcessReader, parse_boot_time, parse_stat, parse_uid, user_name
 
 STAT = (
     "{pid} ({name}) S 7 1 1 0 -1 4194560 1 2 3 4 {user} {system} 0 0 20 0 9 0 {start} 999 {rss} 18446744073709551615 1"
@@ -97,13 +100,32 @@ def test_identity_is_not_read_again_within_the_period(tmp_path: Path) -> None:
     assert found.cgroup == "0::/user.slice\n"
 
 
+def test_of_many_processes_a_part_is_read_in_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids = range(1000, 1000 + 3 * PASS_PROCESSES)
+    for pid in pids:
+        write(tmp_path, pid)
+    reader = ProcessReader(tmp_path, monotonic=lambda: 0.0)
+    read: list[int] = []
+    plain = ProcessReader.read
+
+    def counted(self: ProcessReader, pid: int) -> HostProcess | None:
+        read.append(pid)
+        return plain(self, pid)
+
+    monkeypatch.setattr(ProcessReader, "read", counted)
+    shown = [len(reader.read_all(pids)) for _ in range(4)]
+
+    assert shown == [PASS_PROCESSES, 2 * PASS_PROCESSES, 3 * PASS_PROCESSES, 3 * PASS_PROCESSES]
+    assert Counter(read) == dict.fromkeys(pids, 1) | dict.fromkeys(pids[:PASS_PROCESSES], 2)
+
+
 def test_forgotten_process_is_read_afresh(tmp_path: Path) -> None:
     reader = ProcessReader(tmp_path, monotonic=lambda: 0.0)
     write(tmp_path, 42)
     reader.read(42)
     (tmp_path / "42" / "cgroup").write_text("0::/moved\n")
 
-    reader.forget(alive=())
+    reader.read_all(())
     found = reader.read(42)
 
     assert found is not None

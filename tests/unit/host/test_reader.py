@@ -6,9 +6,9 @@ from pathlib import Path
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.model import HostProcess
+from exporter.host.model import HostProcess, HostSignals
 from exporter.host.process import CLOCK_TICKS
-from exporter.node.usage import LIMIT_SECONDS, HostReader
+from exporter.node.usage import LIMIT_SECONDS, PASS_PROCESSES, HostReader
 
 JOB, LOOSE = Owner(workload="slurm:1", kind="slurm"), Owner(workload="process:x", kind="process")
 STAT = "{pid} (x) S 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
@@ -49,6 +49,22 @@ def test_owner_with_a_cgroup(tmp_path: Path) -> None:
     assert (usages[JOB].cpu_seconds, usages[JOB].cpu_limit_cores, usages[JOB].resident_bytes) == (1.0, 2.0, 4096)
     assert (signals[JOB].io_pressure, signals[JOB].cpu_of_limit, signals[JOB].hottest_thread) == (0.5, 0.5, 1.0)
     assert set(signals[JOB].processes) == {10}
+
+
+def test_of_many_owners_a_part_is_looked_at_and_the_time_since_then_counts(tmp_path: Path) -> None:
+    owners = {pid: Owner(workload=f"process:{pid}", kind="process") for pid in range(10, 10 + 2 * PASS_PROCESSES)}
+    subject, signals, looked = reader(tmp_path), dict[Owner, HostSignals](), list[int]()
+    for second in range(8):
+        for pid in owners:
+            write(tmp_path, pid=pid, ticks=second * CLOCK_TICKS // 2)
+        hosts = {pid: host(pid, second / 2) for pid in owners}
+        _, now = subject.read(Ownership(processes=owners), hosts, float(second))
+        looked.append(sum(now[owner] is not signals.get(owner) for owner in now))
+        signals = dict(now)
+
+    assert max(looked) <= PASS_PROCESSES
+    assert {signals[owner].hottest_thread for owner in owners.values()} == {0.5}
+    assert {signals[owner].cpu_of_limit for owner in owners.values()} == {0.5 / 8}
 
 
 def test_first_pass_has_totals_and_no_signals(tmp_path: Path) -> None:
