@@ -85,4 +85,4 @@ same-series: venv ## Whether every series is as in revision BASE, over captures 
 
 .PHONY: bench
 bench: venv setup-nvml ## What sampling, scraping and attribution cost on this machine
-	@for bench in exporter passes growth rivals http attribution slurm_hooks progress_client; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done
+	@for bench in exporter passes growth rivals http attribution slurm_hooks slurm_latency progress_client; do echo "== $$bench"; $(BIN)/python -m tests.bench.$$bench; done

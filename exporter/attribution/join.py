@@ -82,7 +82,7 @@ class Attribution:
     ) -> Ownership:
         """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them."""
         index = self._indexer.index(targets, processes, hosts, now)
-        pods = self._pods.join(index) if self._pods else PodsNow()
+        pods = self._pods.join(index, self._jobs.in_pods() if self._jobs else ()) if self._pods else PodsNow()
         jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
         host = self._host.join(index)
         owners, running = self._owners(index, pods, jobs, host)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.attribution import naming
@@ -61,7 +61,8 @@ class PodOwners:
         self._roots = PodRoots(kubernetes.owner_objects)
         self._first = FirstSeen()
 
-    def join(self, index: ProcessIndex) -> PodsNow:
+    def join(self, index: ProcessIndex, quiet: Iterable[Cgroup] = ()) -> PodsNow:
+        """`quiet` are cgroups, perhaps in pods, whose place is wanted although nothing of them is on a GPU."""
         view = self._kubernetes.view(index.now)
         given, unresolved = pod_allocations(view, index.devices)
         if unresolved[MIG_PLACE]:
@@ -86,7 +87,7 @@ class PodOwners:
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
         return PodsNow(
             given=given,
-            places=self._places(index, view, given),
+            places=self._places({*_places_of(index), *((each.pod, each.container) for each in quiet)}, view, given),
             waiting=waiting,
             uids=idle | {name: uid for uid, name in named.items()},
             inferred=self._names.inferred,
@@ -98,17 +99,22 @@ class PodOwners:
         )
 
     def _places(
-        self, index: ProcessIndex, view: KubernetesView, given: Mapping[PodPlace, Amounts]
+        self, wanted: Collection[tuple[str, str]], view: KubernetesView, given: Mapping[PodPlace, Amounts]
     ) -> Mapping[tuple[str, str], PodPlace]:
         containers: dict[PodName, set[str]] = defaultdict(set)
         for place in given:
             containers[place.namespace, place.pod].add(place.container)
         found: dict[tuple[str, str], PodPlace] = {}
-        for key in {(group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod}:
-            name = self._names.name(key[0])
+        for key in wanted:
+            pod = view.pods.get(key[0])
+            name = self._names.name(key[0]) or view.logged.get(key[0]) or (pod and (pod.namespace, pod.name))
             if name:
                 found[key] = PodPlace(*name, _container(view, key, containers[name]))
         return found
+
+
+def _places_of(index: ProcessIndex) -> Iterable[tuple[str, str]]:
+    return ((group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod)
 
 
 def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:

@@ -77,6 +77,10 @@ class JobOwners:
         if told:
             yield SourceHealth(ENVIRON, told[0], told[1], conflicts.get(ENVIRON, 0))
 
+    def in_pods(self) -> Iterable[Cgroup]:
+        """Cgroups of the jobs that run in pods."""
+        return (parse_path(path) for path in self._slurm.node.cgroups.values() if "pod" in path)
+
     def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
         """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node

@@ -65,6 +65,31 @@ def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
     assert ownership.holders == {A.uuid: (both,), B.uuid: (pod,)}
 
 
+def test_idle_job_in_a_pod_that_a_dra_driver_gave_gpus_holds_what_its_prolog_said(tmp_path: Path) -> None:
+    """Slinky's slurmd in a pod with a claim: of its GPUs one is the job's, the other is still the pod's own."""
+    from tests.attribution_kit.kubelet import GivenPod, Kubelet  # noqa: PLC0415 - grpc, for these tests alone
+
+    claims = [("gpu.nvidia.com", f"gpu-{number}") for number in (0, 1)]
+    (tmp_path / f"logs/slurm_n1-0_{POD}/slurmd").mkdir(parents=True)
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock", required=True, logs=tmp_path / "logs"))
+    with Kubelet(tmp_path / "kubelet.sock", [GivenPod("slurm", "n1-0", "slurmd", claims=claims)]):
+        source._poller.ask_once()
+    node = Node(tmp_path / "slurm")
+    (node.mapping / "job_7").write_text("SLURM_JOB_ID=7\nSLURM_JOB_GPUS=1\nSLURM_JOB_USER=alice\n")
+    (tmp_path / "slurm/gres.conf").write_text("Name=gpu File=/dev/nvidia[0-1]\n")
+    folder = tmp_path / f"slurm/cgroup/kubepods/pod{POD}/{CONTAINER_ID}{STEP.format(7)}"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("")
+    node.slurm.noticed({"7"}, {f"/kubepods/pod{POD}/{CONTAINER_ID}/system.slice/slurmstepd.scope"})
+    node.read()
+    joined = Attribution(source, node.slurm, procfs=tmp_path)
+    ownership = joined.join([A, B], {}, {}, 1.0)
+
+    both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
+    pod = Owner("slurm/n1", "pod", namespace="slurm", pod="n1-0", container="slurmd")
+    assert ownership.holders == {A.uuid: (pod,), B.uuid: (both,)}
+
+
 PODS = [("ml", f"p{number}") for number in range(4)]
 
 
