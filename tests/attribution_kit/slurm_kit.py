@@ -61,7 +61,11 @@ class Kit(AccountedCluster):
         hint = (KIT / "job_submit.lua").read_text().replace("/var/lib/gpu-exporter-summaries", str(self.work))
         (self.work / "etc/job_submit.lua").write_text(hint)
         health = self.work / "etc/healthcheck"
-        health.write_text(f"#!/bin/sh\nGPU_EXPORTER_CHECK_SETTINGS={self.work}/etc/check exec {KIT}/healthcheck\n")
+        # slurmd starts one every three seconds, whatever the one before takes: on a busy machine they pile up.
+        health.write_text(
+            f"#!/bin/sh\nexport GPU_EXPORTER_CHECK_SETTINGS={self.work}/etc/check\n"
+            f"exec flock -n {self.work}/check.lock {KIT}/healthcheck\n"
+        )
         health.chmod(0o755)
         with (self.work / "etc/slurm.conf").open("a") as conf:
             conf.write(f"EpilogSlurmctld={self.controller_hook}\nJobSubmitPlugins=lua\n")
