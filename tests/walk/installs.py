@@ -69,7 +69,7 @@ try:
 finally:
     os.killpg(child.pid, signal.SIGTERM)
     child.wait(20)
-print(metrics.count("gpu_info{"), "gpu_exporter_build_info{" in metrics, "<title>" in status)
+print(metrics.count("\\ngpu_info{"), "gpu_exporter_build_info{" in metrics, "<title>" in status)
 """
 
 
