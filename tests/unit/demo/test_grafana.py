@@ -13,6 +13,41 @@ ROOT = Path(__file__).resolve().parents[3]
 DASHBOARDS = ROOT / "dashboards/json"
 
 
+# What Grafana reads of version 1 (pkg/services/provisioning); it passes over whatever else stands there.
+SOURCE_KEYS = {
+    "orgId",
+    "orgName",
+    "version",
+    "name",
+    "type",
+    "access",
+    "url",
+    "user",
+    "database",
+    "basicAuth",
+    "basicAuthUser",
+    "withCredentials",
+    "isDefault",
+    "correlations",
+    "jsonData",
+    "secureJsonData",
+    "editable",
+    "uid",
+}
+PROVIDER_KEYS = {
+    "name",
+    "type",
+    "orgId",
+    "folder",
+    "folderUid",
+    "editable",
+    "options",
+    "disableDeletion",
+    "updateIntervalSeconds",
+    "allowUiUpdates",
+}
+
+
 def mounts(line: str) -> dict[str, Path]:
     """What is mounted, by where it is in the container."""
     words = shlex.split(line)
@@ -24,9 +59,13 @@ def mounts(line: str) -> dict[str, Path]:
 def test_grafana_finds_prometheus_and_every_dashboard(tmp_path: Path) -> None:
     inside = mounts(command("http://127.0.0.1:9090", DASHBOARDS, tmp_path / "grafana"))
     configured = inside["/etc/grafana/provisioning"]
-    (source,) = json.loads((configured / "datasources/demo.yaml").read_text())["datasources"]
-    (provider,) = json.loads((configured / "dashboards/demo.yaml").read_text())["providers"]
+    sources = json.loads((configured / "datasources/demo.yaml").read_text())
+    providers = json.loads((configured / "dashboards/demo.yaml").read_text())
+    (source,), (provider,) = sources["datasources"], providers["providers"]
 
+    assert (sources["apiVersion"], providers["apiVersion"]) == (1, 1)
+    assert source.keys() <= SOURCE_KEYS
+    assert provider.keys() <= PROVIDER_KEYS
     assert (source["url"], source["type"]) == ("http://127.0.0.1:9090", "prometheus")
     assert list(inside[provider["options"]["path"]].glob("*.json"))
 
