@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Scraped twice",
+            "Twice",
             "Nodes whose exporter two targets scrape: sums over their GPUs count them twice. Drop one of the two.",
             now(f"count(count by (cluster, instance) ({BUILD}) > 1) or vector(0)"),
             look.COUNT,

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, fleet_tables, link, look, panel, uid
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time
+from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
 from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
 
@@ -23,7 +23,7 @@ def fleet() -> build.Dashboard:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
-            over_time(devices("cluster", CLUSTER, "state", as_it_is).of()),
+            over_time(some(devices("cluster", CLUSTER, "state", as_it_is).of())),
             size=(12, 9),
             links=(link.to_waste(),),
         )
@@ -156,7 +156,7 @@ def _spread(made: build.Dashboard) -> None:
             ),
             units.PercentUnit,
             ("tenth lowest", "median node", "tenth highest"),
-            size=(8, 9),
+            size=(8, 11),
             ceiling=1,
         )
     )
@@ -171,7 +171,7 @@ def _spread(made: build.Dashboard) -> None:
             ),
             units.Celsius,
             ("coolest node", "median node", "hottest GPU"),
-            size=(8, 9),
+            size=(8, 11),
             steps=look.HEAT,
             links=(link.to_health(),),
         )
@@ -182,7 +182,7 @@ def _spread(made: build.Dashboard) -> None:
             "Every GPU hour of the time range is in exactly one bar.",
             now(f"sort_desc({devices('cluster', CLUSTER, 'state').of()} > 0)"),
             GPU_HOURS,
-            size=(8, 9),
+            size=(8, 11),
             links=(link.to_waste(),),
         )
     )

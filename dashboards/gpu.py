@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.common import BigValueColorMode
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, gpu_busy, main_states, now, over_time, rate, telling
+from dashboards.parts.query import DEVICE, NODE, gpu_busy, main_states, now, over_time, rate, some, telling
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
@@ -177,7 +177,7 @@ def _ledger(made: build.Dashboard) -> None:
         panel.ledger(
             "Its time by state",
             "Share of time in each state. Always sums to 100 %.",
-            over_time(f"sum by (state) ({rate(seconds)})"),
+            over_time(some(f"sum by (state) ({rate(seconds)})")),
             unit=units.PercentUnit,
             size=(12, 9),
             ceiling=1,

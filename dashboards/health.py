@@ -89,8 +89,9 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "Reset pending",
-            "GPUs that mend their memory at the next reset: row remaps or retired pages are pending.",
-            f"count(gpu_row_remap_pending{{{NODE}}} == 1 or gpu_retired_pages_pending{{{NODE}}} == 1)",
+            "GPUs that mend their memory at the next reset: row remaps or retired pages are pending, or an error was contained.",
+            f"count(count by (cluster, instance, gpu) (gpu_row_remap_pending{{{NODE}}} == 1 or gpu_retired_pages_pending{{{NODE}}} == 1 or "
+            f'gpu_fault_timestamp_seconds{{{NODE}, action="reset_when_idle"}}))',
             steps=look.SOME_IS_WORTH_A_LOOK,
         )
     )
@@ -217,7 +218,7 @@ def _lost() -> table.Panel:
     return Table(
         title="GPUs that do not answer",
         description="GPUs the exporters knew once and the driver no longer shows, and how old their last sample is.",
-        keys=(*health_links.keys(), Key("uuid", "UUID")),
+        keys=(*health_links.keys(), Key("uuid", "UUID", width=300)),
         columns=(
             Value("Answers", f"gpu_up{{{NODE}}} == 0", "none", mappings=tuple(look.ANSWERS), width=90),
             Value(

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate
+from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from exporter.report.definitions import UTILIZATION, Ledger
 
@@ -125,7 +125,7 @@ def _ledger(made: build.Dashboard) -> None:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state; the stack is as high as the node has GPUs.",
-            over_time(f"sum by (state) ({rate(seconds)})"),
+            over_time(some(f"sum by (state) ({rate(seconds)})")),
             size=(12, 9),
         )
     )

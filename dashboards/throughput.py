@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, over_time, rate
+from dashboards.parts.query import CLUSTER, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 
 SCOPE = 'cluster=~"$cluster", workload=~"$workload"'
@@ -136,7 +136,7 @@ def _ledger(made: build.Dashboard) -> None:
         panel.ledger(
             "Held GPUs by state",
             "The GPUs of the programs in the graphs above, by state. When steps per second fall, the colour that grows is the cause.",
-            over_time(f"sum by (state) ({recorded}}} {reports})"),
+            over_time(some(f"sum by (state) ({recorded}}} {reports})")),
             size=(12, 10),
             empty=SILENT,
         )

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time
+from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from exporter.report import promql
 from exporter.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
@@ -37,7 +37,7 @@ def waste() -> build.Dashboard:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state.",
-            over_time(devices("cluster", CLUSTER, "state", as_it_is).of()),
+            over_time(some(devices("cluster", CLUSTER, "state", as_it_is).of())),
             size=(24, 10),
         )
     )
@@ -56,12 +56,12 @@ def _numbers(made: build.Dashboard) -> None:
     held, lost = HELD.promql(FLEET), WASTED.promql(FLEET)
     made.with_panel(
         panel.number(
-            "GPU hours", "All there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(3, 4), decimals=0
+            "GPU hours", "All there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(
         panel.number(
-            "Held", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(3, 4), decimals=0
+            "Held", "Hours that somebody held a GPU, used or not.", now(held), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(
@@ -92,7 +92,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"({lost}) / ({held} > 0)"),
             units.PercentUnit,
             steps=look.LOSS,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
         )
     )
@@ -113,7 +113,7 @@ def _numbers(made: build.Dashboard) -> None:
             "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
             now(f"sum({price.used(CLUSTER)})"),
             units.Dollars,
-            size=(2, 4),
+            size=(3, 4),
             decimals=0,
             empty="no kernel ran",
         )
@@ -148,7 +148,7 @@ def _bars() -> bargauge.Panel:
         "Every GPU hour of the range is in exactly one bar, the longest first.",
         now(f"sort_desc({devices('cluster', CLUSTER, 'state').of()} > 0)"),
         GPU_HOURS,
-        size=(11, 9),
+        size=(11, 11),
     )
 
 
@@ -168,7 +168,7 @@ def _causes() -> table.Panel:
             step("What to do first", lost),
         ),
         sort="GPU hours",
-        size=(13, 9),
+        size=(13, 11),
         empty="Nothing was wasted in the time range",
     ).build()
 

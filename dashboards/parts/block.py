@@ -36,7 +36,7 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         "for how long, and the one it fires for longest. What to do leads to the alert's runbook.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", (link.to_health(),)),
+            Key("alertname", "Alert", (link.to_health(), link.RUNBOOK_OF_ROW)),
         ),
         columns=(
             Value("Times", fires, look.COUNT, width=65, reduce="count"),
@@ -65,12 +65,12 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
         description="Everything a GPU alert fires for now, the worst first, and since when. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", width=230),
+            Key("alertname", "Alert", (link.RUNBOOK_OF_ROW,), width=230),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", links, width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
-            Key("user", "User", width=110),
+            Key("user", "User", (link.to_user(link.cell("User")),), width=110),
         ),
         columns=(
             Value("Firing for", _since(fires, scope), units.Seconds, decimals=0, width=100),
@@ -203,17 +203,18 @@ def workloads(
 
 
 def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
+    node, workload = link.cell("Node"), link.cell("Workload")
     return Table(
         title="Processes",
         description="Processes on the GPUs of this selection, and whose they are. "
         "Those beyond the exporter's limit are summed up as pid 'other'. Memory is a dash where the driver does not tell it.",
         keys=(
-            Key("instance", "Node", width=140),
-            Key("gpu", "GPU", width=60),
+            Key("instance", "Node", (link.to_node(node),), width=140),
+            Key("gpu", "GPU", (link.to_gpu(node, link.cell("GPU")),), width=60),
             Key("pid", "PID", width=90),
             Key("command", "Command", width=160),
             Key("user", "User", width=110),
-            Key("workload", "Workload"),
+            Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
         ),
         columns=(
             Value("GPU memory", f"gpu_process_memory_bytes{{{scope}}}", units.BytesIEC, width=130, reduce="sum"),

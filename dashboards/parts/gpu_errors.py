@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.health_errors import XID_ADVICE
-from dashboards.parts.query import DEVICE, counted, in_range, latest, now, over_time, rate
+from dashboards.parts.query import DEVICE, counted, in_range, latest, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value
 
 
@@ -96,12 +96,12 @@ def errors(made: build.Dashboard) -> None:
             "Link errors",
             "PCIe replays and NVLink errors per second. A steady rate is a bad link.",
             [
-                over_time(rate(f"gpu_pcie_replays_total{{{DEVICE}}}"), "PCIe replays"),
-                over_time(rate(f"gpu_pcie_errors_total{{{DEVICE}}}"), "PCIe {{type}}"),
-                over_time(f"sum by (type) ({rate(f'gpu_nvlink_errors_total{{{DEVICE}}}')})", "NVLink {{type}}"),
+                over_time(some(rate(f"gpu_pcie_replays_total{{{DEVICE}}}")), "PCIe replays"),
+                over_time(some(rate(f"gpu_pcie_errors_total{{{DEVICE}}}")), "PCIe {{type}}"),
+                over_time(some(f"sum by (type) ({rate(f'gpu_nvlink_errors_total{{{DEVICE}}}')})"), "NVLink {{type}}"),
             ],
             units.CountsPerSecond,
             size=(24, 6),
-            empty="This GPU does not report link errors",
+            empty="No link error in the time range, or this GPU does not report them",
         )
     )

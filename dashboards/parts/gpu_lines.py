@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
-from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate
+from dashboards.parts.query import DEVICE, answering, gpu_busy, over_time, rate, some
 
 NOT_REPORTED = "not reported by this GPU"
 
@@ -133,11 +133,11 @@ def heat(made: build.Dashboard) -> None:
             panel.lines(
                 "Clocks held down",
                 "Share of time the clocks were lowered, by reason.",
-                over_time(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})", "{{reason}}"),
+                over_time(some(f"sum by (reason) ({rate(f'gpu_throttled_seconds_total{{{DEVICE}}}')})"), "{{reason}}"),
                 units.PercentUnit,
                 size=(12, 7),
                 ceiling=1,
-                empty="This GPU does not count throttling",
+                empty="Nothing held its clocks down, or this GPU does not count it",
             ),
             look.REASONS,
         )

@@ -82,6 +82,11 @@ def counted(counter: str) -> str:
     return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter})"
 
 
+def some(expr: str) -> str:
+    """Without what is 0: a legend names what there was."""
+    return f"({expr}) > 0"
+
+
 def times(recorded: str) -> str:
     """How often something happened in the range, from a recorded rate that is evaluated once a minute."""
     return f"round(sum_over_time({recorded}[{RANGE}]) * {definitions.RULE_SECONDS})"

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, panel, price, workload_resources
-from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate
+from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
@@ -204,7 +204,7 @@ def _ledger(kind: Kind) -> timeseries.Panel:
     return panel.ledger(
         "Held GPUs by state",
         "GPUs' worth of time in each state; the stack is as high as the selection holds GPUs.",
-        over_time(owner_states("workload", kind.scope, "state", as_it_is).of()),
+        over_time(some(owner_states("workload", kind.scope, "state", as_it_is).of())),
         size=(14, 8),
         empty=f"No {kind.noun} of the selection held a GPU in the time range",
     )

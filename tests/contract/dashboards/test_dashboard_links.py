@@ -76,7 +76,12 @@ def test_links_to_the_documentation_arrive() -> None:
     found = {url.removeprefix(DOCS) for name in NAMES for panel in panels(name) for url in links(panel)}
     pages = {url for url in found if not url.startswith("/d/")}
 
-    assert pages == {"runbooks/${__value.text}.md", "runbooks/gpuxidhardware.md", "diagnosis.md#the-states"}
+    assert pages == {
+        "runbooks/${__value.text}.md",
+        'runbooks/${__data.fields["What to do"]}.md',
+        "runbooks/gpuxidhardware.md",
+        "diagnosis.md#the-states",
+    }
     assert (ROOT / "docs/runbooks/gpuxidhardware.md").is_file()
     assert "\n## The states\n" in (ROOT / "docs/diagnosis.md").read_text()
     for name in NAMES:
@@ -93,6 +98,7 @@ def test_every_alert_leads_to_its_runbook() -> None:
         shown = {alert: result["text"] for alert, result in mapping["options"].items()}
         assert set(shown) == {alert.name for alert in ALERTS}
         assert all((ROOT / f"docs/runbooks/{text}.md").exists() for text in shown.values())
+        assert any("runbooks/" in each["url"] for each in properties(panel, "Alert")["links"])
 
 
 def test_every_list_of_alerts_has_the_runbook() -> None:

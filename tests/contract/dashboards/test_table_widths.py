@@ -1,4 +1,4 @@
-"""Words in tables are not cut off: on 1,600 pixels every title and every word of a mapping fits its column."""
+"""Words are not cut off: on 1,600 pixels titles of numbers, and titles and words in tables, fit where they stand."""
 
 from __future__ import annotations
 
@@ -71,3 +71,18 @@ def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
     }
 
     assert cut == {}
+
+
+NUMBERS = [
+    pytest.param(panel, id=f"{name} / {panel['title']}")
+    for name in NAMES
+    for panel in panels(name)
+    if panel["type"] == "stat"
+]
+_FRAME = 52
+"""Pixels beside a panel's title: its edges, and the sign that shows its description."""
+
+
+@pytest.mark.parametrize("panel", NUMBERS)
+def test_titles_of_numbers_fit_their_panels(panel: dict[str, Any]) -> None:
+    assert pixels(panel["title"]) + _FRAME <= panel["gridPos"]["w"] / _COLUMNS * _SCREEN

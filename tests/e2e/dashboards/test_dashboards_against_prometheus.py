@@ -30,6 +30,7 @@ EMPTY = {
     ("gpu", "Fans"),  # H100s have none of their own
     ("gpu", "XIDs in the range"),  # a hot GPU logs none
     ("gpu", "MIG instances"),  # MIG is off on it
+    ("gpu", "Link errors"),  # its links are well
     ("job", "Alerts, one by one"),  # the job it opens on has none
     ("job", "Progress"),  # and does not report
     ("throughput", "Tokens per second"),  # nobody runs vLLM

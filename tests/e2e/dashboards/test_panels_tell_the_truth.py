@@ -143,7 +143,7 @@ def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
     held = rows(url, "waste", "Namespaces", "Held", "namespace")
 
     assert held[("twice",)] == pytest.approx(HOURS, rel=0.04)
-    assert rows(url, "exporter", "Scraped twice", "") == {(): 1.0}
+    assert rows(url, "exporter", "Twice", "") == {(): 1.0}
 
 
 def test_the_gpu_the_others_wait_for_is_the_one_row_that_says_so(url: str) -> None:
