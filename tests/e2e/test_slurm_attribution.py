@@ -153,7 +153,8 @@ def test_program_of_the_jobs_user_outside_of_it_is_the_jobs_and_somebody_elses_i
 ) -> None:
     train = owner(cluster.job("train"), "nobody", "physics")
     minor = next(iter(min((minors for job, minors in cluster.holding().values() if job == train.slurm_job), key=min)))
-    programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/") for user in ("nobody", "daemon")}
+    said = {"nobody": dict[str, str](), "daemon": {"SLURM_JOB_ID": train.slurm_job, "SLURM_JOB_USER": "nobody"}}
+    programs = {user: subprocess.Popen(["sleep", "600"], user=user, cwd="/", env=env) for user, env in said.items()}
     try:
         with observing(cluster) as observer:
             until(lambda: train in observer.look().info)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exporter.attribution.slurm.show_job import ShowJob
 from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
@@ -233,6 +234,22 @@ def test_elements_of_an_array_have_comments_of_their_own(kit: Kit) -> None:
     shown = kit.run("sacct", "-n", "-X", "-P", "-j", array, "-o", "JobID,AdminComment").splitlines()
     assert sorted(shown) == [f"{array}_{task}|of {array}_{task}" for task in (1, 2)]
     assert {job.gpus for job in jobs} == {1.0}
+
+
+def test_components_of_a_heterogeneous_job_are_known_by_their_names(kit: Kit) -> None:
+    """Slurm 22.05 prints the ids of the whole set in the middle of a component's text."""
+    kit.run("sbatch", "-J", "mixed", "-o", "/dev/null", "--gres=gpu:1", ":", "--gres=gpu:2", "--wrap", "sleep 600")
+    first, second = sorted(kit.run("squeue", "-h", "-n", "mixed", "-o", "%A").split(), key=int)
+    ask, sacct = ShowJob(str(kit.scontrol)), Sacct(str(kit.wrapped("sacct")))
+    told = [ask(job) for job in (first, second)]
+    names = [f"{first}+{place}" for place in (0, 1)]
+    accounted = poll("both in slurmdbd", lambda: None if None in (found := [*map(sacct.of_name, names)]) else found)
+    kit.run("scancel", "-n", "mixed")
+
+    assert [(job.name, job.het_job, job.het_offset) for job in told if job] == [
+        ("mixed", first, place) for place in ("0", "1")
+    ]
+    assert [job.name for job in accounted if job] == names
 
 
 def _ended_of(sacct: Sacct, array: str) -> Sequence[AccountedJob]:

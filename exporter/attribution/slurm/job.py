@@ -112,9 +112,14 @@ def parse_job(text: str) -> Job | None:
     )
 
 
-def array_task(text: str, job: str) -> str:
-    """Task number of the array element with the raw id `job`, as a text of several records has it; else empty."""
-    return next((head["array_task"] or "" for head in _HEAD.finditer(text) if head["id"] == job), "")
+def part_name(text: str, job: str) -> str:
+    """How a text of several records calls the element of an array, or the component, with this raw id; else empty."""
+    for head in _HEAD.finditer(text):
+        if head["id"] == job and head["array_task"]:
+            return f"{job}_{head['array_task']}"
+        if head["id"] == job and head["het_offset"]:
+            return f"{head['het_job']}+{head['het_offset']}"
+    return ""
 
 
 def _value(text: str, key: str) -> str:

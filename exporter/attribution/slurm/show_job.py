@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.slurm.job import Job, array_task, parse_job
+from exporter.attribution.slurm.job import Job, parse_job, part_name
 from exporter.attribution.slurm.job_json import parse_jobs
 from exporter.host import program
 from exporter.host.text import bounded
@@ -50,12 +50,12 @@ class ShowJob:
         return replace(found, gres=by_text.gres if by_text else None)
 
     def _by_text(self, job: str) -> Job | None:
-        """The id of an array's first element is also the array's: then every element is listed."""
+        """The id of a first element is also the array's, as that of a first component is the job's: all are listed."""
         answer = self._show(job)
         text = answer.output.decode("utf-8", "replace")
         found = parse_job(text)
-        if found is None and (task := array_task(text, job)):
-            found = parse_job(self._show(f"{job}_{task}").output.decode("utf-8", "replace"))
+        if found is None and (name := part_name(text, job)):
+            found = parse_job(self._show(name).output.decode("utf-8", "replace"))
         if found is not None and found.id == job:
             return found
         return self._by_squeue(job) if text.strip() else None

@@ -95,6 +95,16 @@ def test_answer_about_another_job_is_nobodys(tmp_path: Path) -> None:
     assert ask("7") is None
 
 
+def test_id_that_is_also_a_heterogeneous_jobs_is_asked_for_as_its_component(tmp_path: Path) -> None:
+    """Slurm prints all components for the id of the first, as it does for an array's."""
+    first, second = (text(job=job, more=f" HetJobId=7 HetJobOffset={place}") for place, job in enumerate("78"))
+    old(tmp_path, first, asked="7+0")
+
+    found = old(tmp_path, f"{first}\n{second}")("7")
+    assert found is not None
+    assert (found.id, found.het_job, found.het_offset, found.gres) == ("7", "7", "0", ALICE.gres)
+
+
 def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -> None:
     both = "\n".join((text(job="8", more=" ArrayJobId=7 ArrayTaskId=2"), text(more=" ArrayJobId=7 ArrayTaskId=1")))
     old(tmp_path, text(more=" ArrayJobId=7 ArrayTaskId=1"), asked="7_1")
