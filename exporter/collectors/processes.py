@@ -128,7 +128,8 @@ def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mappi
     return {**before, **fresh}, max([cursor, *[sample.timeStamp for sample in samples]])
 
 
-_NOTHING: tuple[int, dict[str, float]] = (0, {})
+def _added(before: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    return {name: before.get(name, 0.0) + each for name, each in more.items()}
 
 
 def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[str, float]]:
@@ -137,14 +138,14 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
     after = max(cursor, newest - _RECENT)
     sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
+        if sample.timeStamp <= after:
+            continue
         percents = _percents(sample)
         numbers = percents.values()
-        if sample.timeStamp > after and percents and min(numbers) >= 0 and max(numbers) <= _FULL:
-            number, before = sums.get(sample.pid, _NOTHING)
-            sums[sample.pid] = (
-                number + 1,
-                {name: before.get(name, 0.0) + each / _FULL for name, each in percents.items()},
-            )
+        if percents and min(numbers) >= 0 and max(numbers) <= _FULL:
+            shares = {name: each / _FULL for name, each in percents.items()}
+            known = sums.get(sample.pid)
+            sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _added(known[1], shares))
     return {
         pid: totals if number == 1 else {engine: total / number for engine, total in totals.items()}
         for pid, (number, totals) in sums.items()
