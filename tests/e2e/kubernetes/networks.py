@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from deploy.container.build import HOME
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.release import NAMESPACE, RELEASE, deploy, exporter
 
-ENTER = """\
-import pathlib, socket, sys
+ENTER = f"""\
+import pathlib, sys
+sys.path.insert(0, "{HOME}")
 from exporter.host.network_namespace import inside, shared
 
 def addresses():
