@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from exporter import __version__
+from exporter.cli.logs import to_journal
 from exporter.config import environment
 from exporter.config.option import ConfigError
 
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(importlib.import_module(_module(name)).run(given))
         sys.stdout.flush()
     except ConfigError as error:
-        sys.stderr.write(f"gpu-exporter: {error}\n")
+        priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
+        sys.stderr.write(f"{priority}gpu-exporter: {error}\n")
         return _UNKNOWN.get(name, 2)
     except BrokenPipeError:  # `gpu-exporter once | head`
         _forget_output()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,3 +33,20 @@ def test_only_the_stream_that_systemd_connected_is_the_journals(tmp_path: Path) 
         assert not to_journal(stream, {})
     assert not to_journal(stream, {"JOURNAL_STREAM": "1:2"})  # closed
     assert not to_journal(sys.stderr, {})
+
+
+def test_wrong_option_is_an_error_in_the_journal_too(tmp_path: Path) -> None:
+    """As the unit has it: standard error is the connection to journald that JOURNAL_STREAM names."""
+    command = [sys.executable, "-m", "exporter", "--web.listen-address", ":98360"]
+    said: list[str] = []
+    for connected in (True, False):
+        with (tmp_path / "journal").open("w+") as file:
+            status = os.fstat(file.fileno())
+            stream = f"{status.st_dev}:{status.st_ino}" if connected else "1:1"
+            done = subprocess.run(command, env={**os.environ, "JOURNAL_STREAM": stream}, stderr=file, check=False)
+            file.seek(0)
+            said.append(file.read())
+        assert done.returncode == 2
+
+    assert said[0] == f"<3>{said[1]}"
+    assert said[1].startswith("gpu-exporter: --web.listen-address: expected")
