@@ -30,7 +30,8 @@ TRACKING = ("cgroup", "linuxproc") if Path("/sys/fs/cgroup/freezer").is_dir() el
 def _lacking() -> str:
     if os.geteuid() != 0:
         return "a real Slurm needs root: device nodes, and jobs of another user"
-    if not any(line.split()[2].startswith("cgroup") for line in Path("/proc/mounts").read_text().splitlines()):
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    if not any(kind.startswith("cgroup") and Path(place, "cgroup.procs").exists() for _, place, kind, *_ in mounts):
         return "a real Slurm needs cgroups, and no cgroup file system is mounted here"
     return ""
 
