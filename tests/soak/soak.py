@@ -2,7 +2,7 @@
 
 Run by `make soak`. Passes run one after the other on simulated time, through the sampler, the ledger and the renderer
 as they are in the exporter; the GPU is simulated, the processes on it are real ones of this machine's /proc, each
-of a user that nobody had before. The first three tenths warm up: caches fill.
+of a user that nobody had before. The first tenth warms up: caches fill.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SLOTS, LIFE, SCRAPE_EVERY = 2, 20, 15
 """Processes on the one GPU, passes that each is there, passes between scrapes."""
 PATIENCE = 60.0
 """Seconds a pass waits for the GPUs: a busy machine makes no thread of its own for one that is late."""
-WARM_UP = 3
+WARM_UP = 1
 """Tenths."""
 MOST_SLOPE = 1.0
 """MiB that the memory may grow by after the warm-up."""
