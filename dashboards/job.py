@@ -100,9 +100,10 @@ def _ledger() -> timeseries.Panel:
     )
 
 
-def _own(expr: str) -> str:
-    """Of devices, those that it holds."""
-    return f"({expr}) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
+def _of_gpus() -> str:
+    """Of the GPUs that it holds, the time in each state that took any."""
+    seconds = rate(f"gpu_time_seconds_total{{{NODE}}}")
+    return f"({seconds} > 0) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
 
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
@@ -140,12 +141,12 @@ def _slowest() -> table.Panel:
 
 
 def _first_ranks() -> statetimeline.Panel:
-    seconds = f"({_own(rate(f'gpu_time_seconds_total{{{NODE}}}'))}) and on ({_BY_GPU}) {_lead(' @ end()')}"
+    seconds = f"{_of_gpus()} and on ({_BY_GPU}) {_lead(' @ end()')}"
     return panel.timeline(
         "The ranks that the others wait for",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        over_time(_state_of(f"({seconds})", _BY_GPU), "{{instance}} {{gpu}}"),
+        over_time(_state_of(seconds, _BY_GPU), "{{instance}} {{gpu}}"),
         states.by_code(),
         size=(24, 9),
         empty=_NONE,
@@ -153,13 +154,13 @@ def _first_ranks() -> statetimeline.Panel:
 
 
 def _state_of(seconds: str, by: str) -> str:
-    """The code of the state that took most, per row."""
-    top = f"topk by ({by}) (1, sum by ({by}, state) ({seconds} > 0))"
+    """The code of the state that took most, per row. States without time are left out first: most have none."""
+    top = f"topk by ({by}) (1, {seconds})"
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 
 def _nodes() -> statetimeline.Panel:
-    seconds = rate(f"gpu_workload_gpu_seconds_total{{{SCOPE}}}")
+    seconds = f"sum by ({_BY_NODE}, state) ({rate(f'gpu_workload_gpu_seconds_total{{{SCOPE}}}')} > 0)"
     return panel.timeline(
         "By node",
         "A row for each of its nodes; a step takes the colour of the state that took most of its GPUs' time. A row that "
@@ -172,12 +173,11 @@ def _nodes() -> statetimeline.Panel:
 
 
 def _ranks() -> statetimeline.Panel:
-    seconds = _own(rate(f"gpu_time_seconds_total{{{NODE}}}"))
     return panel.timeline(
         "By GPU",
         "A row for each of its GPUs, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        over_time(_state_of(f"({seconds})", _BY_GPU), "{{instance}} {{gpu}}"),
+        over_time(_state_of(_of_gpus(), _BY_GPU), "{{instance}} {{gpu}}"),
         states.by_code(),
         size=(24, 44),
         empty=_NONE,
