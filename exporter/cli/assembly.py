@@ -266,7 +266,7 @@ def _this_node(config: Config) -> ThisNode:
             node_name=config["attribution.kubernetes.node-name"],
             containers=config["attribution.containers"],
             container_folders=Folders(
-                *(Path(config[f"path.{engine}"]) for engine in ("docker", "podman", "containerd"))
+                *(Path(config[name]) for name in ("path.docker", "path.podman", "path.containerd"))
             ),
             nomad=config["attribution.nomad.address"],
             nomad_token=_file(config["attribution.nomad.token-file"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
@@ -50,8 +50,7 @@ class ScriptedNode(UnknownNode):
         asked = {pid for each in pids.values() for pid in each}
         assert hosts.keys() <= asked
         known = {pid: owner for pid, owner in self.owned.processes.items() if pid in asked}
-        owned = self.owned
-        return Ownership(known, owned.holders, owned.weights, owned.cgroups, owned.info, owned.health)
+        return replace(self.owned, processes=known)
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
