@@ -7,13 +7,14 @@
 # shellcheck shell=bash
 
 apt_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-apt_options=()
+apt_options=(-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=) # root's apt would write them to /var/cache
+apt_chosen=
 
 _apt_own_lists() {
   local state=$apt_root/.cache/apt
   mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
   chmod 755 "$state" "$state/lists" "$state/lists/partial" "$state/cache" "$state/cache/archives" "$state/cache/archives/partial"
-  apt_options=(
+  apt_options+=(
     -o "Dir::State::Lists=$state/lists" -o "Dir::Cache=$state/cache" -o Dir::State::Status=/var/lib/dpkg/status
     -o Dir::Log=/dev/null -o Debug::NoLocking=1 -o "APT::Sandbox::User=$(id -un)" -o Acquire::Languages=none
   )
@@ -21,8 +22,9 @@ _apt_own_lists() {
 
 _apt_ready() {
   command -v apt-get >/dev/null || { echo "apt-get is missing: this needs Debian or Ubuntu, or the programs on the PATH" >&2; return 1; }
-  [ ${#apt_options[@]} = 0 ] || return 0
-  apt-cache show "$1" >/dev/null 2>&1 && return 0
+  [ -z "$apt_chosen" ] || return 0
+  apt_chosen=yes
+  apt-cache "${apt_options[@]}" show "$1" >/dev/null 2>&1 && return 0
   _apt_own_lists
   apt-cache "${apt_options[@]}" show "$1" >/dev/null 2>&1 && return 0
   echo "   package lists into .cache/apt"
