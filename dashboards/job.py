@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, panel, price, states, uid, variable, workload_resources
+from dashboards.parts import block, look, mfu, panel, price, states, uid, variable, workload_resources
 from dashboards.parts.frame import dashboard
 from dashboards.parts.link import cell, to_gpu, to_node
 from dashboards.parts.look import BLUE
@@ -80,14 +80,15 @@ def _numbers(made: build.Dashboard) -> None:
         ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
         ("Parts", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
         ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within a minute counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
-        ("Utilization", "Share of the held and observed GPU time of the range in which a kernel ran.", UTILIZATION.promql(everything), units.PercentUnit, 0),
+        ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", units.Dollars, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
-        made.with_panel(panel.number(title, text, now(expr), unit, size=(3, 4), decimals=decimals, empty="not known"))
+        queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
+        made.with_panel(panel.number(title, text, queries, unit, size=(3, 4), decimals=decimals, empty="not known"))
 
 
 def _ledger() -> timeseries.Panel:

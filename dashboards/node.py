@@ -6,9 +6,9 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, panel, uid, variable
+from dashboards.parts import block, link, look, mfu, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate, some
+from dashboards.parts.query import CLUSTER, NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from exporter.report.definitions import UTILIZATION, Ledger
 
@@ -164,6 +164,7 @@ def _owners() -> table.Panel:
                 wrap="{} > 0",
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
+            mfu.now_column(CLUSTER, f" and on (cluster, workload) gpu_workload_gpus{{{NODE}}}"),
             lost_state("State", main_state),
         ),
         sort="GPUs",

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import bargauge, table
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel, price, uid, variable
+from dashboards.parts import link, look, mfu, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
@@ -201,6 +201,7 @@ def _workloads() -> table.Panel:
             Value("Used", promql.ran("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
             _price("workload", 85, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
+            mfu.column(SHOWN, promql.keys("workload")),
             of_mark(promql.of_mark("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),

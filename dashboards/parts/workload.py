@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, panel, price, workload_resources
+from dashboards.parts import block, look, mfu, panel, price, workload_resources
 from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
@@ -52,8 +52,8 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            "Share of the held and observed GPU time of the whole range in which a kernel ran.",
-            now(UTILIZATION.promql(everything)),
+            f"Share of the held and observed GPU time of the whole range in which a kernel ran. {mfu.MEANING}",
+            mfu.beside(now(UTILIZATION.promql(everything), "kernel ran"), scope),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,
@@ -158,6 +158,8 @@ def _table(kind: Kind) -> table.Panel:
                 wrap="topk(50, {})",
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
+            mfu.column(scope, by),
+            mfu.bound_column(scope),
             of_mark(of_mark_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(

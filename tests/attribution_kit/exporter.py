@@ -40,7 +40,7 @@ def exporting(options: Mapping[str, object], environment: Mapping[str, str], fol
 def series(url: str, name: str) -> list[Sample]:
     try:
         text = requests.get(url, timeout=5).text
-    except requests.ConnectionError:  # not up yet
+    except requests.RequestException:  # not up yet, or this machine is busy
         return []
     lines = "".join(f"{line}\n" for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
     return [each for family in text_string_to_metric_families(lines) for each in family.samples]

@@ -19,6 +19,7 @@ _STAND_INS = (
     (re.compile(r"\$__range_s\b"), "21600"),
     (re.compile(r"\$__range\b"), "6h"),
     (re.compile(r"\$price_\w+"), "1.5"),
+    (re.compile(r"\$changed"), "24"),
 )
 _VARIABLE = re.compile(r"\$(?:\{)?(?!__)([a-z_]+[a-z0-9_]*)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from deploy.prometheus.recordings import GROUPS
@@ -33,18 +34,6 @@ EXTERNAL = {
     # prometheus-client's, about the exporter's process
     "process_cpu_seconds_total":     Metric("counter", "seconds", frozenset()),
     "process_resident_memory_bytes": Metric("gauge",   "bytes",   frozenset()),
-    # vLLM's
-    "vllm:generation_tokens_total":            Metric("counter", "",        frozenset({"model_name"})),
-    "vllm:prompt_tokens_total":                Metric("counter", "",        frozenset({"model_name"})),
-    "vllm:num_requests_running":               Metric("gauge",   "",        frozenset({"model_name"})),
-    "vllm:num_requests_waiting":               Metric("gauge",   "",        frozenset({"model_name"})),
-    "vllm:time_to_first_token_seconds_bucket": Metric("counter", "seconds", frozenset({"model_name", "le"})),
-    # Triton's
-    "nv_inference_count":               Metric("counter", "",   frozenset({"model", "version"})),
-    "nv_inference_request_success":     Metric("counter", "",   frozenset({"model", "version"})),
-    "nv_inference_request_failure":     Metric("counter", "",   frozenset({"model", "version"})),
-    "nv_inference_queue_duration_us":   Metric("counter", "us", frozenset({"model", "version"})),
-    "nv_inference_request_duration_us": Metric("counter", "us", frozenset({"model", "version"})),
 }
 # fmt: on
 
@@ -52,6 +41,10 @@ EXTERNAL = {
 def _recorded_unit(record: str) -> str:
     """The unit of level:metric:operation, from its name as Prometheus's convention has it."""
     _, metric, operation = record.split(":")
+    if "_per_" in metric:
+        return ""
+    if re.match(r"p\d\d_", operation):  # a quantile has the unit of its histogram
+        return metric.rsplit("_", 1)[-1]
     if operation.startswith("ratio"):
         return "ratio"
     if operation.startswith("rate"):

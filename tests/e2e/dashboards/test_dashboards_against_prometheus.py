@@ -33,12 +33,15 @@ EMPTY = {
     ("gpu", "Link errors"),  # its links are well
     ("job", "Alerts, one by one"),  # the job it opens on has none
     ("job", "Progress"),  # and does not report
-    ("throughput", "Tokens per second"),  # nobody runs vLLM
-    ("throughput", "Requests"),
+    ("throughput", "Tokens per GPU second"),  # nobody runs a serving engine
+    ("throughput", "Tokens per joule"),
+    ("throughput", "Tokens per dollar"),
     ("throughput", "Time to the first token, slowest engine"),
-    ("throughput", "Inferences per second"),  # nor Triton
-    ("throughput", "Requests per second"),
-    ("throughput", "Time per request, slowest engine"),
+    ("throughput", "Time between tokens, slowest engine"),
+    ("throughput", "Tokens per second"),
+    ("throughput", "GPUs of the engines by state"),
+    ("throughput", "SM active"),
+    ("throughput", "Requests in work and in the queue"),
 }
 
 
