@@ -1,7 +1,8 @@
 """A data parallel PyTorch loop on the CPU that reports its progress: `loop.py FOLDER STEPS`, one process per rank.
 
-Rank 1 is slow. Each rank tells its pid, waits for `begin`, takes half of its steps, waits for `go`, takes the rest,
-writes down what it counted itself, and stays until `stop` is there: all of them files in FOLDER.
+Rank 1 is slow. Each rank tells its pid, waits for `begin`, takes half of its steps, waits for `go`, takes half of the
+rest, says `late`, waits for `finish`, takes the rest, writes down what it counted itself, and stays until `stop` is
+there: all of them files in FOLDER.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def main(folder: Path, steps: int) -> None:
     for step in range(steps):
         if step == steps // 2:
             wait(folder / "go")
+        if step == steps * 3 // 4:
+            (folder / f"{rank}.late").touch()
+            wait(folder / "finish")
         with progress.phase("forward"):
             loss = model(torch.randn(BATCH, DIMENSION)).square().mean()
             time.sleep(0.2 if rank else 0.02)
