@@ -56,7 +56,7 @@ def _numbers(made: build.Dashboard) -> None:
     held, lost = HELD.promql(FLEET), WASTED.promql(FLEET)
     made.with_panel(
         panel.number(
-            "GPU hours", "All there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
+            "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
         )
     )
     made.with_panel(

@@ -79,7 +79,7 @@ NUMBERS = [
     for panel in panels(name)
     if panel["type"] == "stat"
 ]
-_FRAME = 52
+_FRAME = 62
 """Pixels beside a panel's title: its edges, and the sign that shows its description."""
 
 
