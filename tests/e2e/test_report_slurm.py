@@ -6,6 +6,7 @@ this cluster has one: their names are a matter of tests/unit/report.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -69,7 +70,8 @@ class Ran:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     folder = tmp_path_factory.mktemp("reports")
-    with Kit(TRACKING[0]) as kit:
+    kit = Kit(TRACKING[0])
+    with kit:
         options = (
             *("--sample.interval", "500ms", "--sample.deadline", "400ms", "--attribution.slurm", "on"),
             *("--attribution.slurm.mapping-dir", f"{kit.work}/gpumap"),
@@ -102,12 +104,15 @@ def _run(kit: Kit) -> Mapping[str, str]:
     poll("its turn", lambda: "PENDING" in kit.run("squeue", "-h", "-j", again, "-o", "%T") or None, 60)
     kit.run("scontrol", "update", f"JobId={again}", "StartTime=now")
     poll("the end of all", lambda: not kit.run("squeue", "-h").strip() or None, 240)
-    elements = dict(
-        line.split("|") for line in kit.run("sacct", "-n", "-X", "-P", "-j", array, "-o", "JobID,JobIDRaw").split()
-    )
+    rows = kit.run("sacct", "-n", "-X", "-P", "-j", array, "-o", "JobID,JobIDRaw").split()
+    elements = {name: raw for name, _, raw in (row.partition("|") for row in rows)}
     for raw in (*elements.values(), again):
-        poll(f"the epilog of {raw}", lambda raw=raw: (kit.work / f"epilog.{raw}").exists() or None, 60)
+        poll(f"the epilog of {raw}", functools.partial(_there, kit.work / f"epilog.{raw}"), 60)
     return {"again": again, "array": array, **elements}
+
+
+def _there(file: Path) -> bool | None:
+    return file.exists() or None
 
 
 def _sbatch(kit: Kit, *arguments: str) -> str:
