@@ -23,7 +23,7 @@ test: setup-chart
 setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
 	@.ci/make/fetch-kubernetes.sh
 
-E2E ?= install adverse claims networks gitops alerting
+E2E ?= install adverse claims gitops alerting networks
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)
