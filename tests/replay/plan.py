@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 HOUR = 3600.0
@@ -88,6 +88,8 @@ class Planted:
     workload: str = ""
     cure: str = ""
     """What mends it, where it does not end by itself."""
+    holders: frozenset[str] = frozenset()
+    """Names of the workloads that hold the GPU now or later, without their namespaces."""
 
     @property
     def mended(self) -> float:
@@ -99,11 +101,12 @@ class Planted:
 
     def explains(self, alert: str, labels: dict[str, str], begin: float, end: float) -> bool:
         """Whether an alert that fired from `begin` to `end` comes from this fault."""
-        where = (
-            self.workload in labels.get("workload", "")
-            if self.workload
-            else labels.get("node") == self.node and (self.gpu is None or labels.get("gpu") == str(self.gpu))
-        )
+        if self.workload:
+            where = self.workload in labels.get("workload", "")
+        elif "node" in labels:
+            where = labels["node"] == self.node and (self.gpu is None or labels.get("gpu") == str(self.gpu))
+        else:  # told by whose it was
+            where = labels.get("workload", "").rpartition("/")[2] in self.holders
         return where and alert in self.kind.must | self.kind.may and begin < self.mended + TAIL and end >= self.at
 
 
@@ -153,9 +156,23 @@ def make(nodes: int, hours: float, rounds: int, seed: int = 1) -> Plan:
     for index, kind in enumerate(kind for _ in range(rounds) for kind in NODE):
         planted.append(Planted(kind, names[-1], None, when(kind, 0.3 + index * slot, 0.2 + (index + 1) * slot)))
     wasted = tuple(_wasted(names[:-1], hours, rounds, when))
-    return Plan(
-        names, hours, (*planted, *(fault for fault, _ in wasted)), (*_healthy(names), *(job for _, job in wasted))
+    healthy = tuple(_healthy(names))
+    planted = [replace(fault, holders=_holders(healthy, fault)) for fault in planted]
+    return Plan(names, hours, (*planted, *(fault for fault, _ in wasted)), (*healthy, *(job for _, job in wasted)))
+
+
+def _holders(workloads: Sequence[dict[str, Any]], fault: Planted) -> frozenset[str]:
+    """By name of the pod or id of the job."""
+    return frozenset(
+        f"slurm:{each['job']}" if each["scheduler"] == "slurm" else each["name"]
+        for each in workloads
+        if each["nodes"] == fault.node and fault.gpu is not None and _covers(each["gpus"], fault.gpu)
     )
+
+
+def _covers(gpus: str, gpu: int) -> bool:
+    first, _, last = gpus.partition("-")
+    return int(first) <= gpu <= int(last or first)
 
 
 def _wasted(nodes: Sequence[str], hours: float, rounds: int, when: Any) -> Iterator[tuple[Planted, dict[str, Any]]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from coloraide import Color
@@ -52,10 +54,22 @@ def test_text_can_be_read_on_every_colour_of_the_states(look: Look) -> None:
 
 def test_every_unit_of_the_dashboards_is_known() -> None:
     folder = Path(__file__).resolve().parents[3] / "dashboards/json"
-    text = "".join(path.read_text() for path in folder.glob("*.json"))
-    used = set(re.findall(r'"unit"(?:: |,\s*"value": )"([^"]+)"', text))
+    fields = [part for path in folder.glob("*.json") for part in _parts(json.loads(path.read_text()), "fieldConfig")]
+    properties = [one for part in fields for override in part["overrides"] for one in override["properties"]]
+    used = {part["defaults"]["unit"] for part in fields if "unit" in part["defaults"]}
+    used |= {one["value"] for one in properties if one["id"] == "unit"}
     assert "locale" in used
     assert {unit for unit in used if not units.known(unit)} == set()
+
+
+def _parts(tree: Any, name: str) -> Iterator[Any]:
+    """Everything of that name in a JSON document."""
+    below: list[Any] = list(cast("Any", tree).values() if isinstance(tree, dict) else tree)
+    if isinstance(tree, dict) and name in tree:
+        yield tree[name]
+    for each in below:
+        if isinstance(each, dict | list):
+            yield from _parts(each, name)
 
 
 def test_rows_of_several_queries_are_merged_by_their_common_labels() -> None:
