@@ -31,30 +31,25 @@ def _engine(name: str, operation: str = "sum") -> str:
 def _efficiency() -> Iterator[timeseries.Panel]:
     tokens = f"sum by ({_WHERE}) (serving:llm_generated_tokens:rate5m{{{CLUSTER}}})"
     hourly = price.priced(lambda model: f"serving_model:gpu_owner_share:sum{{{CLUSTER}{model}}}")
-    yield panel.lines(
-        "Tokens per GPU second",
-        "Generated, over the GPUs that the engine's pod, or the workload that listens on its port, holds.",
-        over_time(f"serving:llm_tokens_per_gpu_second:ratio_rate5m{{{CLUSTER}}}", _PLACE),
-        look.COUNT,
-        size=(8, 8),
-        empty=_APART,
+    rows = (
+        (
+            "Tokens per GPU second",
+            "Generated, over the GPUs that the engine's pod, or the workload that listens on its port, holds.",
+            f"serving:llm_tokens_per_gpu_second:ratio_rate5m{{{CLUSTER}}}",
+        ),
+        (
+            "Tokens per joule",
+            "Generated, over the energy of those GPUs.",
+            f"serving:llm_tokens_per_joule:ratio_rate5m{{{CLUSTER}}}",
+        ),
+        (
+            "Tokens per dollar",
+            "Generated, over what those GPUs cost at the prices set above.",
+            f"{tokens} * 3600 / on ({_WHERE}) (sum by ({_WHERE}) ({hourly}) > 0)",
+        ),
     )
-    yield panel.lines(
-        "Tokens per joule",
-        "Generated, over the energy of those GPUs.",
-        over_time(f"serving:llm_tokens_per_joule:ratio_rate5m{{{CLUSTER}}}", _PLACE),
-        look.COUNT,
-        size=(8, 8),
-        empty=_APART,
-    )
-    yield panel.lines(
-        "Tokens per dollar",
-        "Generated, over what those GPUs cost at the prices set above.",
-        over_time(f"{tokens} * 3600 / on ({_WHERE}) (sum by ({_WHERE}) ({hourly}) > 0)", _PLACE),
-        look.COUNT,
-        size=(8, 8),
-        empty=_APART,
-    )
+    for title, text, expr in rows:
+        yield panel.lines(title, text, over_time(expr, _PLACE), look.COUNT, size=(8, 8), empty=_APART)
 
 
 def _latency() -> Iterator[timeseries.Panel]:
@@ -67,8 +62,8 @@ def _latency() -> Iterator[timeseries.Panel]:
             f"{title}, slowest engine",
             "Median and 95th percentile over the requests of each engine; of each model, its slowest engine. Not all engines tell it.",
             [
-                over_time(_engine(f"{name}_seconds:{quantile}_5m", "max"), f"{_ENGINE} {said}")
-                for quantile, said in both
+                over_time(_engine(f"{name}_seconds:{quantile}_5m", "max"), f"{_ENGINE} {words}")
+                for quantile, words in both
             ],
             units.Seconds,
             size=(8, 8),

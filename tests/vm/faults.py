@@ -22,10 +22,10 @@ _FILL = "mount -t tmpfs -o size=64k,mode=750,gid=$(id -g gpu-exporter){} full {}
 def test_full_disk_fails_no_job_and_leaves_no_half_file(vm: Machine) -> None:
     idle(vm)
     vm.run(_FILL.format("", JOBS, JOBS), check=False)
-    said = vm.run("sbatch -W -o /dev/null --gres=gpu:1 --mem=100 --wrap true")
+    printed = vm.run("sbatch -W -o /dev/null --gres=gpu:1 --mem=100 --wrap true")
     left = vm.run(f"ls -A {JOBS}; umount {JOBS}").split()
 
-    assert "Submitted" in said
+    assert "Submitted" in printed
     assert left == [".filler"]
     idle(vm)
 
@@ -51,7 +51,7 @@ def test_epilog_that_is_killed_leaves_no_ghost(vm: Machine) -> None:
     job = allocate(vm)
     held(vm, job)
     epilog = "/etc/slurm/epilog.d/gpu-exporter"
-    vm.run(f"cp {epilog} /root/epilog; echo '#!/bin/sh' > {epilog}")
+    vm.run(f"cp {epilog} /run/epilog.kept; echo '#!/bin/sh' > {epilog}")
     try:
         vm.run(f"scancel {job}")
         free(vm, job)
@@ -59,7 +59,7 @@ def test_epilog_that_is_killed_leaves_no_ghost(vm: Machine) -> None:
         vm.becomes(r'attribution_stale\{source="slurm_steps"\} 1', METRICS)
         assert f"job {job} still has its prolog's file" in vm.run("journalctl -u gpu-exporter -q --no-pager -p warning")
     finally:
-        vm.run(f"cp /root/epilog {epilog}; rm -f {JOBS}/job_{job}")
+        vm.run(f"cp /run/epilog.kept {epilog}; rm -f {JOBS}/job_{job}")
 
 
 def test_slurmd_that_is_killed_takes_no_job_from_its_owner(vm: Machine) -> None:

@@ -28,8 +28,8 @@ _KERNEL = (
 _LONGEST_MATCH = 100
 _WAIT = """\
 end=$(($(date +%s) + {seconds}))
-until eval {command} >/root/last 2>&1; grep -P -- {expected} /root/last; do
-    [ "$(date +%s)" -lt $end ] || {{ echo "no "{expected}" in:"; tail -c 2000 /root/last; exit 1; }}
+until eval {command} >/run/last 2>&1; grep -P -- {expected} /run/last; do
+    [ "$(date +%s)" -lt $end ] || {{ echo "no "{expected}" in:"; tail -c 2000 /run/last; exit 1; }}
     sleep 1
 done
 """
@@ -55,21 +55,21 @@ class Machine:
 
     def wait_for_login(self) -> None:
         self._until(_PROMPT, _BOOT_SECONDS)
-        self._say("stty -echo; PS1=; mkdir -p /in; mountpoint -q /in || mount -o ro /dev/vdb /in; echo rea''dy")
+        self._send("stty -echo; PS1=; mkdir -p /in; mountpoint -q /in || mount -o ro /dev/vdb /in; echo rea''dy")
         self._until(rb"ready\r?\n", 300)
 
     def reboot(self) -> None:
-        self._say("systemctl reboot")
+        self._send("systemctl reboot")
         self.wait_for_login()
 
     def run(self, command: str, *, check: bool = True, seconds: float = _COMMAND_SECONDS) -> str:
         """What a shell command of root's prints, errors included."""
         text = base64.b64encode(command.encode()).decode()
-        self._say(f"(eval \"$(echo {text} | base64 -d)\") >/root/said 2>&1 </dev/null; echo st''atus $?")
-        self._say("base64 -w0 /root/said; echo; echo e''nd")
+        self._send(f"(eval \"$(echo {text} | base64 -d)\") >/run/printed 2>&1 </dev/null; echo st''atus $?")
+        self._send("base64 -w0 /run/printed; echo; echo e''nd")
         status = self._until(rb"status (\d+)\r?\n", seconds)[1]
-        said = self._until(rb"\r?\nend\r?\n", 300).string
-        found = base64.b64decode(said.partition(b"\r\nend")[0]).decode(errors="replace")
+        printed = self._until(rb"\r?\nend\r?\n", 300).string
+        found = base64.b64decode(printed.partition(b"\r\nend")[0]).decode(errors="replace")
         assert not check or status == b"0", f"{command}: {status.decode()}: {found}"
         return found
 
@@ -83,7 +83,7 @@ class Machine:
         self._process.wait(60)
 
     def _until(self, pattern: bytes, seconds: float) -> re.Match[bytes]:
-        """The match; its string is all that was said since the one before."""
+        """The match; its string is all that came since the one before."""
         deadline = time.monotonic() + seconds
         searched = 0
         while time.monotonic() < deadline and self._process.poll() is None:
@@ -95,7 +95,7 @@ class Machine:
                 self._seen += self._output.read() or b""
         raise AssertionError(f"the machine did not say {pattern!r} within {seconds:g} s: {self._seen[-2000:]!r}")
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()

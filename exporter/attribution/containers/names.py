@@ -62,7 +62,7 @@ class ContainerNames:
         self._lookup: Lookup[_Key, Container] = Lookup("containers", self._ask, retry=_RETRY_SECONDS, most=_MOST)
         self._failed: dict[_Key, bool] = {}
         """Containers without a name here; whether that is because a file is not what it should be."""
-        self._told = False
+        self._refusal_logged = False
 
     def start(self, threads: Threads) -> None:
         if self._folders:
@@ -109,11 +109,11 @@ class ContainerNames:
         return None
 
     def _refused(self, error: Exception) -> bool:
-        """Whether this exporter may not read: no fault of the file, and told once."""
+        """Whether this exporter may not read: no fault of the file, and logged once."""
         if not isinstance(error, OSError) or error.errno not in (errno.EACCES, errno.EPERM):
             return False
-        if not self._told:
-            self._told = True
+        if not self._refusal_logged:
+            self._refusal_logged = True
             log.info("containers go by their ids: %s", error)
         return True
 

@@ -44,8 +44,8 @@ class Agent:
         finally:
             connection.close()
         if response.status != _OK:
-            said = bounded(content[:200].decode("utf-8", "replace")).strip()
-            raise SourceError(f"{self.url}{path}: HTTP {response.status} {said}".rstrip())
+            message = bounded(content[:200].decode("utf-8", "replace")).strip()
+            raise SourceError(f"{self.url}{path}: HTTP {response.status} {message}".rstrip())
         try:
             return json.loads(content)
         except (ValueError, RecursionError):

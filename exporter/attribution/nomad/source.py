@@ -71,12 +71,12 @@ class Nomad:
 
     def _ask(self) -> NomadView:
         try:
-            return self._told()
+            return self._read()
         except SourceError:
             self._node, self._asked = "", 0  # another agent may be there the next time
             raise
 
-    def _told(self) -> NomadView:
+    def _read(self) -> NomadView:
         if not self._node:
             self._node = _node_id(self._agent.get("/v1/agent/self"))
         if self._asked % _OFFERED_EVERY == 0:
