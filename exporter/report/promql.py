@@ -182,7 +182,7 @@ def counted_since(selector: str, seconds: float) -> str:
 
 def counted(selector: str) -> str:
     """GPU seconds up to now."""
-    return f"sum (gpu_workload_gpu_seconds_total{{{selector}}})"
+    return f"sum ({_ONCE} (gpu_workload_gpu_seconds_total{{{selector}}}))"
 
 
 def started(selector: str, window: str) -> str:
@@ -190,22 +190,26 @@ def started(selector: str, window: str) -> str:
     return f"min (last_over_time(gpu_workload_start_time_seconds{{{selector}}}[{window}]))"
 
 
+_ONCE = "max without (job, service, endpoint, replica, prometheus, prometheus_replica)"
+"""Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
+
+
 def _milliseconds(seconds: float) -> str:
     return f"{math.ceil(seconds * 1000)}ms"
 
 
 def nodes(selector: str, window: str) -> str:
-    return f"sum by ({PLACE}) (max_over_time(gpu_workload_gpus{{{selector}}}[{window}]))"
+    return most("gpu_workload_gpus", selector, window)
 
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
     """How far a counter of the workload got, per node."""
-    return f"sum by ({', '.join((PLACE, *more))}) ({advanced(f'{counter}{{{selector}}}', window)})"
+    return f"sum by ({', '.join((PLACE, *more))}) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
 def most(gauge: str, selector: str, window: str) -> str:
     """The highest a gauge of the workload was, per node."""
-    return f"sum by ({PLACE}) (max_over_time({gauge}{{{selector}}}[{window}]))"
+    return f"sum by ({PLACE}) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
 
 def last(gauge: str, selector: str, window: str) -> str:
@@ -219,12 +223,13 @@ _TOGETHER = frozenset({"steps"})
 
 def reported(counter: str, selector: str, window: str) -> str:
     """How far a counter that programs report got, over all nodes."""
-    return f"{_over_nodes(counter)} ({advanced(f'gpu_workload_{counter}_total{{{selector}}}', window)})"
+    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
+    return f"{_over_nodes(counter)} ({_ONCE} ({amount}))"
 
 
 def reported_by_workloads(counter: str, selector: str, window: str) -> str:
     amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} by (workload) ({amount})"
+    return f"{_over_nodes(counter)} by (workload) ({_ONCE} ({amount}))"
 
 
 def _over_nodes(counter: str) -> str:
@@ -232,11 +237,11 @@ def _over_nodes(counter: str) -> str:
 
 
 def of_workloads(counter: str, selector: str, window: str) -> str:
-    return f"sum by (workload) ({advanced(f'{counter}{{{selector}}}', window)})"
+    return f"sum by (workload) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
 def most_of_workloads(gauge: str, selector: str, window: str) -> str:
-    return f"sum by (workload) (max_over_time({gauge}{{{selector}}}[{window}]))"
+    return f"sum by (workload) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
 
 def last_of_workloads(gauge: str, selector: str, window: str) -> str:
@@ -280,7 +285,8 @@ def mig_shares(selector: str, window: str) -> str:
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
     """A device's series, summed by `more`, on the devices the workload held."""
     share = "gpu_mig_owner_share" if mig else "gpu_owner_share"
-    return f"sum by ({', '.join((DEVICE, *more))}) ({expr}) and on ({DEVICE}) {_held(share, selector, window)}"
+    each = f"sum by ({', '.join((DEVICE, *more))}) ({_ONCE} ({expr}))"
+    return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
 
 
 def models(selector: str, window: str) -> str:

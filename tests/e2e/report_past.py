@@ -23,27 +23,34 @@ WATTS = {"n1": 400.0, "n2": 250.0}
 GIB = 1 << 30
 
 
+SCRAPE_JOBS = {"n1": ("gpu", "gpu-too"), "n2": ("gpu",)}
+"""n1 is scraped twice, which must not make two of anything."""
+
+
 def job(past: Past, began: float, ended: float, now: float) -> None:
     """The job on two nodes; the exporter of n2 restarts in the middle and counts from 0 again."""
     for node, shares in SHARES.items():
-        here = {"instance": f"{node}:9836", "job": "gpu"}
-        own = {**here, **OWNER}
-        restart = (began + ended) / 2 if node == "n2" else began
-        times = [t + (3.0 if node == "n1" else 8.5) for t in range(int(began), int(ended) + 100, SCRAPE)]
+        for offset, scrape_job in enumerate(SCRAPE_JOBS[node]):
+            here = {"instance": f"{node}:9836", "job": scrape_job}
+            own = {**here, **OWNER}
+            restart = (began + ended) / 2 if node == "n2" else began
+            first = offset + (3.0 if node == "n1" else 8.5)
+            times = [t + first for t in range(int(began), int(ended) + 100, SCRAPE)]
 
-        def held(t: float, restart: float = restart) -> float:
-            """Seconds counted since the exporter's start."""
-            return min(t, ended) - (restart if t >= restart else began)
+            def held(t: float, restart: float = restart) -> float:
+                """Seconds counted since the exporter's start."""
+                return min(t, ended) - (restart if t >= restart else began)
 
-        for state, share in shares.items():
-            points = [(t, 4 * share * held(t)) for t in times]
-            past.add("gpu_workload_gpu_seconds_total", {**own, "state": state}, points)
-        past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * held(t)) for t in times])
-        past.add("gpu_workload_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
-        past.add("gpu_workload_resident_memory_bytes", own, [(t, 20.0 * GIB) for t in times if t < ended])
-        info = {"job_name": "train", "time_limit_seconds": "7200", "slurm_array_job": "4709", "slurm_array_task": "2"}
-        past.add("gpu_workload_info", {**own, **info}, [(t, 1.0) for t in times])
-        devices(past, node, here, own, (began, ended, now))
+            for state, share in shares.items():
+                points = [(t, 4 * share * held(t)) for t in times]
+                past.add("gpu_workload_gpu_seconds_total", {**own, "state": state}, points)
+            past.add("gpu_workload_energy_joules_total", own, [(t, 4 * WATTS[node] * held(t)) for t in times])
+            past.add("gpu_workload_gpus", own, [(t, 4.0 if t < ended else 0.0) for t in times])
+            past.add("gpu_workload_resident_memory_bytes", own, [(t, 20.0 * GIB) for t in times if t < ended])
+            info = {"job_name": "train", "time_limit_seconds": "7200", "slurm_array_job": "4709"}
+            info["slurm_array_task"] = "2"
+            past.add("gpu_workload_info", {**own, **info}, [(t, 1.0) for t in times])
+            devices(past, node, here, own, (began, ended, now))
 
 
 def devices(past: Past, node: str, here: Mapping[str, str], own: Mapping[str, str], span: tuple[float, ...]) -> None:
