@@ -14,44 +14,25 @@ class Fault(NamedTuple):
     tests: str
 
 
-_LEDGER = "unit/ledger/test_ledger.py unit/ledger/test_balance.py"
-_JOIN = "unit/attribution/test_join.py unit/attribution/test_join_slurm.py unit/attribution/test_join_kubernetes.py"
-_READINGS = " ".join(
-    f"unit/collectors/test_{each}.py" for each in ("collectors_readings", "busy_seconds", "gpu_processes")
-)
-
 FAULTS = (
     # The ledger
     Fault(
         "ledger/ledger.py",
         "oldest = ledger.clock - retention",
         "oldest = ledger.clock + retention",
-        _LEDGER,
+        "unit/ledger/test_ledger.py",
     ),
-    Fault(
-        "ledger/ledger.py",
-        "* _energy_part(reading, siblings, divisions)",
-        "",
-        _LEDGER,
-    ),
+    Fault("ledger/ledger.py", "* _energy_part(reading, siblings, divisions)", "", "unit/ledger/test_ledger.py"),
     Fault(
         "ledger/ledger.py",
         "max(0.0, current.time - start)",
         "max(0.0, current.time - ledger.began)",
-        _LEDGER,
+        "unit/ledger/test_ledger.py",
     ),
     Fault(
-        "ledger/ledger.py",
-        "idle = 0.0 if total.active",
-        "idle = 0.0 if not total.active",
-        _LEDGER,
+        "ledger/ledger.py", "idle = 0.0 if total.active", "idle = 0.0 if not total.active", "unit/ledger/test_ledger.py"
     ),
-    Fault(
-        "ledger/ledger.py",
-        "max(0.0, joules) * part.energy",
-        "joules",
-        _LEDGER,
-    ),
+    Fault("ledger/ledger.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
     # Sampling
     Fault(
         "sampling/cached_reading.py",
@@ -85,42 +66,27 @@ FAULTS = (
         "",
         "unit/attribution/test_slurm_reconciliation.py",
     ),
-    Fault(
-        "attribution/join.py",
-        "< LAST_OWNER_SECONDS",
-        "< 0",
-        _JOIN,
-    ),
+    Fault("attribution/join.py", "< LAST_OWNER_SECONDS", "< 0", "unit/attribution/test_join.py"),
     Fault(
         "attribution/kubernetes/source.py",
         "now - answer.at > LAST_KNOWN_SECONDS",
         "now - answer.at > 1e9",
         "contract/attribution/test_pod_resources.py unit/attribution/test_join_kubernetes.py",
     ),
-    Fault(
-        "attribution/background_source.py",
-        "> HANGS_SECONDS",
-        "> 1e9",
-        "unit/attribution/test_background_source.py",
-    ),
+    Fault("attribution/background_source.py", "> HANGS_SECONDS", "> 1e9", "unit/attribution/test_background_source.py"),
     # What the driver says
     Fault(
         "collectors/power.py",
         "else Watts(milliwatts / 1000)",
         "else Watts(milliwatts / 100)",
-        _READINGS,
+        "unit/collectors/test_collectors_readings.py",
     ),
-    Fault(
-        "collectors/sample_integral.py",
-        "if time > before.cursor and",
-        "if",
-        _READINGS,
-    ),
+    Fault("collectors/sample_integral.py", "if time > before.cursor and", "if", "unit/collectors/test_busy_seconds.py"),
     Fault(
         "collectors/processes.py",
         "<= tick.time - used.told <= _HOLD",
         "<= tick.time - used.told",
-        _READINGS,
+        "unit/collectors/test_gpu_processes.py",
     ),
     Fault(
         "collectors/xid.py",
@@ -129,46 +95,65 @@ FAULTS = (
         "unit/collectors/test_xid.py",
     ),
     Fault("collectors/xid_messages.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
+    Fault("driver/plausibility.py", "agreed < CONFIRMATIONS", "agreed < 0", "unit/driver/test_checked_device.py"),
     Fault(
         "driver/plausibility.py",
-        "agreed < CONFIRMATIONS",
-        "agreed < 0",
-        "unit/driver",
+        "_PERCENT = Range(0, 100)",
+        "_PERCENT = Range(0, 1e9)",
+        "unit/driver/test_plausibility.py",
     ),
-    Fault("driver/plausibility.py", "_PERCENT = Range(0, 100)", "_PERCENT = Range(0, 1e9)", "unit/driver"),
     Fault("driver/timed_lock.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
-    Fault("driver/checked_device.py", "self._now - since < ACCEPTED_AFTER", "True", "unit/driver"),
+    Fault(
+        "driver/checked_device.py", "self._now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
+    ),
     # The host
     Fault("host/threads.py", "delay / 1e9", "delay / 1e6", "unit/host/test_threads.py"),
     Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
     # Faults that stay
-    Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults"),
-    Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults"),
-    Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults"),
+    Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
+    Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),
+    Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults/test_acknowledgement.py"),
     # Progress
-    Fault("progress/reader.py", "return max(0.0, value - before)", "return value", "unit/progress"),
-    Fault("progress/reporters.py", "if bucket.left < 1.0", "if bucket.left < -1e9", "unit/progress"),
+    Fault(
+        "progress/reader.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
+    ),
+    Fault(
+        "progress/reporters.py",
+        "if bucket.left < 1.0",
+        "if bucket.left < -1e9",
+        "unit/progress/test_hostile_clients.py",
+    ),
     # Pages
     Fault("exposition/text.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
-    Fault("exposition/scrape_schedule.py", "begin <= seen.last + seen.interval < end", "True", "unit/exposition"),
-    Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web"),
-    Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web"),
+    Fault(
+        "exposition/scrape_schedule.py",
+        "begin <= seen.last + seen.interval < end",
+        "True",
+        "unit/exposition/test_pages.py",
+    ),
+    Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
+    Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
-    Fault("check/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check"),
+    Fault("check/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
     Fault("check/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
     Fault("cli/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
     Fault("cli/systemd.py", "now - self._advanced <= self._patience", "True", "unit/cli/test_systemd.py"),
-    Fault("summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries"),
+    Fault("summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"),
     # Whoever tries to break in: the network
     Fault("web/connection.py", "self._until(self._began + HEAD_SECONDS)", "pass", "unit/web/test_hostile_network.py"),
     Fault(
         "web/connection.py",
         '[*response.headers, ("Date", _date())]',
         '[*response.headers, ("Date", _date()), ("Server", "x")]',
-        "unit/web",
+        "unit/web/test_hostile_network.py",
     ),
     Fault("web/server.py", "socket.TCP_NODELAY, 1", "socket.TCP_NODELAY, 0", "unit/web/test_connection.py"),
-    Fault("web/admission.py", "max(silent, key=lambda peer: len(silent[peer]))", "min(silent)", "unit/web"),
+    Fault(
+        "web/admission.py",
+        "max(silent, key=lambda peer: len(silent[peer]))",
+        "min(silent)",
+        "unit/web/test_admission.py",
+    ),
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
     Fault("web/tls_settings.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault("web/webconfig.py", 'if "\\n" in text or "\\r" in text', "if False", "unit/web/test_settings.py"),
@@ -193,13 +178,13 @@ FAULTS = (
     Fault("progress/folder_source.py", "> _FILES_PER_USER:\n", "> 1e9:\n", "unit/progress/test_progress_sources.py"),
     Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_sources.py"),
     # ... and what fails by itself
-    Fault("threads/runner.py", "if self._stopped.wait(", "if True or (", "unit/threads"),
-    Fault("threads/runner.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads"),
+    Fault("threads/runner.py", "if self._stopped.wait(", "if True or (", "unit/threads/test_every_thread.py"),
+    Fault("threads/runner.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads/test_runner.py"),
     Fault(
         "threads/lookup.py",
         "known.value is None and now - known.at",
         "now < known.at and now - known.at",
-        "unit/threads",
+        "unit/threads/test_lookup.py",
     ),
     Fault("cli/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
 )

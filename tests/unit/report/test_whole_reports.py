@@ -1,0 +1,166 @@
+"""Reports from the first query to the last line, word for word, over a Prometheus that answers from a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.report import layout_digest, layout_job
+from exporter.report.digest import Group, digest
+from exporter.report.failure import NoDataError, NoMetricsError, ReportError
+from exporter.report.formats import data, markdown, page, plain
+from exporter.report.job import ReportRequest, job_report, slurm_job
+from exporter.report.model import Digest, JobReport
+from exporter.report.price import PRICES, parse
+from exporter.report.terminal import Colors
+from tests.golden import compare
+from tests.unit.report.answers import BEGAN, ENDED, JOB, NOW, WEEK
+from tests.unit.report.scripted import Scripted
+
+GOLDEN = Path(__file__).parent / "golden"
+FORMS: Mapping[str, Callable[[JobReport | Digest], str]] = {
+    "txt": lambda report: plain.render(_document(report), Colors(colours=False)),
+    "ansi": lambda report: plain.render(_document(report), Colors(colours=True)),
+    "md": lambda report: markdown.render(_document(report)),
+    "html": lambda report: page.render(_document(report)),
+    "json": lambda report: data.to_json(report, {"slurm": {"state": "COMPLETED"}}),
+    "short": data.short,
+}
+
+
+def _document(report: JobReport | Digest) -> layout_job.Document:
+    if isinstance(report, Digest):
+        return layout_digest.document(report, "EUR")
+    return layout_job.document(report, "EUR")
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def ended() -> tuple[Scripted, JobReport]:
+    prometheus = Scripted(JOB, held=(BEGAN, ENDED))
+    asked = ReportRequest('slurm_job="4711"', "Slurm job 4711", 7 * 86400.0, changed_at=1_699_400_000.0)
+    return prometheus, job_report(prometheus, asked, PRICES, NOW)
+
+
+def running() -> tuple[Scripted, JobReport]:
+    """It began before the range, runs on one whole GPU, and is paid for by use."""
+    whole = {
+        **JOB,
+        r"^sum \(gpu_workload_gpus": "{} 1",
+        "gpu_mig_owner_share": "",
+        "gpu_owner_share": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
+        "gpu_workload_gpus": '{node="n1", instance="n1:9835"} 1',
+        "gpu_workload_steps_total": "",
+        "gpu_workload_expected_remaining_seconds": "{} 18000",
+    }
+    prometheus = Scripted(whole, held=(0.0, NOW))
+    asked = ReportRequest('namespace="ml", pod="a"', "Workload ml/a", 36_000.0, priced_by="used")
+    return prometheus, job_report(prometheus, asked, (*parse("H200=4"), *PRICES), NOW)
+
+
+def unseen() -> tuple[Scripted, JobReport]:
+    """Shorter than a scrape interval: no sample of it holding a GPU, and hardly anything else."""
+    little = {
+        "gpu_workload_start_time_seconds": f"{{}} {BEGAN}",
+        "gpu_workload_gpu_seconds_total": '{instance="n3", state="unobserved"} 8',
+        "gpu_workload_gpus": '{instance="n3"} 1',
+    }
+    prometheus = Scripted(little, counted=(BEGAN + 8, BEGAN + 300))
+    return prometheus, slurm_job(prometheus, "9", 86_400.0, NOW)
+
+
+def of_everybody() -> tuple[Scripted, Digest]:
+    prometheus = Scripted(WEEK)
+    return prometheus, digest(prometheus, Group(), 7 * 86400.0, PRICES, NOW)
+
+
+def of_account() -> tuple[Scripted, Digest]:
+    prometheus = Scripted(WEEK)
+    group = Group("account", "physics", "north")
+    return prometheus, digest(prometheus, group, 3599.5, parse("H200=4"), NOW, "used")
+
+
+REPORTS = {each.__name__: each for each in (ended, running, unseen, of_everybody, of_account)}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_report_is_what_it_was_in_every_format(name: str, request: pytest.FixtureRequest) -> None:
+    _, report = REPORTS[name]()
+
+    for form, render in FORMS.items():
+        compare(GOLDEN / f"{name}.{form}", render(report), request)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_questions_are_what_they_were(name: str, request: pytest.FixtureRequest) -> None:
+    prometheus, _ = REPORTS[name]()
+
+    compare(GOLDEN / f"{name}.queries", "".join(f"{each}\n" for each in prometheus.asked), request)
+
+
+@pytest.mark.parametrize(
+    ("since", "answers", "kind", "says"),
+    [
+        (86_400.0, {}, NoMetricsError, "this Prometheus has no metrics of gpu-exporter"),
+        (
+            86_400.0,
+            {r"^count\(gpu_exporter_build_info\)$": "{} 1"},
+            NoDataError,
+            "no data about Slurm job 9 in the last 1 d: unknown here, or it held no GPU",
+        ),
+        (
+            86_399.0,
+            {r"^count_over_time\(count\(gpu_exporter_build_info\)\[86399s:1h\]\)$": "{} 1"},
+            NoDataError,
+            "no data about Slurm job 9 in the last 23.9997 h: unknown here, or it held no GPU",
+        ),
+    ],
+)
+def test_job_that_nothing_is_known_of(
+    since: float, answers: dict[str, str], kind: type[ReportError], says: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        slurm_job(Scripted(answers), "9", since, NOW)
+
+    assert str(raised.value) == says
+
+
+@pytest.mark.parametrize(
+    ("answers", "group", "kind", "says"),
+    [
+        ({}, Group(), NoMetricsError, "this Prometheus has no metrics of gpu-exporter"),
+        (
+            {r"^count\(gpu_exporter_build_info\)$": "{} 1"},
+            Group(),
+            NoMetricsError,
+            "the recording rules of gpu-exporter are missing: load deploy/prometheus/rules",
+        ),
+        (
+            {r"^count\(count_over_time\(cluster_state:gpu_time_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            Group("user", "ada"),
+            NoDataError,
+            "no data about user ada in the range: unknown here, or held no GPU",
+        ),
+        (
+            {r"^count\(count_over_time\(cluster_state:gpu_time_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
+            Group(),
+            NoDataError,
+            "no data about everybody in the range: unknown here, or held no GPU",
+        ),
+    ],
+)
+def test_digest_of_nothing(answers: dict[str, str], group: Group, kind: type[ReportError], says: str) -> None:
+    with pytest.raises(kind) as raised:
+        digest(Scripted(answers), group, 3600.0, PRICES, NOW)
+
+    assert str(raised.value) == says
