@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from exporter.host.text import lines
 from exporter.record import record
 
 
@@ -124,10 +125,10 @@ def parse_path(path: str) -> Cgroup:
 
 
 def _paths(text: str) -> list[str]:
-    """Third fields of the lines, the most progress_message hierarchy first; a path may itself hold colons."""
-    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
+    """Third fields of the lines, the hierarchy that says most first; a path may itself hold colons."""
+    found = [line.split(":", 2) for line in lines(text) if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
     rank = {"": 0, "name=systemd": 1}
-    return [path for _, _, path in sorted(lines, key=lambda line: rank.get(line[1], 2)) if path != "/"]
+    return [path for _, _, path in sorted(found, key=lambda line: rank.get(line[1], 2)) if path != "/"]
 
 
 def _last(pattern: re.Pattern[str], path: str) -> re.Match[str] | None:

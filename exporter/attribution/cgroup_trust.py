@@ -14,6 +14,7 @@ from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup, parse
 from exporter.host.cgroup_mounts import mounts
+from exporter.host.text import lines
 
 _USERS_OWN = re.compile(r"/user@[0-9]+\.service(?=/)")
 
@@ -25,10 +26,11 @@ def understood(text: str, cgroupfs: Path) -> Cgroup:
     """
     full = parse(text)
     roots = mounts(cgroupfs)
-    cut = "".join(_cut(line, roots) for line in text.splitlines(keepends=True))
-    if cut == text:
+    whole = lines(text)
+    cut = [_cut(line, roots) for line in whole]
+    if cut == whole:
         return full
-    named = parse(cut)
+    named = parse("\n".join(cut))
     return replace(
         named,
         container=full.container,
@@ -42,14 +44,14 @@ def understood(text: str, cgroupfs: Path) -> Cgroup:
 
 def _cut(line: str, roots: Collection[str]) -> str:
     """The line of /proc/PID/cgroup up to the first folder that is a user's own."""
-    head, path = line[: len(line) - len(line.split(":", 2)[-1])], line.split(":", 2)[-1].rstrip("\n")
-    end = len(path)
+    path = line.split(":", 2)[-1]
+    head, end = line[: len(line) - len(path)], len(path)
     match = _USERS_OWN.search(path)
     if match:
         end = match.end()
     for root in roots:
         end = min(end, _roots_part(root, path))
-    return head + path[:end] + line[len(head) + len(path) :]
+    return head + path[:end]
 
 
 def _roots_part(root: str, path: str) -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 from exporter.check.rule import Finding, Verdict
+from exporter.host.text import lines
 
 NAME = "program"
 _LONGEST = 200
@@ -47,5 +48,5 @@ def _finding(output: str, words: list[str]) -> Finding:
 
 
 def _last(output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:_LONGEST] if lines else ""
+    found = [line.strip() for line in lines(output) if line.strip()]
+    return found[-1][:_LONGEST] if found else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.exposition.number import go_number
+from exporter.host.text import lines
 
 _OWN = "/proc/self"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -45,7 +46,7 @@ class OwnProcess:
             yield _Row(
                 "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu, counter=True
             )
-            limit = next(line.split()[3] for line in _read("limits").splitlines() if line.startswith("Max open file"))
+            limit = next(line.split()[3] for line in lines(_read("limits")) if line.startswith("Max open file"))
             count = len(os.listdir(f"{_OWN}/fd"))  # noqa: PTH208 - names alone
             yield _Row("process_open_fds", "Number of open file descriptors.", count)
             yield _Row("process_max_fds", "Maximum number of open file descriptors.", float(limit))

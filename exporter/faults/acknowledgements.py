@@ -60,7 +60,7 @@ def read(folder: Path) -> tuple[Acknowledgement, ...]:
 
 def _parsed(content: bytes) -> Iterator[Acknowledgement]:
     """Lines that are none are left out."""
-    for line in content.splitlines():
+    for line in content.split(b"\n"):
         try:
             entry: Any = json.loads(line)
             kind = str(entry["fault"])

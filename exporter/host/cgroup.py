@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.host.model import HostUsage
 from exporter.host.pressure import pressure_seconds
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 
 UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number just under 2^63."""
@@ -38,7 +38,7 @@ def hierarchy(cgroupfs: Path) -> Hierarchy:
 
 def parse_flat(text: str) -> Mapping[str, int]:
     """A file of `name number` lines, as cpu.stat and memory.stat are."""
-    pairs = (line.split() for line in text.splitlines())
+    pairs = (line.split() for line in lines(text))
     found = ((words[0], natural(words[1])) for words in pairs if len(words) == 2)  # noqa: PLR2004 - name and number
     return {name: number for name, number in found if number is not None}
 
@@ -69,15 +69,15 @@ def parse_cpu_list(text: str) -> int | None:
 
 def parse_io_stat(text: str, key: str = "rbytes") -> int | None:
     """Bytes read from (`wbytes`: written to) all block devices; None where the io controller is off."""
-    words = (word.partition("=") for line in text.splitlines() for word in line.split())
+    words = (word.partition("=") for line in lines(text) for word in line.split())
     found = [natural(number) for name, _, number in words if name == key]
     return sum(number or 0 for number in found) if found else None
 
 
 def parse_blkio(text: str, key: str = "Read") -> int | None:
     """Version 1's `8:0 Read 4096` lines: bytes read from (`Write`: written to) all block devices."""
-    lines = (line.split() for line in text.splitlines())
-    found = [natural(words[2]) for words in lines if len(words) == 3 and words[1] == key]  # noqa: PLR2004
+    rows = (line.split() for line in lines(text))
+    found = [natural(words[2]) for words in rows if len(words) == 3 and words[1] == key]  # noqa: PLR2004
     return sum(number or 0 for number in found) if found else None
 
 

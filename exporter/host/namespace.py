@@ -6,6 +6,8 @@ import os
 import posixpath
 from pathlib import Path
 
+from exporter.host.text import lines
+
 
 def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:
     """Path in the host's tree (mounted at `cgroupfs`) of the cgroup that `mine` has as its root.
@@ -32,11 +34,8 @@ def absolute(text: str, own: str) -> str:
     """The text of /proc/PID/cgroup with the path of version 2 as the host would show it."""
     if not own:
         return text
-    return "".join(_line(line, own) for line in text.splitlines(keepends=True))
+    return "".join(f"{_line(line, own)}\n" for line in lines(text))
 
 
 def _line(line: str, own: str) -> str:
-    if not line.startswith("0::"):
-        return line
-    path, end = line[3:].rstrip("\n"), "\n" if line.endswith("\n") else ""
-    return f"0::{posixpath.normpath(f'{own}/{path}')}{end}"
+    return f"0::{posixpath.normpath(f'{own}/{line[3:]}')}" if line.startswith("0::") else line

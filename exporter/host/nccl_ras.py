@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from exporter.clock import MonotonicTime, monotonic_time
-from exporter.host.text import bounded
+from exporter.host.text import bounded, lines
 
 ADDRESS = ("127.0.0.1", 28028)
 DEADLINE = 10.0
@@ -185,7 +185,7 @@ _RANK = re.compile(
 def parse_text(text: str) -> RasAnswer:
     """The page of releases without JSON: it names the ranks that differ, and counts the others in groups."""
     page = _Page()
-    for line in text.splitlines():
+    for line in lines(text):
         page.read(line)
     page.close()
     found = tuple(Communicator(_named(each.ranks), each.missing) for each in page.found)

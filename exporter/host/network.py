@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 
 _LISTEN = "0A"
 _PORT = re.compile("[0-9A-F]{4}")
@@ -32,19 +32,19 @@ def namespace(procfs: Path, pid: int) -> int | None:
 def traffic(procfs: Path, pid: int) -> Mapping[str, int]:
     """Bytes over all interfaces but loopback, by direction; empty where they are not shown."""
     received = sent = 0
-    lines = read_text(f"{procfs}/{pid}/net/dev").splitlines()[2:]
-    for line in lines:
+    interfaces = lines(read_text(f"{procfs}/{pid}/net/dev"))[2:]
+    for line in interfaces:
         name, _, numbers = line.partition(":")
         words = numbers.split()
         if name.strip() != "lo" and len(words) >= 9:  # noqa: PLR2004 - the ninth is the first of what was sent
             received += natural(words[0]) or 0
             sent += natural(words[8]) or 0
-    return {"receive": received, "transmit": sent} if lines else {}
+    return {"receive": received, "transmit": sent} if interfaces else {}
 
 
 def parse_listeners(text: str) -> Mapping[int, int]:
     """Port by inode of the listening sockets in /proc/PID/net/tcp or tcp6."""
-    rows = (line.split() for line in text.splitlines()[1:])
+    rows = (line.split() for line in lines(text)[1:])
     found: dict[int, int] = {}
     for words in rows:
         if len(words) > 9 and words[3] == _LISTEN:  # noqa: PLR2004 - the tenth is the inode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 
 RESOURCES = ("cpu", "io", "memory")
 
@@ -14,7 +14,7 @@ def parse_pressure(text: str, kind: str = "some") -> float | None:
 
     None where the file does not say.
     """
-    for line in text.splitlines():
+    for line in lines(text):
         words = line.split()
         if words[:1] == [kind]:
             totals = [natural(word.removeprefix("total=")) for word in words if word.startswith("total=")]

@@ -12,7 +12,7 @@ from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_ti
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 from exporter.host.turns import Turns
 from exporter.host.users import account
 from exporter.units import Bytes
@@ -68,7 +68,7 @@ def parse_stat(text: str) -> Stat | None:
 
 def parse_uid(text: str) -> int | None:
     """The effective user of /proc/PID/status."""
-    for line in text.splitlines():
+    for line in lines(text):
         if line.startswith("Uid:"):
             words = line.split()
             return natural(words[2]) if len(words) > 2 else None  # noqa: PLR2004 - real, effective, saved, file system
@@ -77,7 +77,7 @@ def parse_uid(text: str) -> int | None:
 
 def parse_boot_time(text: str) -> int | None:
     """Unix seconds of boot from /proc/stat."""
-    for line in text.splitlines():
+    for line in lines(text):
         if line.startswith("btime "):
             return natural(line[6:].strip())
     return None

@@ -33,6 +33,18 @@ def read_text(path: str) -> str:
         os.close(descriptor)
 
 
+def lines(text: str) -> list[str]:
+    """The lines of what the kernel, Slurm or a program wrote: they end with a newline, and with nothing else.
+
+    str.splitlines() would also cut where a user put a vertical tab or U+2028 into the name of a process, a cgroup or a
+    job, and what follows in that name would be read as a line of its own.
+    """
+    found = text.split("\n")
+    if not found[-1]:
+        found.pop()
+    return found
+
+
 def natural(word: str) -> int | None:
     """A number of plain digits, as the kernel prints it; None for anything else."""
     return int(word) if word.isascii() and word.isdigit() else None

@@ -14,7 +14,7 @@ from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import network_namespace
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, gauges, info
 from exporter.threads.runner import Threads
 
@@ -166,7 +166,7 @@ class NcclReader:
         """How the processes are called here and in their own pid namespaces."""
         found = set(pids)
         for pid in pids:
-            for line in read_text(f"{self._procfs}/{pid}/status").splitlines():
+            for line in lines(read_text(f"{self._procfs}/{pid}/status")):
                 if line.startswith("NSpid:"):
                     found.update(number for word in line.split()[1:] if (number := natural(word)) is not None)
         return frozenset(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from exporter.host.process import parse_stat
-from exporter.host.text import natural, read_text
+from exporter.host.text import lines, natural, read_text
 from exporter.progress.reporters import Process
 
 
@@ -25,7 +25,7 @@ def lives(known: Process, procfs: Path) -> bool:
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:
     """Whether the process calls itself by the pid it has here: one in a container of its own does not."""
-    for line in read_text(f"{procfs}/{pid}/status").splitlines():
+    for line in lines(read_text(f"{procfs}/{pid}/status")):
         if line.startswith("NSpid:"):
             return len(line.split()) == 2  # noqa: PLR2004 - the word and one pid
     return True
@@ -33,12 +33,12 @@ def in_host_namespace(pid: int, procfs: Path) -> bool:
 
 def cgroup_paths(pid: int, procfs: Path) -> Iterator[str]:
     """Paths of the process's cgroups, without the names of their hierarchies."""
-    for line in read_text(f"{procfs}/{pid}/cgroup").splitlines():
+    for line in lines(read_text(f"{procfs}/{pid}/cgroup")):
         yield line.split(":", 2)[-1]
 
 
 def _field(status: str, name: str) -> int | None:
-    for line in status.splitlines():
+    for line in lines(status):
         if line.startswith(name):
             words = line.split()
             return natural(words[1]) if len(words) > 1 else None

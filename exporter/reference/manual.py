@@ -53,7 +53,7 @@ def manual(page: Page, options: Sequence[Option]) -> str:
             lines.append(f".SH {group.upper()}")
         lines += _option(option)
     if page.epilog:
-        lines += [".SH NOTES", ".nf", *(_plain(line) for line in page.epilog.splitlines()), ".fi"]
+        lines += [".SH NOTES", ".nf", *(_plain(line) for line in page.epilog.split("\n")), ".fi"]
     lines += [".SH SEE ALSO", _plain(f"{REPOSITORY}")]
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,7 @@ from exporter.summaries.summary import Summary
 
 _MOST_NAMES = 50
 _LONGEST_NAME = 200
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def uid_of(user: str) -> int | None:
@@ -45,7 +45,7 @@ def _hint(summary: Summary) -> str:
 
 
 def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
-    known = dict(line.split("\t", 1) for line in file.read_text().splitlines()) if file.exists() else dict[str, str]()
+    known = _known(file)
     for name, hint in hints.items():
         known.pop(name, None)  # to the end: the oldest are forgotten first
         if hint:
@@ -53,8 +53,13 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
     lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MOST_NAMES:]
     new = file.with_name(f".{file.name}.new")
     file.parent.mkdir(exist_ok=True)
-    new.write_text("".join(lines))
+    new.write_text("".join(lines), "utf-8", "replace")
     new.replace(file)
+
+
+def _known(file: Path) -> dict[str, str]:
+    text = file.read_text("utf-8", "replace") if file.exists() else ""
+    return dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
 
 
 def _line(text: str) -> str:

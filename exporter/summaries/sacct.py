@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from exporter.host.text import lines
+
 _FIELDS = (
     *("JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "Cluster", "State", "ExitCode", "Start", "End"),
     *("ElapsedRaw", "TimelimitRaw", "NNodes", "AllocCPUS", "TotalCPU", "MaxRSS", "AllocTRES"),
@@ -93,7 +95,7 @@ class Sacct:
 def parse(text: str) -> Sequence[AccountedJob]:
     """Jobs of what sacct prints, with what their steps used."""
     found: dict[str, AccountedJob] = {}
-    for line in text.splitlines():
+    for line in lines(text):
         values = line.split(_SEPARATOR)
         if len(values) != len(_FIELDS):
             continue

@@ -36,6 +36,13 @@ def test_metrics_are_declared_in_one_way() -> None:
     assert [str(path) for path in others] == ["metrics/family.py"]
 
 
+def test_lines_end_with_a_newline_alone() -> None:
+    """By lines() of `exporter/host/text.py`: str.splitlines() also cuts where a user wants it to."""
+    users = [path.relative_to(ROOT) for path in ROOT.rglob("*.py") if ".splitlines(" in path.read_text()]
+
+    assert [str(path) for path in users] == ["host/text.py"]
+
+
 @pytest.mark.parametrize("room", ORDER)
 def test_page_on_the_architecture_names_every_folder(room: str) -> None:
     page = (ROOT.parent / "docs" / "architecture.md").read_text()

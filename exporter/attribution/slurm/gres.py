@@ -10,6 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import hosts
+from exporter.host.text import lines
 
 NVIDIA_MAJOR = 195
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
@@ -34,7 +35,7 @@ def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    for line in text.replace("\\\n", " ").splitlines():
+    for line in lines(text.replace("\\\n", " ")):
         yield line.split("#", 1)[0]
 
 

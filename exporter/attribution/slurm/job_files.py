@@ -14,7 +14,7 @@ from pathlib import Path
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.slurm.job import Job, indices
 from exporter.clock import UnixTime
-from exporter.host.text import bounded, natural
+from exporter.host.text import bounded, lines, natural
 
 _NAME = re.compile(r"job_([0-9]{1,10})")
 _ID = re.compile(r"[0-9]{1,10}")
@@ -51,7 +51,7 @@ def job_of(file: str) -> str:
 
 def parse(job: str, text: str) -> JobFile | None:
     """Understand the file of `job`; None where it is not one."""
-    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    fields = dict(line.split("=", 1) for line in lines(text) if "=" in line)
     if fields.get("SLURM_JOB_ID") != job:
         return None
     start, end = _moment(fields, "SLURM_JOB_START_TIME"), _moment(fields, "SLURM_JOB_END_TIME")

@@ -20,7 +20,7 @@ from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.slurm import job_files
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.job_files import JobFile
-from exporter.host.text import read_regular
+from exporter.host.text import lines, read_regular
 
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _JOB = re.compile(r"([0-9]{1,10})(?:[.\s].*)?")
@@ -50,7 +50,7 @@ def named(file: str) -> MappedDevice | None:
 
 def jobs(text: str) -> tuple[str, ...]:
     """Job ids of one file; several where the GPU is shared."""
-    found = (_JOB.fullmatch(line.strip()) for line in text.splitlines())
+    found = (_JOB.fullmatch(line.strip()) for line in lines(text))
     return tuple(dict.fromkeys(match[1] for match in found if match))
 
 

@@ -14,6 +14,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
 from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import program
+from exporter.host.text import lines
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Scontrol:
 
     def settings(self) -> Mapping[str, str]:
         """slurm.conf as slurmctld has it."""
-        pairs = (line.partition("=") for line in self._output("show", "config").splitlines() if "=" in line)
+        pairs = (line.partition("=") for line in lines(self._output("show", "config")) if "=" in line)
         return {name.strip(): value.strip() for name, _, value in pairs}
 
     def _output(self, *question: str) -> str:

@@ -9,7 +9,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job, parse_job, part_name
 from exporter.attribution.slurm.job_json import parse_jobs
 from exporter.host import program
-from exporter.host.text import bounded
+from exporter.host.text import bounded, lines
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class ShowJob:
         if name != "scontrol":
             return None
         answer = self._run(f"{folder}{slash}squeue", "-h", "-j", job, "-o", _SQUEUE)
-        for line in answer.output.decode("utf-8", "replace").splitlines():
+        for line in lines(answer.output.decode("utf-8", "replace")):
             fields = [bounded(field) for field in line.split("|")]
             if len(fields) == _SQUEUE_FIELDS and fields[0] == job:
                 _, user, account, partition, qos, state = fields
