@@ -11,18 +11,9 @@ from collections.abc import Mapping, Sequence
 from exporter import __version__
 from exporter.cli.logs import to_journal
 from exporter.config import environment
+from exporter.config.command_line import COMMANDS
 from exporter.config.option import ConfigError
 
-COMMANDS = {
-    "serve": "exporter.cli.serve",
-    "once": "exporter.cli.once",
-    "capture": "exporter.cli.capture",
-    "check": "exporter.cli.check",
-    "acknowledge": "exporter.cli.acknowledge",
-    "report": "exporter.cli.report",
-    "summaries": "exporter.cli.summaries",
-    "completion": "exporter.cli.completion",
-}
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input and for output that cannot be written."""
 _OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF})
@@ -85,7 +76,7 @@ def _forget_output() -> None:
 def _module(name: str) -> str:
     if name not in COMMANDS:
         raise ConfigError(f"unknown command {name!r}: expected one of {', '.join(COMMANDS)} (see --help)")
-    return COMMANDS[name]
+    return COMMANDS[name].module
 
 
 if __name__ == "__main__":

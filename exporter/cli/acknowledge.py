@@ -11,23 +11,25 @@ from collections.abc import Sequence
 from exporter.cli.assembly import STATE_DIR, state_dir
 from exporter.clock import unix_time
 from exporter.config import load as config
+from exporter.config.command_line import Page
 from exporter.config.option import ConfigError, Option, text
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.model import Acknowledgement, Fault, Kind
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
-PAGE = config.Page(
+PAGE = Page(
     "gpu-exporter acknowledge",
     "End a fault that nothing can prove mended; without --gpu, list the faults that stand. Needs root.",
     """\
 exit status:
-  0 listed or acknowledged   1 no such fault   2 a wrong option, or no right to write
+  0 listed or acknowledged   1 no such fault
+  2 a wrong option, or no right to write
 
 examples:
   gpu-exporter acknowledge
-  gpu-exporter acknowledge --gpu 3 --reason 'card reseated, dcgmi diag -r 3 passed'
-  gpu-exporter acknowledge --gpu 3 --fault nvlink_down --reason 'bridge taken out for good'
+  gpu-exporter acknowledge --gpu 3 --reason 'card reseated, diag passed'
+  gpu-exporter acknowledge --gpu 3 --fault nvlink_down --reason 'bridge out'
 """,
 )
 _GROUP = "Acknowledgement"

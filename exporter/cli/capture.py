@@ -11,6 +11,7 @@ from pathlib import Path
 from exporter.capture import record
 from exporter.cli import assembly, logs
 from exporter.config import load as config
+from exporter.config.command_line import ARGUMENT, Page
 from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
 from exporter.driver.interface import Driver, DriverError
 
@@ -19,7 +20,7 @@ OPTIONS = (
     Option("capture.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
     Option("capture.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
 )
-PAGE = config.Page(
+PAGE = Page(
     "gpu-exporter capture",
     "Record the driver's answers to FILE, which --driver.capture FILE replays.",
     """\
@@ -28,6 +29,7 @@ examples:
   gpu-exporter capture bug.json --capture.duration 30s --no-capture.mask
 """,
     argument="FILE",
+    groups=("Capture", "Input"),
 )
 _TELL_AFTER = 2.0
 
@@ -35,7 +37,7 @@ _TELL_AFTER = 2.0
 def run(arguments: Sequence[str]) -> int:
     """Status 0, or 1 when the driver is not available or the file cannot be written."""
     settings = config.load(arguments, os.environ, table(), PAGE)
-    file = settings[config.ARGUMENT] or settings["capture.file"]
+    file = settings[ARGUMENT] or settings["capture.file"]
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(settings["log.level"], settings["log.format"])

@@ -25,6 +25,7 @@ from exporter.check.verdict import Report, judge, unknown
 from exporter.cli import assembly, logs
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
+from exporter.config.command_line import Page
 from exporter.config.option import ConfigError, Option
 from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node
@@ -32,12 +33,13 @@ from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
 from exporter.report.terminal import paint, progress_message
 
-PAGE = config.Page(
+PAGE = Page(
     "gpu-exporter check",
     "Verdict on this node's GPUs: ok, degraded or failed, with reasons and what NVIDIA advises.",
     """\
 exit status:
-  0 ok   1 degraded   2 failed   3 unknown: no verdict could be made, or a wrong option
+  0 ok   1 degraded   2 failed
+  3 unknown: no verdict could be made, or a wrong option
   (as Nagios has them; a typing error must never look like a failed GPU)
   --format npd: 0 no problem   1 problem   2 unknown
 
@@ -49,6 +51,7 @@ examples:
   gpu-exporter check --check.stage epilog
   gpu-exporter check --check.stage full --check.program 'dcgmi diag -r 2'
 """,
+    groups=("Check", "Slurm", "Input"),
 )
 _UNKNOWN = int(Verdict.UNKNOWN)
 _LONGEST_READ = 60.0

@@ -11,6 +11,8 @@ from exporter.config.option import ConfigError
 _HELP = """\
 usage: gpu-exporter completion bash|zsh|fish
 
+Print what lets a shell complete commands, options and formats.
+
 examples:
   gpu-exporter completion bash > /etc/bash_completion.d/gpu-exporter
   gpu-exporter completion zsh > "${fpath[1]}/_gpu-exporter"

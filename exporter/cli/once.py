@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from exporter.cli import assembly, logs
 from exporter.config import load as config
+from exporter.config.command_line import Page
 from exporter.exposition.snapshot import Snapshot
 from exporter.exposition.text import Renderer
 
-PAGE = config.Page("gpu-exporter once", "Print the metrics once and exit; takes the options of the daemon.")
+PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Series"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
 _PATIENCE = 10.0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from exporter.clock import unix_time
 from exporter.config import load as config
+from exporter.config.command_line import ARGUMENT, Page
 from exporter.config.option import ConfigError
 from exporter.report import layout_digest, layout_job, promql
 from exporter.report.client import Access, Client
@@ -30,21 +31,25 @@ from exporter.summaries import digest_jobs, layout
 from exporter.summaries.sacct import Sacct, SacctError
 
 _ARGUMENT = "NAME"
-PAGE = config.Page(
+PAGE = Page(
     "gpu-exporter report",
     "What a job made of its GPUs, where the hours went and what to change; or a digest of a period.",
     """\
 exit status:
-  0 report printed          2 wrong option
-  3 no data about it        4 no Prometheus at the URL   5 not authorized
-  6 time-out                7 the query was refused      8 no metrics, or no recording rules, of gpu-exporter
+  0 report printed     2 wrong option
+  3 no data about it   4 no Prometheus at the URL   5 not authorized
+  6 time-out           7 the query was refused
+  8 no metrics, or no recording rules, of gpu-exporter
 
 examples:
   gpu-exporter report 4711 --prometheus.url http://prometheus:9090
-  gpu-exporter report 4711_3 --format short      (an element of the array 4711; 4711+1 of a heterogeneous job)
-  gpu-exporter report team-a/llm-70b             (a Deployment, Job, PyTorchJob and so on, with all its pods; or a pod)
-  gpu-exporter report 4711 --changed-at 2026-11-20T14:00        (runs of its name before and after that)
-  gpu-exporter report --pod team-a/train-0 --since 2d --format html > train-0.html
+  gpu-exporter report 4711_3 --format short   # an element of the array 4711;
+                                              # 4711+1 of a heterogeneous job
+  gpu-exporter report team-a/llm-70b          # a Deployment, Job, PyTorchJob
+                                              # with all its pods; or a pod
+  gpu-exporter report 4711 --changed-at 2026-11-20T14:00
+                                     # runs of its name before and after that
+  gpu-exporter report --pod team-a/train-0 --format html > train-0.html
   gpu-exporter report --user alice --since 7d
   gpu-exporter report --all --since 7d --format markdown
 """,
@@ -66,7 +71,7 @@ Subject = Callable[[Client, float], Told]
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     settings = config.load(arguments, os.environ, OPTIONS, PAGE)
-    subject = _subject(settings, settings[config.ARGUMENT])
+    subject = _subject(settings, settings[ARGUMENT])
     client = Client(access(settings))
     try:
         with progress_message(f"asking {settings['prometheus.url']}"):

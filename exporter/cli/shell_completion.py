@@ -8,21 +8,12 @@ from exporter.check.options import OPTIONS as CHECK
 from exporter.check.render import FORMATS as CHECK_FORMATS
 from exporter.cli import acknowledge, capture
 from exporter.config import load as config
+from exporter.config.command_line import COMMANDS
 from exporter.config.option import Option
 from exporter.report.options import FORMATS as REPORT_FORMATS
 from exporter.report.options import OPTIONS as REPORT
 from exporter.summaries.options import OPTIONS as SUMMARIES
 
-_ABOUT: Mapping[str, str] = {
-    "serve": "serve the metrics (the default)",
-    "once": "print the metrics once and exit",
-    "capture": "record the driver's answers to a file",
-    "check": "verdict on this node's GPUs",
-    "report": "efficiency of a job, a pod or a period, from Prometheus",
-    "acknowledge": "end a fault that nothing can prove mended",
-    "summaries": "give ended Slurm jobs their summaries (a timer does), or list them",
-    "completion": "print the completion of a shell",
-}
 _FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
 
 
@@ -71,7 +62,7 @@ _gpu_exporter() {{
         completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word"); return ;;
     esac
     if [[ $COMP_CWORD == 1 && $word != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "{" ".join(_ABOUT)}" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "{" ".join(COMMANDS)}" -- "$word")
     else
         mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word")
     fi
@@ -81,7 +72,7 @@ complete -F _gpu_exporter gpu-exporter
 
 
 def zsh() -> str:
-    names = "\n".join(f"        '{name}:{_plain(about)}'" for name, about in _ABOUT.items())
+    names = "\n".join(f"        '{name}:{_plain(command.about)}'" for name, command in COMMANDS.items())
     cases = "\n".join(
         f"        {name}) _arguments {' '.join(_zsh_flag(o, name) for o in options)} '*: :_files' ;;"
         for name, options in commands().items()
@@ -127,8 +118,11 @@ def _zsh_flag(option: Option, command: str) -> str:
 
 def fish() -> str:
     lines = ["# fish completion of gpu-exporter; made by `gpu-exporter completion fish`", "complete -c gpu-exporter -f"]
-    unset = f"not __fish_seen_subcommand_from {' '.join(_ABOUT)}"
-    lines += [f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(text)}'" for name, text in _ABOUT.items()]
+    unset = f"not __fish_seen_subcommand_from {' '.join(COMMANDS)}"
+    lines += [
+        f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(command.about)}'"
+        for name, command in COMMANDS.items()
+    ]
     for name, options in commands().items():
         where = unset if name == "serve" else f"__fish_seen_subcommand_from {name}"
         lines += [_fish_flag(option, name, where) for option in options]

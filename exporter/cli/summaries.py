@@ -18,6 +18,7 @@ from exporter.cli import logs
 from exporter.cli.report import access
 from exporter.clock import unix_time
 from exporter.config import load as config
+from exporter.config.command_line import Page
 from exporter.config.option import ConfigError
 from exporter.report.client import Client
 from exporter.report.document import Document
@@ -33,12 +34,13 @@ from exporter.summaries.worker import Services, Settings, Worker
 
 log = logging.getLogger(__name__)
 
-PAGE = config.Page(
+PAGE = Page(
     "gpu-exporter summaries",
     "Give each ended Slurm job its summary, once: as AdminComment and in a file. One round; a timer repeats it.",
     """\
 exit status:
-  0 done     1 something did not answer: its jobs are tried again in a later round     2 wrong option
+  0 done   2 wrong option
+  1 something did not answer: its jobs are tried again in a later round
 
 examples:
   gpu-exporter summaries --prometheus.url http://prometheus:9090

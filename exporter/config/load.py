@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from exporter import __version__
 from exporter.collectors import COLLECTORS
-from exporter.config.option import STATIC, ConfigError, Option, boolean, duration_text, number
+from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
+from exporter.config.option import STATIC, ConfigError, Option, boolean, number, show
 from exporter.ledger.thresholds import Thresholds
-
-ARGUMENT = "argument"
-"""The name under which Config has the argument without a flag."""
 
 
 class Config:
@@ -46,87 +42,6 @@ def options() -> tuple[Option, ...]:
         for f in fields(Thresholds)
     )
     return (*STATIC, *switches, events, *thresholds)
-
-
-class _Switch(argparse.Action):
-    """`--name` and `--no-name`: one option, and both are shown."""
-
-    def __call__(
-        self, _parser: object, namespace: argparse.Namespace, _values: object, flag: str | None = None
-    ) -> None:
-        setattr(namespace, self.dest, "false" if (flag or "").startswith("--no-") else "true")
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message} (see --help)")
-
-
-def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
-    """A command line, grouped as the table is."""
-    made = _Parser(
-        prog=page.prog,
-        description=page.description,
-        epilog=page.epilog,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-    )
-    made.add_argument("--version", action="version", version=f"gpu-exporter {__version__}", help="Print the version.")
-    made.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
-    if page.argument:
-        made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
-    groups: dict[str, argparse._ArgumentGroup] = {}  # pyright: ignore[reportPrivateUsage]
-    for option in table:
-        group = groups.setdefault(option.group, made.add_argument_group(option.group))
-        add(group, option)
-    return made
-
-
-def add(group: argparse._ArgumentGroup, option: Option) -> None:  # pyright: ignore[reportPrivateUsage]
-    if option.switch:
-        help_ = f"{option.help} (default: {'on' if option.default else 'off'})"
-        names = (f"--{option.name}", f"--no-{option.name}")
-        group.add_argument(*names, dest=option.name, action=_Switch, nargs=0, help=help_)
-    else:
-        help_ = f"{option.help}{default_text(option)}".replace("%", "%%")
-        group.add_argument(f"--{option.name}", dest=option.name, metavar=option.metavar, help=help_)
-
-
-def default_text(option: Option) -> str:
-    shown = default_of(option)
-    return f" (default: {shown})" if shown else ""
-
-
-def default_of(option: Option) -> str:
-    """The default as a user would type it; empty where there is none."""
-    return duration_text(option.default) if option.timed else show(option.default)
-
-
-def show(value: Any) -> str:
-    """A default as a user would type it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int):  # noqa: PLR2004  # pyright: ignore[reportUnknownArgumentType]
-        return f"{value[0]}:{value[1]}"
-    if isinstance(value, tuple):
-        return ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What `--help` says around the options."""
-
-    prog: str
-    description: str
-    epilog: str = ""
-    argument: str = ""
-    """What the one argument without a flag is; empty where there is none."""
 
 
 def load(
@@ -187,25 +102,3 @@ def _flatten(content: Any, path: Path, known: set[str], prefix: str = "") -> Ite
             yield name, ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         else:
             yield name, show(value) if value is not None else ""
-
-
-DAEMON = Page(
-    "gpu-exporter",
-    "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause.",
-    """\
-commands:
-  gpu-exporter once        print the metrics once and exit
-  gpu-exporter capture     record the driver's answers to a file
-  gpu-exporter check       verdict on this node's GPUs, for health checks
-  gpu-exporter report      efficiency of a job, pod or user, from Prometheus
-  gpu-exporter completion  print the completion of bash, zsh or fish
-
-examples:
-  gpu-exporter
-  gpu-exporter --simulate 8xH200 --web.listen-address 127.0.0.1:9836
-  gpu-exporter once --simulate 4xA100-mig
-
-Each option is also an environment variable (--web.listen-address: GPU_EXPORTER_WEB_LISTEN_ADDRESS) and a key of
-the YAML file (web: {listen-address: ...}). A flag wins over the environment, the environment over the file.
-""",
-)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,6 +145,26 @@ def http_url(value: str) -> str:
     if value and not re.fullmatch(r"https?://(\[[0-9a-fA-F:.]+\]|[^:/@?#\[\]\s]+)(:\d{1,5})?/?", value):
         raise ValueError("http://HOST:PORT or https://HOST:PORT")
     return value.rstrip("/")
+
+
+def default_of(option: Option) -> str:
+    """The default as a user would type it; empty where there is none."""
+    return duration_text(option.default) if option.timed else show(option.default)
+
+
+def show(value: Any) -> str:
+    """A default as a user would type it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int):  # noqa: PLR2004  # pyright: ignore[reportUnknownArgumentType]
+        return f"{value[0]}:{value[1]}"
+    if isinstance(value, tuple):
+        return ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={each}" for name, each in value.items())  # pyright: ignore[reportUnknownVariableType]
+    return str(value)
 
 
 _MODE = choice("auto", "on", "off")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from exporter.check.options import OPTIONS
 from exporter.check.rules import RULES
-from exporter.config.load import default_of
-from exporter.config.option import Option
+from exporter.config.option import Option, default_of
 
 BEGIN = "<!-- Made from exporter/check/ by `make check-page`. Do not edit up to the end mark. -->"
 END = "<!-- End of what is made. -->"

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from exporter import __version__
-from exporter.__main__ import COMMANDS
 from exporter.cli.shell_completion import commands
-from exporter.config.load import DAEMON, Page, default_of
-from exporter.config.option import Option
+from exporter.config.command_line import COMMANDS, DAEMON, Page
+from exporter.config.option import Option, default_of
 from exporter.project import REPOSITORY
 
 PAGES: Mapping[str, Page] = {
-    name: DAEMON if name == "serve" else importlib.import_module(module).PAGE
-    for name, module in COMMANDS.items()
+    name: DAEMON if name == "serve" else importlib.import_module(command.module).PAGE
+    for name, command in COMMANDS.items()
     if name != "completion"
 }
 
@@ -39,13 +38,16 @@ def manual(page: Page, options: Sequence[Option]) -> str:
         ".SH NAME",
         f"{_plain(title)} \\- {_plain(page.description.rstrip('.'))}",
         ".SH SYNOPSIS",
-        f".B {_plain(page.prog)}",
-        f"[OPTION]... {page.argument}".rstrip(),
+        _plain(page.usage),
         ".SH DESCRIPTION",
         _plain(page.description),
         "Each option is also an environment variable (GPU_EXPORTER_ and its name in capitals, with _ for . and \\-)",
         "and a key of the YAML file of \\-\\-config.file; a flag wins over the environment, that over the file.",
     ]
+    if page.commands:
+        lines.append(".SH COMMANDS")
+    for name, command in page.commands.items():
+        lines += [".TP", f".B {_plain(name)}", _plain(command.about)]
     group = ""
     for option in options:
         if option.group != group:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from exporter.collectors import COLLECTORS
-from exporter.config.load import default_of, options
-from exporter.config.option import Option
+from exporter.config.load import options
+from exporter.config.option import Option, default_of
 from exporter.metrics.family import AnyFamily
 from exporter.reference.sources import sources
 from exporter.sampling.families import groups

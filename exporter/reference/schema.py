@@ -13,8 +13,7 @@ from typing import Any
 
 from exporter.cli.shell_completion import commands
 from exporter.config import option as kinds
-from exporter.config.load import default_of
-from exporter.config.option import Choice, Option
+from exporter.config.option import Choice, Option, default_of
 from exporter.project import REPOSITORY
 
 Schema = dict[str, Any]

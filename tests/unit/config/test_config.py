@@ -137,13 +137,6 @@ def test_names_split_on_commas_and_blanks() -> None:
     assert names(" a, b c ,") == ("a", "b", "c")
 
 
-def test_help_shows_every_option_with_its_default() -> None:
-    text = config.parser(config.DAEMON, TABLE).format_help()
-
-    for option in TABLE:
-        assert f"--{option.name}" in text
-
-
 def test_environment_names_are_unique() -> None:
     found = [option.environment for option in TABLE]
 

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from exporter.__main__ import COMMANDS
 from exporter.cli.shell_completion import commands
+from exporter.config.command_line import COMMANDS
 from exporter.reference.manual import PAGES, manuals
 
 

@@ -1,0 +1,167 @@
+"""The command line: its commands, and how `--help` tells of them and of their options."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from exporter import __version__
+from exporter.config.option import ConfigError, Option, default_of
+
+ARGUMENT = "argument"
+"""The name under which Config has the argument without a flag."""
+_MORE = """
+The other options of the daemon are taken too, also from its environment and
+file: gpu-exporter --help tells of them.
+"""
+_WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
+"""Columns: of the options, as the terminal is, and of what is written here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What stands after `gpu-exporter`."""
+
+    module: str
+    """Has `run`, which takes the arguments and gives the status."""
+    about: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "serve": Command("exporter.cli.serve", "serve the metrics until told to stop (the default)"),
+    "once": Command("exporter.cli.once", "print the metrics once"),
+    "check": Command("exporter.cli.check", "verdict on this node's GPUs, for health checks"),
+    "report": Command("exporter.cli.report", "efficiency of a job, pod or user, from Prometheus"),
+    "capture": Command("exporter.cli.capture", "record the driver's answers, for a bug report"),
+    "acknowledge": Command("exporter.cli.acknowledge", "end a fault that nothing can prove mended"),
+    "summaries": Command("exporter.cli.summaries", "give ended Slurm jobs their summaries, or list them"),
+    "completion": Command("exporter.cli.completion", "print the completion of bash, zsh or fish"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What `--help` says around the options."""
+
+    prog: str
+    description: str
+    """One line."""
+    epilog: str = ""
+    argument: str = ""
+    """What the one argument without a flag is; empty where there is none."""
+    groups: tuple[str, ...] = ()
+    """The groups of options that are told of; empty: all. The daemon's page tells of the others."""
+    commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
+    """What may stand before the options."""
+
+    @property
+    def usage(self) -> str:
+        words = (self.prog, "[COMMAND]" if self.commands else "", "[OPTION]...", self.argument and f"[{self.argument}]")
+        return " ".join(filter(None, words))
+
+    @property
+    def opening(self) -> str:
+        """What stands before the options."""
+        if not self.commands:
+            return textwrap.fill(self.description, _PLAIN)
+        known = "".join(f"\n  {name:<12} {command.about}" for name, command in self.commands.items())
+        return f"{textwrap.fill(self.description, _PLAIN)}\n\nCommands ({self.prog} COMMAND --help tells more):{known}"
+
+
+DAEMON = Page(
+    "gpu-exporter",
+    "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause.",
+    """\
+examples:
+  gpu-exporter
+  gpu-exporter --simulate 8xH200 --web.listen-address 127.0.0.1:9836
+  gpu-exporter once --simulate 4xA100-mig
+  gpu-exporter check
+
+Each option is also an environment variable (--web.listen-address is
+GPU_EXPORTER_WEB_LISTEN_ADDRESS) and a key of the YAML file
+(web: {listen-address: ...}). A flag wins over the environment, the environment
+over the file.
+""",
+    commands=COMMANDS,
+)
+
+
+class _Switch(argparse.Action):
+    """`--name` and `--no-name`: one option, shown as `--[no-]name`."""
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, _values: object, flag: str | None = None
+    ) -> None:
+        setattr(namespace, self.dest, "false" if (flag or "").startswith("--no-") else "true")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Each option on a line of its own, what it does below; addresses are not cut in two."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(max(shutil.get_terminal_size().columns - 1, _NARROWEST), _WIDEST)
+        super().__init__(prog, max_help_position=6, width=width)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if isinstance(action, _Switch):
+            return f"--[no-]{action.dest}"
+        return super()._format_action_invocation(action)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see --help)")
+
+
+def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
+    """A command line, grouped as the table is."""
+    made = _Parser(
+        prog=page.prog,
+        usage=page.usage,
+        description=page.opening,
+        epilog=page.epilog + (_MORE if page.groups else ""),
+        allow_abbrev=False,
+        formatter_class=_Formatter,
+        argument_default=argparse.SUPPRESS,
+        add_help=False,
+    )
+    general = made.add_argument_group("General")
+    general.add_argument("-h", "--help", action="help", help="Show this and exit.")
+    general.add_argument(
+        "--version", action="version", version=f"gpu-exporter {__version__}", help="Print the version and exit."
+    )
+    general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
+    if page.argument:
+        made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
+    groups: dict[str, argparse._ArgumentGroup] = {}  # pyright: ignore[reportPrivateUsage]
+    for option in table:
+        if page.groups and option.group not in page.groups:
+            _add(made, option, argparse.SUPPRESS)
+            continue
+        if option.group not in groups:
+            groups[option.group] = made.add_argument_group(option.group)
+        _add(groups[option.group], option, _help(option))
+    return made
+
+
+def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None:  # pyright: ignore[reportPrivateUsage]
+    if option.switch:
+        names = (f"--{option.name}", f"--no-{option.name}")
+        group.add_argument(*names, dest=option.name, action=_Switch, nargs=0, help=text)
+    else:
+        group.add_argument(f"--{option.name}", dest=option.name, metavar=option.metavar, help=text)
+
+
+def _help(option: Option) -> str:
+    default = ("on" if option.default else "off") if option.switch else default_of(option)
+    return f"{option.help} (default: {default})".replace("%", "%%") if default else option.help.replace("%", "%%")

@@ -1,0 +1,75 @@
+"""`--help` as a stranger reads it on a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from exporter.cli.shell_completion import commands
+from exporter.config.command_line import COMMANDS, DAEMON, Page, parser
+from exporter.config.option import Option, default_of, text
+from exporter.reference.manual import PAGES
+
+COLUMNS = 80
+
+
+def told(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    return parser(PAGES[command], commands()[command]).format_help()
+
+
+@pytest.mark.parametrize("command", PAGES)
+def test_usage_is_one_line_and_what_the_command_does_follows(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage, empty, about = told(command, monkeypatch).splitlines()[:3]
+
+    assert usage.startswith(f"usage: {PAGES[command].prog} ")
+    assert (empty, PAGES[command].description.startswith(about)) == ("", True)
+
+
+@pytest.mark.parametrize("command", PAGES)
+def test_no_line_is_wider_than_the_terminal(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = [line for line in told(command, monkeypatch).splitlines() if len(line) >= COLUMNS]
+
+    assert [line for line in wide if "https://" not in line] == []
+
+
+def test_the_daemons_page_names_every_command_and_every_option_with_its_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = told("serve", monkeypatch)
+    words = " ".join(page.split())
+
+    assert [name for name in COMMANDS if not re.search(rf"^  {name} +\w", page, re.MULTILINE)] == []
+    for option in commands()["serve"]:
+        assert f"  {option.flag}" in page
+        default = ("on" if option.default else "off") if option.switch else default_of(option)
+        assert f"(default: {default})" in words or not default
+
+
+@pytest.mark.parametrize("command", ["once", "capture", "check"])
+def test_a_command_tells_of_its_own_options_and_where_the_others_are(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = told(command, monkeypatch)
+
+    assert "--simulate" in page
+    assert "--ledger.sm-low" not in page
+    assert "gpu-exporter --help tells of them" in page
+    taken = parser(PAGES[command], commands()[command]).parse_args(["--ledger.sm-low", "0.4"])
+    assert vars(taken)["ledger.sm-low"] == "0.4"
+
+
+def test_groups_that_a_page_names_are_there() -> None:
+    for command, page in PAGES.items():
+        assert set(page.groups) <= {option.group for option in commands()[command]}
+
+
+def test_a_percent_sign_is_one() -> None:
+    table = (Option("a", "", text, "A", "Half is 50%.", "G"),)
+
+    assert "Half is 50%." in parser(Page("x", "Does."), table).format_help()
+
+
+def test_the_daemon_takes_no_argument() -> None:
+    assert DAEMON.argument == ""
