@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.cli import assembly, logs
@@ -30,8 +31,11 @@ from exporter.threads.runner import Threads
 from exporter.web.app import App, Pages
 from exporter.web.history import History
 from exporter.web.once import OncePerSnapshot
-from exporter.web.server import Server
 from exporter.web.settings import WebSettings
+from exporter.web.start import server as web_server
+
+if TYPE_CHECKING:
+    from exporter.web.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +125,7 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
 def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) -> Server:
     app = App(pages, settings["web.telemetry-path"], web.policy)
     workers = settings["web.max-threads"]
-    return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
+    return web_server(app, settings["web.listen-address"], workers, web.certificates, threads)
 
 
 def _restart_rule(settings: Config) -> RestartRule:

@@ -1,10 +1,10 @@
-"""When a certificate ends: the standard library shows this of other sides' certificates only."""
+"""What a certificate says: its names, and when it ends, which Python shows of other sides' certificates only."""
 
 from __future__ import annotations
 
-import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _VERSION = 0xA0
@@ -14,6 +14,8 @@ _LONG = 0x80
 
 def expiry(pem: str) -> float | None:
     """Unix seconds of the end of the first certificate of a chain, the server's own; None where there is none."""
+    import ssl  # noqa: PLC0415 - without TLS it need not be loaded
+
     try:
         begin = pem.index(_BEGIN)
         return not_after(ssl.PEM_cert_to_DER_cert(pem[begin : pem.index(_END, begin) + len(_END)]))
@@ -21,9 +23,14 @@ def expiry(pem: str) -> float | None:
         return None
 
 
+def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
+    """The subject alternative names of a certificate as Python shows it."""
+    return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
+
+
 def not_after(der: bytes) -> float:
     """The end of validity (RFC 5280, 4.1). Raises ValueError, IndexError or StopIteration where it is none."""
-    import calendar  # noqa: PLC0415 - without TLS it need not be loaded
+    import calendar  # noqa: PLC0415 - the same
 
     certificate = next(_elements(der))[1]
     fields = list(_elements(next(_elements(certificate))[1]))

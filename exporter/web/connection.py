@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 import h11
 
+from exporter.web.certificate import names_of
 from exporter.web.response import Environ, Response
-from exporter.web.tls import names_of
 
 HEAD_BYTES = 16 * 1024
 """Of request line and headers together."""

@@ -13,10 +13,10 @@ import errno
 import itertools
 import logging
 import socket
-import ssl
 import sys
 from asyncio import sslproto
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from exporter.config.option import ConfigError
 from exporter.threads.runner import Threads
@@ -25,7 +25,9 @@ from exporter.web.app import App
 from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
 from exporter.web.lanes import Lanes
 from exporter.web.response import Environ, Response
-from exporter.web.tls import Certificates
+
+if TYPE_CHECKING:
+    from exporter.web.tls import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +217,7 @@ class _Desk:
                     ssl=self._certificates.context(),
                     ssl_handshake_timeout=HEAD_SECONDS,
                 )
-        except (OSError, ssl.SSLError, asyncio.CancelledError) as error:
+        except (OSError, asyncio.CancelledError) as error:
             log.debug("connection not made: %s", error)
             accepted.close()
             self.left(connection)

@@ -6,14 +6,19 @@ import logging
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exporter.clock import MonotonicClock, monotonic_time
 from exporter.config.option import ConfigError
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth
 from exporter.web.rate import Bucket
-from exporter.web.tls import Certificates, stamps
+from exporter.web.stamps import stamps
 from exporter.web.webconfig import WebConfig, load
+
+if TYPE_CHECKING:
+    from exporter.web.tls import Certificates
+    from exporter.web.tls_settings import Tls
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +43,7 @@ class WebSettings:
         self._config = load(path) if path else WebConfig()
         self._policy = self._made(self._config, None)
         self._success = True
-        self.certificates = Certificates(self._config.tls) if self._config.tls else None
+        self.certificates = _certificates(self._config.tls) if self._config.tls else None
 
     def policy(self) -> Policy:
         """Looks at the file's time stamp, and reads it where that has changed."""
@@ -94,3 +99,9 @@ class WebSettings:
 
     def _stamp(self) -> tuple[tuple[int, int, int], ...]:
         return stamps((self._path,)) if self._path else ()
+
+
+def _certificates(tls: Tls) -> Certificates:
+    from exporter.web.tls import Certificates  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
+
+    return Certificates(tls)

@@ -6,12 +6,12 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 from exporter.config.option import ConfigError
 from exporter.web.certificate import expiry
+from exporter.web.stamps import stamps
 from exporter.web.tls_settings import Tls
 
 log = logging.getLogger(__name__)
@@ -63,11 +63,6 @@ def _readable(pem: Path | str) -> Generator[str]:
         os.close(memory)
 
 
-def names_of(certificate: Mapping[str, Any] | None) -> frozenset[str]:
-    """The subject alternative names of a certificate as Python shows it."""
-    return frozenset(str(value) for _, value in (certificate or {}).get("subjectAltName", ()))
-
-
 class Certificates:
     """The context for each new connection, with the certificate that is on disk now."""
 
@@ -101,19 +96,6 @@ class Certificates:
             else:
                 log.info("certificate read again")
         return self._context
-
-
-def stamps(files: Iterable[Path]) -> tuple[tuple[int, int, int], ...]:
-    """Changes whenever one of the files does."""
-
-    def stamp(path: Path) -> tuple[int, int, int]:
-        try:
-            status = path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (status.st_mtime_ns, status.st_size, status.st_ino)
-
-    return tuple(stamp(path) for path in files)
 
 
 def _expiry(tls: Tls) -> float | None:

@@ -9,11 +9,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
 from exporter.web.fields import OPTION, Section
-from exporter.web.tls_settings import Tls, parse_tls
+
+if TYPE_CHECKING:
+    from exporter.web.tls_settings import Tls
 
 _BCRYPT = re.compile(r"\$2[aby]\$(?:0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -63,11 +65,19 @@ def load(path: Path) -> WebConfig:
     http.only("http2", "headers")
     http.boolean("http2", default=True)  # checked, and without effect: this server speaks HTTP/1.1
     return WebConfig(
-        tls=parse_tls(top.section("tls_server_config")),
+        tls=_tls(top.section("tls_server_config")),
         users=_users(top.section("basic_auth_users")),
         headers=tuple(_headers(http.section("headers"))),
         rate_limit=_rate_limit(top.section("rate_limit")),
     )
+
+
+def _tls(section: Section) -> Tls | None:
+    if not section.values:
+        return None
+    from exporter.web.tls_settings import parse_tls  # noqa: PLC0415 - OpenSSL is loaded where TLS is served
+
+    return parse_tls(section)
 
 
 def _users(users: Section) -> dict[str, str]:

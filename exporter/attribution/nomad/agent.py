@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import MOST_BYTES
 from exporter.clock import monotonic_time
 from exporter.host.text import bounded
+
+if TYPE_CHECKING:
+    import http.client
 
 _SECONDS = 10.0
 _CHUNK = 1 << 16
@@ -33,6 +34,8 @@ class Agent:
 
     def get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
         """The answer's JSON. Raises SourceError and OSError."""
+        import http.client  # noqa: PLC0415 - OpenSSL, and all of mail, are loaded where there is Nomad
+
         parts = urlsplit(self.url)
         connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
         try:
@@ -52,6 +55,9 @@ class Agent:
             raise SourceError(f"{self.url}{path}: not JSON") from None
 
     def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        import http.client  # noqa: PLC0415 - the same
+        import ssl  # noqa: PLC0415 - the same
+
         if scheme == "https":
             context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
             return http.client.HTTPSConnection(host, port, timeout=self.deadline, context=context)
