@@ -93,7 +93,7 @@ def _accounted(
     sacct = Sacct(settings["slurm.sacct"])
     try:
         if isinstance(report, Digest):
-            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client)))
+            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client, settings["cluster"])))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
         sys.stderr.write(f"gpu-exporter: report: without Slurm's accounting: {error}\n")

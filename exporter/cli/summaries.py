@@ -110,7 +110,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
         store,
         Services(
             accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
-            report=partial(slurm_job, client),
+            report=partial(slurm_job, client, settings["cluster"]),
             write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
             name=name,
         ),

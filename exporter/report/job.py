@@ -70,9 +70,10 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
     )
 
 
-def slurm_job(client: Client, job: str, back: float, until: float) -> JobReport:
-    """Of a job's raw id, looking back so many seconds from `until`. Raises ReportError."""
-    request = ReportRequest(promql.matchers(slurm_job=job), f"Slurm job {job}", back)
+def slurm_job(client: Client, cluster: str, job: str, back: float, until: float) -> JobReport:
+    """Of a job's raw id, looking back so many seconds from `until`; `cluster` may be empty. Raises ReportError."""
+    own = {"cluster": cluster} if cluster else {}
+    request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
     return job_report(client, request, PRICES, until)
 
 

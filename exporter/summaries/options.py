@@ -16,6 +16,10 @@ OPTIONS = (
         "comment", "jobstats", choice("jobstats", "short", "none"), "FORM",
         "What becomes a job's AdminComment: jobstats' form, which reportseff reads too; one line; or nothing.", _WORK,
     ),
+    Option(
+        "cluster", "", text, "NAME",
+        "Only series with this `cluster` label: another Slurm's jobs in the same Prometheus have the same ids.", _WORK,
+    ),
     Option("settle", 30.0, positive_duration, "DURATION", "Time between a job's end and its summary.", _WORK),
     Option("look-back", 86400.0, positive_duration, "DURATION", "How far the first round looks in slurmdbd.", _WORK),
     Option("retention", 7776000.0, positive_duration, "DURATION", "How long summaries are kept.", _WORK),

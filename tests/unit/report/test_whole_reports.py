@@ -76,7 +76,7 @@ def unseen() -> tuple[Scripted, JobReport]:
         "gpu_workload_gpus": '{instance="n3"} 1',
     }
     prometheus = Scripted(little, counted=(BEGAN + 8, BEGAN + 300))
-    return prometheus, slurm_job(prometheus, "9", 86_400.0, NOW)
+    return prometheus, slurm_job(prometheus, "", "9", 86_400.0, NOW)
 
 
 def of_everybody() -> tuple[Scripted, Digest]:
@@ -130,7 +130,7 @@ def test_job_that_nothing_is_known_of(
     since: float, answers: dict[str, str], kind: type[ReportError], says: str
 ) -> None:
     with pytest.raises(kind) as raised:
-        slurm_job(Scripted(answers), "9", since, NOW)
+        slurm_job(Scripted(answers), "", "9", since, NOW)
 
     assert str(raised.value) == says
 
