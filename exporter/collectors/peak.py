@@ -32,6 +32,8 @@ _PEAKS = tuple(
         (r"\bL40S\b", 362),
         (r"\bL40\b", 181),
         (r"\bL4\b", 121),
+        (r"\bRTX PRO 6000 Blackwell Max-Q\b", 438.9),  # an eighth of the 3,511 that are given for FP4 with sparsity
+        (r"\bRTX PRO 6000 Blackwell Workstation\b", 503.8),
         (r"\bRTX 4090\b", 165.2),
         (r"\bV100-PCIE\b", 112),
         (r"\bV100\b", 125),

@@ -1,6 +1,7 @@
 """Make the captures of published records anew: `python tests/captures/make_published.py`. Then read the diff.
 
-Somebody showed in public what `nvidia-smi -q` said of a real GPU; the values are facts, each with its source.
+Somebody showed in public what `nvidia-smi -q` said of a real GPU; the values are facts, each with its source and the
+licence it stands under there. The text of an issue has none of its own: named is that of the repository it is in.
 What the record does not say, the capture's GPU does not have. UUIDs, serial numbers and addresses are not taken over.
 """
 
@@ -27,6 +28,7 @@ class Published:
     """One GPU as a record has it, in the units of nvidia-smi: MiB, W, MHz, °C. None is "N/A", or not in the record."""
 
     source: str
+    licence: str
     driver: str
     model: str
     architecture: int | None = None
@@ -130,13 +132,13 @@ def _known(answers: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 RECORDS = (
     Published(
-        source="github.com/NVIDIA/nvidia-docker issue 1076",
+        source="github.com/NVIDIA/nvidia-docker issue 1076", licence="BSD-3-Clause",
         driver="", model="Tesla V100-SXM2-32GB", architecture=5,
         power=(57.44, 300, 300, 150, 300), clocks=(1290, 1290, 877, 1155), maximum=(1530, 1530, 877, 1372),
         temperature=32, memory_temperature=29, thresholds=(90, 87, 83),
     ),
     Published(
-        source=_TELEGRAF + "tesla-t4.xml",
+        source=_TELEGRAF + "tesla-t4.xml", licence="MIT",
         driver="515.105.01", model="Tesla T4", architecture=6, vbios="90.04.84.00.06", persistence=0, ecc=(1, 1),
         memory=(15360, 388, 1032), bar1=(256, 5), utilization=(0, 0), power=(26.78, 70, 70, 60, 70),
         clocks=(585, 585, 5000, 810), maximum=(1590, 1590, 5001, 1470), state=0,
@@ -144,14 +146,14 @@ RECORDS = (
         fields={29: 0, 30: 0, 31: 0},
     ),
     Published(
-        source=_TELEGRAF + "a100-sxm4-v12.xml",
+        source=_TELEGRAF + "a100-sxm4-v12.xml", licence="MIT",
         driver="535.54.03", model="NVIDIA A100-SXM4-80GB", architecture=7, vbios="92.00.36.00.02", persistence=0,
         mig=(1, 1), ecc=(1, 1), memory=(81920, 869, 50), bar1=(131072, 1), power=(67.03, 500, 500, 100, 500),
         clocks=(1275, 1275, 1593, 1275), maximum=(1410, 1410, 1593, 1290), state=0,
         temperature=27, memory_temperature=44, thresholds=(92, 89, 85), link=(4, 4, 16, 16), reasons=0,
     ),
     Published(
-        source=_TELEGRAF + "rtx-4000-sff-ada-v13.xml",
+        source=_TELEGRAF + "rtx-4000-sff-ada-v13.xml", licence="MIT",
         driver="595.84", model="NVIDIA RTX 4000 SFF Ada Generation", architecture=8, vbios="95.04.53.00.01",
         persistence=1, ecc=(0, 0), memory=(20475, 460, 3534), bar1=(32768, 3732), utilization=(0, 37),
         power=(8.81, 70, 70, 30, 70), clocks=(210, 210, 405, 765), maximum=(3105, 3105, 7001, 2415), state=8,
@@ -159,15 +161,16 @@ RECORDS = (
         remapped=(0, 0, 0, 0), banks=96, recovery=0,
     ),
     Published(
-        source="github.com/thamada/nvidia-smi nvsim/H100NVLx2_smi.py",
-        driver="550.54.14", model="NVIDIA H100 NVL", architecture=9, vbios="96.00.74.00.11", persistence=1,
-        mig=(0, 0), ecc=(1, 1), memory=(95830, 594, 0), bar1=(131072, 1), utilization=(0, 0),
-        power=(61.62, 310, 310, 200, 400), clocks=(345, 345, 2619, 765), maximum=(1785, 1785, 2619, 1410), state=0,
-        temperature=32, memory_temperature=40, margin=55, margins=(-8, -2, 0), link=(5, 5, 16, 16), reasons=1,
-        remapped=(0, 0, 0, 0), banks=3072,
+        source="github.com/utkuozdemir/nvidia_gpu_exporter internal/captures/"
+        "linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt", licence="MIT",
+        driver="590.48.01", model="NVIDIA H100 80GB HBM3", architecture=9, vbios="96.00.A5.00.01", persistence=1,
+        mig=(0, 0), ecc=(1, 1), memory=(81559, 479, 0), bar1=(131072, 1), utilization=(0, 0),
+        power=(69.62, 700, 700, 200, 700), clocks=(345, 345, 2619, 765), maximum=(1980, 1980, 2619, 1545), state=0,
+        temperature=41, memory_temperature=48, margin=46, margins=(-8, -2, 0), link=(5, 5, 16, 16), reasons=1,
+        remapped=(0, 0, 0, 0), banks=2560, recovery=0,
     ),
     Published(
-        source=_TELEGRAF + "pro-6000-maxq-blackwell-v13.xml",
+        source=_TELEGRAF + "pro-6000-maxq-blackwell-v13.xml", licence="MIT",
         driver="590.44.01", model="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", architecture=10,
         vbios="98.02.6A.00.03", persistence=1, ecc=(0, 0), memory=(97887, 637, 65720), bar1=(131072, 65721),
         utilization=(0, 0), power=(3.97, 300, 300, 250, 325), clocks=(180, 180, 405, 600),
@@ -195,7 +198,7 @@ def capture(found: Published) -> Mapping[str, Any]:
         "version": VERSION,
         "exporter": __version__,
         "simulated": False,
-        "source": found.source,
+        "source": f"{found.source} ({found.licence})",
         "start": 1_700_000_000.0,
         "system": {'["nvmlSystemGetDriverVersion"]': [[0.0, found.driver]]} if found.driver else {},
         "devices": [device],

@@ -21,6 +21,8 @@ from exporter.simulator.models import MODELS
         ("NVIDIA L40S", 362),
         ("NVIDIA GB200", 2500),
         ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 438.9),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8),
     ],
 )
 def test_product(name: str, teraflops: float) -> None:
