@@ -11,6 +11,7 @@ from typing import NamedTuple
 from exporter.host.model import HostUsage
 from exporter.host.pressure import pressure_seconds
 from exporter.host.text import lines, natural, read_text
+from exporter.units import Bytes
 
 UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number just under 2^63."""
@@ -26,7 +27,7 @@ class Limits(NamedTuple):
     """The tightest of a cgroup and all above it; None: not limited."""
 
     cpu_cores: float | None = None
-    memory_bytes: int | None = None
+    memory_bytes: Bytes | None = None
 
 
 def hierarchy(cgroupfs: Path) -> Hierarchy:
@@ -49,10 +50,10 @@ def parse_cpu_max(text: str) -> float | None:
     return _cores(words[0], words[1]) if len(words) == 2 else None  # noqa: PLR2004 - quota and period
 
 
-def parse_limit(text: str) -> int | None:
-    """Bytes; None for `max` and for the number that stands for it."""
+def parse_limit(text: str) -> Bytes | None:
+    """None for `max` and for the number that stands for it."""
     number = natural(text.strip())
-    return None if number is None or number >= UNLIMITED else number
+    return None if number is None or number >= UNLIMITED else Bytes(number)
 
 
 def parse_cpu_list(text: str) -> int | None:
@@ -67,18 +68,18 @@ def parse_cpu_list(text: str) -> int | None:
     return count or None
 
 
-def parse_io_stat(text: str, key: str = "rbytes") -> int | None:
-    """Bytes read from (`wbytes`: written to) all block devices; None where the io controller is off."""
+def parse_io_stat(text: str, key: str = "rbytes") -> Bytes | None:
+    """Read from (`wbytes`: written to) all block devices; None where the io controller is off."""
     words = (word.partition("=") for line in lines(text) for word in line.split())
     found = [natural(number) for name, _, number in words if name == key]
-    return sum(number or 0 for number in found) if found else None
+    return Bytes(sum(number or 0 for number in found)) if found else None
 
 
-def parse_blkio(text: str, key: str = "Read") -> int | None:
-    """Version 1's `8:0 Read 4096` lines: bytes read from (`Write`: written to) all block devices."""
+def parse_blkio(text: str, key: str = "Read") -> Bytes | None:
+    """Version 1's `8:0 Read 4096` lines: read from (`Write`: written to) all block devices."""
     rows = (line.split() for line in lines(text))
     found = [natural(words[2]) for words in rows if len(words) == 3 and words[1] == key]  # noqa: PLR2004
-    return sum(number or 0 for number in found) if found else None
+    return Bytes(sum(number or 0 for number in found)) if found else None
 
 
 def usage(path: str, cgroupfs: Path, layout: Hierarchy, limit: Limits) -> HostUsage:
@@ -89,7 +90,7 @@ def usage(path: str, cgroupfs: Path, layout: Hierarchy, limit: Limits) -> HostUs
     return read(path.strip("/"), cgroupfs, limit)
 
 
-def resident_bytes(path: str, cgroupfs: Path, layout: Hierarchy) -> int | None:
+def resident_bytes(path: str, cgroupfs: Path, layout: Hierarchy) -> Bytes | None:
     """What the cgroup holds without the page cache it would give back at once: what its limit is felt by.
 
     Apart from `usage`, for the kernel gathers memory.stat over all CPUs: too dear for every pass.
@@ -102,7 +103,7 @@ def resident_bytes(path: str, cgroupfs: Path, layout: Hierarchy) -> int | None:
     if held is None:
         return None
     inactive = parse_flat(read_text(f"{folder}/memory.stat")).get("inactive_file" if v2 else "total_inactive_file", 0)
-    return max(0, held - inactive)
+    return Bytes(max(0, held - inactive))
 
 
 def limits(path: str, cgroupfs: Path, layout: Hierarchy, cpus: int | None = None) -> Limits:
@@ -111,7 +112,7 @@ def limits(path: str, cgroupfs: Path, layout: Hierarchy, cpus: int | None = None
         return Limits()
     read = _limits_v2 if layout is Hierarchy.V2 else _limits_v1
     cores: list[float] = []
-    memory: list[int] = []
+    memory: list[Bytes] = []
     for level in _upwards(path):
         found = read(level, cgroupfs)
         cores.extend(each for each in found[0] if each is not None)
@@ -161,13 +162,13 @@ def _usage_v1(path: str, cgroupfs: Path, limit: Limits) -> HostUsage:
     )
 
 
-def _limits_v2(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[int | None, ...]]:
+def _limits_v2(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[Bytes | None, ...]]:
     folder = f"{cgroupfs}/{path}"
     cpus = parse_cpu_list(read_text(f"{folder}/cpuset.cpus.effective"))
     return (parse_cpu_max(read_text(f"{folder}/cpu.max")), cpus), (parse_limit(read_text(f"{folder}/memory.max")),)
 
 
-def _limits_v1(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[int | None, ...]]:
+def _limits_v1(path: str, cgroupfs: Path) -> tuple[tuple[float | None, ...], tuple[Bytes | None, ...]]:
     read: Callable[[str], str] = lambda file: read_text(f"{cgroupfs}/{file}").strip()  # noqa: E731 - shorter than a def
     quota = _cores(read(f"cpu/{path}/cpu.cfs_quota_us"), read(f"cpu/{path}/cpu.cfs_period_us"))
     cpus = parse_cpu_list(read(f"cpuset/{path}/cpuset.effective_cpus") or read(f"cpuset/{path}/cpuset.cpus"))

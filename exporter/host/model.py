@@ -7,7 +7,7 @@ from dataclasses import field
 
 from exporter.clock import UnixTime
 from exporter.record import record
-from exporter.units import Bytes
+from exporter.units import Bytes, BytesPerSecond
 
 
 @record
@@ -34,11 +34,11 @@ class HostUsage:
 
     cpu_seconds: float | None = None
     cpu_limit_cores: float | None = None
-    resident_bytes: int | None = None
-    memory_limit_bytes: int | None = None
-    read_bytes: int | None = None
-    written_bytes: int | None = None
-    network_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    resident_bytes: Bytes | None = None
+    memory_limit_bytes: Bytes | None = None
+    read_bytes: Bytes | None = None
+    written_bytes: Bytes | None = None
+    network_bytes: Mapping[str, Bytes] = field(default_factory=dict[str, Bytes])
     """Over its own network namespace, by direction (`receive`, `transmit`); empty where it shares the host's."""
     ports: tuple[int, ...] = ()
     """TCP ports it listens on for clients, the lowest few."""
@@ -59,16 +59,16 @@ class ProcessSignals:
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None
     """Its full thread neither read nor took memory: it looks again and again whether there is work."""
-    read_bytes_per_second: float | None = None
-    written_bytes_per_second: float | None = None
+    read_bytes_per_second: BytesPerSecond | None = None
+    written_bytes_per_second: BytesPerSecond | None = None
     """Of the last half minute or so, also those that the page cache still holds."""
 
     @property
-    def io_bytes_per_second(self) -> float | None:
+    def io_bytes_per_second(self) -> BytesPerSecond | None:
         """Both ways; None where the kernel does not tell this reader."""
         if self.read_bytes_per_second is None or self.written_bytes_per_second is None:
             return None
-        return self.read_bytes_per_second + self.written_bytes_per_second
+        return BytesPerSecond(self.read_bytes_per_second + self.written_bytes_per_second)
 
 
 @record
@@ -93,9 +93,9 @@ class HostSignals:
     receiving_threads: float | None = None
     """Share of them that sat in a receive from the network."""
     polling: bool | None = None
-    read_bytes_per_second: float | None = None
-    written_bytes_per_second: float | None = None
-    network_bytes_per_second: float | None = None
+    read_bytes_per_second: BytesPerSecond | None = None
+    written_bytes_per_second: BytesPerSecond | None = None
+    network_bytes_per_second: BytesPerSecond | None = None
     """Both ways, over the owner's own network namespace."""
     serves: bool | None = None
     """It listens for clients over TCP."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from exporter.host.text import lines, natural, read_text
+from exporter.units import Bytes
 
 _LISTEN = "0A"
 _PORT = re.compile("[0-9A-F]{4}")
@@ -29,8 +30,8 @@ def namespace(procfs: Path, pid: int) -> int | None:
         return None
 
 
-def traffic(procfs: Path, pid: int) -> Mapping[str, int]:
-    """Bytes over all interfaces but loopback, by direction; empty where they are not shown."""
+def traffic(procfs: Path, pid: int) -> Mapping[str, Bytes]:
+    """Over all interfaces but loopback, by direction; empty where they are not shown."""
     received = sent = 0
     interfaces = lines(read_text(f"{procfs}/{pid}/net/dev"))[2:]
     for line in interfaces:
@@ -39,7 +40,7 @@ def traffic(procfs: Path, pid: int) -> Mapping[str, int]:
         if name.strip() != "lo" and len(words) >= 9:  # noqa: PLR2004 - the ninth is the first of what was sent
             received += natural(words[0]) or 0
             sent += natural(words[8]) or 0
-    return {"receive": received, "transmit": sent} if interfaces else {}
+    return {"receive": Bytes(received), "transmit": Bytes(sent)} if interfaces else {}
 
 
 def parse_listeners(text: str) -> Mapping[int, int]:

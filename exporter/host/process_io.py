@@ -13,23 +13,25 @@ from typing import NamedTuple
 
 from exporter.clock import MonotonicTime
 from exporter.host.text import natural, read_text
+from exporter.units import Bytes, BytesPerSecond
 
 LOOK_SECONDS = 3.0
 LATELY_SECONDS = 20.0
+_NONE = BytesPerSecond(0.0)
 
 
 class IoRates(NamedTuple):
-    """Bytes per second, by system calls or past the page cache, whichever is more."""
+    """By system calls or past the page cache, whichever is more."""
 
-    read: float
-    written: float
+    read: BytesPerSecond
+    written: BytesPerSecond
 
 
 class _Totals(NamedTuple):
-    read_calls: int
-    written_calls: int
-    read_storage: int
-    written_storage: int
+    read_calls: Bytes
+    written_calls: Bytes
+    read_storage: Bytes
+    written_storage: Bytes
 
 
 class _Kept(NamedTuple):
@@ -56,7 +58,7 @@ class ProcessIo:
             self._kept.pop(pid, None)
             return None
         same = kept is not None and kept.start_ticks == start_ticks
-        rates = _smoothed(kept, totals, now) if kept is not None and same else IoRates(0.0, 0.0)
+        rates = _smoothed(kept, totals, now) if kept is not None and same else IoRates(_NONE, _NONE)
         self._kept[pid] = _Kept(start_ticks, now, totals, rates)
         return rates if same else None
 
@@ -71,18 +73,19 @@ def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
     fades = math.exp(-seconds / LATELY_SECONDS)
     share = (1.0 - fades) / seconds
     return IoRates(
-        kept.rates.read * fades + max(read_calls, read) * share,
-        kept.rates.written * fades + max(written_calls, written) * share,
+        BytesPerSecond(kept.rates.read * fades + max(read_calls, read) * share),
+        BytesPerSecond(kept.rates.written * fades + max(written_calls, written) * share),
     )
 
 
-def numbers_of(text: str, *names: str) -> list[int | None]:
-    """The numbers in the lines of these names; None where there is no such line."""
+def bytes_of(text: str, *names: str) -> list[Bytes | None]:
+    """What stands in the lines of these names; None where there is no such line."""
     words = text.split()
     found = dict(zip(words[::2], words[1::2], strict=False))
-    return [natural(found.get(f"{name}:", "")) for name in names]
+    numbers = (natural(found.get(f"{name}:", "")) for name in names)
+    return [None if number is None else Bytes(number) for number in numbers]
 
 
 def _parse(text: str) -> _Totals | None:
-    found = numbers_of(text, "rchar", "wchar", "read_bytes", "write_bytes")
-    return _Totals(*(each or 0 for each in found)) if None not in found else None
+    found = bytes_of(text, "rchar", "wchar", "read_bytes", "write_bytes")
+    return _Totals(*(each or Bytes(0) for each in found)) if None not in found else None

@@ -16,6 +16,7 @@ from exporter.ledger.claims import Claim
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.thresholds import Thresholds
+from exporter.units import BytesPerSecond
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]
@@ -189,8 +190,8 @@ def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         blocked=_mean([each.blocked for each in looked_at]),
         receiving=_mean([each.receiving for each in looked_at]),
         polling=hottest.polling,
-        read_bytes_per_second=_total([each.read_bytes_per_second for each in looked_at]),
-        written_bytes_per_second=_total([each.written_bytes_per_second for each in looked_at]),
+        read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
+        written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
     )
 
 
@@ -204,9 +205,9 @@ def _mean(numbers: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _total(numbers: Sequence[float | None]) -> float | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
+def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:
+    known = [rate for rate in rates if rate is not None]
+    return BytesPerSecond(sum(known)) if known else None
 
 
 def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thresholds) -> StateShares:

@@ -9,6 +9,7 @@ from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
 from exporter.host.threads import Task
 from exporter.record import record
+from exporter.units import Bytes, BytesPerSecond
 
 Tasks = Mapping[str, Task]
 
@@ -19,7 +20,7 @@ class Counters:
 
     usage: HostUsage = field(default_factory=HostUsage)
     tasks: Mapping[int, Tasks] = field(default_factory=dict[int, Tasks])
-    network_bytes_per_second: float | None = None
+    network_bytes_per_second: BytesPerSecond | None = None
     serves: bool | None = None
     programs: tuple[str, ...] = ()
 
@@ -49,8 +50,8 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
         blocked_threads=sum(blocked) / len(blocked) if blocked else None,
         receiving_threads=sum(receiving) / len(receiving) if receiving else None,
         polling=hottest.polling,
-        read_bytes_per_second=_advance(before.usage.read_bytes, after.usage.read_bytes, seconds),
-        written_bytes_per_second=_advance(before.usage.written_bytes, after.usage.written_bytes, seconds),
+        read_bytes_per_second=_rate(before.usage.read_bytes, after.usage.read_bytes, seconds),
+        written_bytes_per_second=_rate(before.usage.written_bytes, after.usage.written_bytes, seconds),
         network_bytes_per_second=after.network_bytes_per_second,
         serves=after.serves,
         programs=after.programs,
@@ -70,6 +71,11 @@ def _advance(before: float | None, after: float | None, seconds: float) -> float
     return (after - before) / seconds
 
 
+def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPerSecond | None:
+    rate = _advance(before, after, seconds)
+    return None if rate is None else BytesPerSecond(rate)
+
+
 def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it is as much in the way as one that computes."""
     hottest, place = None, ""
@@ -87,8 +93,8 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         blocked=float(any(task.blocked for task in after.values())),
         receiving=float(any(receiving)) if receiving else None,
         polling=_polls(before[place], after[place], rates, seconds) if place else None,
-        read_bytes_per_second=sum(rate.read for rate in rates) if rates else None,
-        written_bytes_per_second=sum(rate.written for rate in rates) if rates else None,
+        read_bytes_per_second=BytesPerSecond(sum(rate.read for rate in rates)) if rates else None,
+        written_bytes_per_second=BytesPerSecond(sum(rate.written for rate in rates)) if rates else None,
     )
 
 

@@ -15,13 +15,14 @@ from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.host.process_io import numbers_of
+from exporter.host.process_io import bytes_of
 from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.node.signals import Counters, Tasks, signals
 from exporter.record import record
+from exporter.units import Bytes, BytesPerSecond
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""
@@ -49,8 +50,8 @@ _Key = tuple[int, UnixTime]
 
 class _ProcessTotals(NamedTuple):
     cpu_seconds: float
-    read_bytes: int | None
-    written_bytes: int | None
+    read_bytes: Bytes | None
+    written_bytes: Bytes | None
 
 
 @record
@@ -58,9 +59,9 @@ class _Network:
     """The last look at the bytes over an owner's own network namespace."""
 
     looked_at: MonotonicTime
-    total: Mapping[str, int]
-    rate: float | None = None
-    """Bytes per second both ways, since the look before."""
+    total: Mapping[str, Bytes]
+    rate: BytesPerSecond | None = None
+    """Both ways, since the look before."""
 
 
 @dataclass(slots=True)
@@ -73,13 +74,13 @@ class _Kept:
     """Of the time between its last two turns."""
     limits: Limits = field(default_factory=Limits)
     limits_at: MonotonicTime = NEVER
-    resident: int | None = None
+    resident: Bytes | None = None
     resident_at: MonotonicTime = NEVER
     processes: dict[_Key, _ProcessTotals] = field(default_factory=dict[tuple[int, UnixTime], _ProcessTotals])
     """Of each process, where the owner has no cgroup of its own."""
     cpu_seconds: float = 0.0
-    read_bytes: int | None = None
-    written_bytes: int | None = None
+    read_bytes: Bytes | None = None
+    written_bytes: Bytes | None = None
     network: _Network | None = None
     ports: frozenset[int] | None = None
     """None: not shown."""
@@ -182,7 +183,8 @@ class HostReader:
             total = network.traffic(self.procfs, pid)
             moved = sum(total.values()) - sum(before.total.values())
             known = bool(before.total) and moved >= 0
-            kept.network = _Network(now, total, moved / (now - before.looked_at) if known else None)
+            rate = BytesPerSecond(moved / (now - before.looked_at)) if known else None
+            kept.network = _Network(now, total, rate)
 
     def _thread_reader(self) -> ThreadReader:
         if self._threads is None:
@@ -211,7 +213,7 @@ class HostReader:
         current: dict[_Key, _ProcessTotals] = {}
         for process in processes:
             key = (process.pid, process.start_time)
-            before = kept.processes.get(key, _ProcessTotals(0.0, 0, 0))
+            before = kept.processes.get(key, _ProcessTotals(0.0, Bytes(0), Bytes(0)))
             current[key] = now = _ProcessTotals(process.cpu_seconds, *self._io(process.pid))
             kept.cpu_seconds += max(0.0, now.cpu_seconds - before.cpu_seconds)
             kept.read_bytes = _grown(kept.read_bytes, before.read_bytes, now.read_bytes)
@@ -219,14 +221,14 @@ class HostReader:
         kept.processes = current
         return HostUsage(
             cpu_seconds=kept.cpu_seconds,
-            resident_bytes=sum(process.resident_bytes for process in processes),
+            resident_bytes=Bytes(sum(process.resident_bytes for process in processes)),
             read_bytes=kept.read_bytes,
             written_bytes=kept.written_bytes,
         )
 
-    def _io(self, pid: int) -> tuple[int | None, int | None]:
-        """Bytes read from and written to storage."""
-        read, written = numbers_of(self._io_files.read(f"{self.procfs}/{pid}/io"), "read_bytes", "write_bytes")
+    def _io(self, pid: int) -> tuple[Bytes | None, Bytes | None]:
+        """Read from and written to storage."""
+        read, written = bytes_of(self._io_files.read(f"{self.procfs}/{pid}/io"), "read_bytes", "write_bytes")
         return read, written
 
     def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
@@ -259,8 +261,8 @@ def _program(procfs: Path, pid: int) -> str:
     return read_text(f"{procfs}/{pid}/cmdline")[:_COMMAND].replace("\0", " ").lower()
 
 
-def _grown(total: int | None, before: int | None, now: int | None) -> int | None:
-    return total if now is None else (total or 0) + max(0, now - (before or 0))
+def _grown(total: Bytes | None, before: Bytes | None, now: Bytes | None) -> Bytes | None:
+    return total if now is None else Bytes((total or 0) + max(0, now - (before or 0)))
 
 
 def _signals_seen(found: Collection[HostSignals]) -> frozenset[str]:

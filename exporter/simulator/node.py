@@ -20,7 +20,7 @@ from exporter.simulator.gpu import Gpu, GpuProcess, Target
 from exporter.simulator.patterns import Host
 from exporter.simulator.scenario import Scenario
 from exporter.simulator.workload import Workload
-from exporter.units import Bytes
+from exporter.units import Bytes, BytesPerSecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,18 @@ def _usage(held: _Held, age: float) -> HostUsage:
     return HostUsage(
         cpu_seconds=host.cpu_of_limit * host.cores * gpus * age,
         cpu_limit_cores=host.cores * gpus,
-        resident_bytes=int(host.resident * gpus),
-        memory_limit_bytes=int(host.resident * gpus * 1.6),
-        read_bytes=int(host.read_rate * gpus * age),
-        written_bytes=int(host.write_rate * gpus * age),
-        network_bytes={} if held.workload.slurm else {"receive": int(host.network_rate * gpus * age), "transmit": 0},
+        resident_bytes=Bytes(host.resident * gpus),
+        memory_limit_bytes=Bytes(host.resident * gpus * 1.6),
+        read_bytes=Bytes(host.read_rate * gpus * age),
+        written_bytes=Bytes(host.write_rate * gpus * age),
+        network_bytes={} if held.workload.slurm else _traffic(host.network_rate * gpus * age),
         pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
         full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
     )
+
+
+def _traffic(received: float) -> Mapping[str, Bytes]:
+    return {"receive": Bytes(received), "transmit": Bytes(0)}
 
 
 def _signals(held: _Held, time: float) -> HostSignals:
@@ -163,9 +167,9 @@ def _signals(held: _Held, time: float) -> HostSignals:
         blocked_threads=host.blocked,
         receiving_threads=host.receiving,
         polling=host.polling,
-        read_bytes_per_second=host.read_rate * len(held.targets),
-        written_bytes_per_second=host.write_rate * len(held.targets),
-        network_bytes_per_second=host.network_rate * len(held.targets),
+        read_bytes_per_second=BytesPerSecond(host.read_rate * len(held.targets)),
+        written_bytes_per_second=BytesPerSecond(host.write_rate * len(held.targets)),
+        network_bytes_per_second=BytesPerSecond(host.network_rate * len(held.targets)),
         serves=host.serves,
         programs=host.programs,
         processes={
@@ -182,8 +186,8 @@ def _process_signals(host: Host) -> ProcessSignals:
         blocked=host.blocked,
         receiving=host.receiving,
         polling=host.polling,
-        read_bytes_per_second=host.read_rate,
-        written_bytes_per_second=host.write_rate,
+        read_bytes_per_second=BytesPerSecond(host.read_rate),
+        written_bytes_per_second=BytesPerSecond(host.write_rate),
     )
 
 
