@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,6 +41,7 @@ def lengths() -> Mapping[Path, int]:
     return {path.relative_to(top): len(path.read_text().splitlines()) for path in files}
 
 
+@functools.cache
 def arrows() -> Mapping[Arrow, int]:
     """How many imports lead from one folder to another."""
     found: Counter[Arrow] = Counter()

@@ -8,6 +8,8 @@ import pytest
 
 from tests.structure import LONGEST, ORDER, ROOT, arrows, lengths, loose, rooms, upward
 
+MANY = 8
+"""Folders that are no longer told one by one."""
 COPIED = {f"deploy/progress/{name}.py" for name in ("gpu_progress", "gpu_progress_callbacks")}
 
 
@@ -44,11 +46,16 @@ def test_lines_end_with_a_newline_alone() -> None:
 
 
 @pytest.mark.parametrize("room", ORDER)
-def test_page_on_the_architecture_names_every_folder(room: str) -> None:
+def test_page_on_the_architecture_tells_what_every_folder_imports(room: str) -> None:
+    """Which may be fewer than the page says only where it says most of them."""
     page = (ROOT.parent / "docs" / "architecture.md").read_text()
-    table = [line for line in page.splitlines() if line.startswith("| `")]
+    rows = [line.split("|")[1:4] for line in page.splitlines() if line.startswith("| `")]
+    (rooms, told) = next(
+        (set(re.findall(r"`(\w+)/`", names)), told) for names, _, told in rows if f"`{room}/`" in names
+    )
+    imported = {end for start, end in arrows() if start in rooms} - rooms
 
-    assert sum(f"`{room}/`" in line.split("|")[1] for line in table) == 1, room
+    assert imported == set(re.findall(r"`(\w+)`", told)) or ("most of the above" in told and len(imported) > MANY)
 
 
 def test_files_are_short() -> None:
