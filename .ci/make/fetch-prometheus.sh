@@ -64,6 +64,7 @@ unpack() {
   mapfile -t names < <(pages | sort -u)
   apt_download "$work" prometheus prometheus-alertmanager "${names[@]}"
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
+  rm -rf "$dir/unpacked/usr/share/javascript/moment-timezone/data" # 216 MB that no page asks for
   relocate prometheus prometheus
   relocate alertmanager prometheus-alertmanager
   ln -s ../unpacked/usr/bin/promtool ../unpacked/usr/bin/amtool "$dir/bin/"

@@ -19,6 +19,9 @@ from exporter.ledger.states import BY_STATE
 
 _WINDOW = "1m"
 _BY_WORKLOAD = f"sum by (node, workload, user, state) (rate(gpu_workload_gpu_seconds_total[{_WINDOW}])) > 0.01"
+_LEAST = 0.05
+"""GPUs; less would be shown as 0.0."""
+_FAULTS = "max by (node, gpu, fault, evidence) (gpu_fault_timestamp_seconds)"
 _FIGURES: Sequence[tuple[str, str, str]] = (
     ("GPUs that answer", "sum(gpu_up)", "{:.0f}"),
     ("of them busy", f'sum(rate(gpu_time_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
@@ -100,7 +103,8 @@ def _where(prometheus: Prometheus) -> str:
     total = sum(by_state.values())
     if not total:
         return "<p>The first numbers come in a few seconds.</p>"
-    order = [(look(state), BY_STATE[state], by_state[state]) for state in stacked(LOOKS) if state in by_state]
+    shown_states = [state for state in stacked(LOOKS) if by_state.get(state, 0.0) >= _LEAST]
+    order = [(look(state), BY_STATE[state], by_state[state]) for state in shown_states]
     bar = "".join(
         f'<i style="width:{gpus / total:.2%};background:{shown.colour}" title="{escape(rule.meaning)}"></i>'
         for shown, rule, gpus in order
@@ -124,16 +128,22 @@ def _nodes(prometheus: Prometheus, links: Links) -> str:
         node, workload = sample.labels.get("node", ""), sample.labels.get("workload", "")
         states[node, workload][sample.labels["state"]] = sample.value
         users[workload] = sample.labels.get("user", "")
+    faults: dict[str, list[str]] = defaultdict(list)
+    for sample in _ask(prometheus, _FAULTS):
+        about = sample.labels.get("evidence") or sample.labels.get("fault", "")
+        faults[sample.labels.get("node", "")].append(f"GPU {sample.labels.get('gpu', '')}: {about}")
     cards: list[str] = []
     for one in NODES:
         rows = [_workload(name, users[name], held) for (on, name), held in sorted(states.items()) if on == one.name]
-        cards.append(_card(one, rows, links))
+        cards.append(_card(one, sorted(faults[one.name]), rows, links))
     return f'<h2>The nodes</h2><div class="cards">{"".join(cards)}</div>'
 
 
-def _card(node: Node, rows: Sequence[str], links: Links) -> str:
+def _card(node: Node, faults: Sequence[str], rows: Sequence[str], links: Links) -> str:
+    broken = "".join(f'<p class="fault">{escape(fault)}</p>' for fault in faults)
     return (
-        f'<section class="card"><h3>{escape(node.name)}</h3><p>{escape(node.story)}</p><table>{"".join(rows)}</table>'
+        f'<section class="card"><h3>{escape(node.name)}</h3><p>{escape(node.story)}</p>{broken}'
+        f"<table>{''.join(rows)}</table>"
         f'<p><a href="{links.nodes[node.name]}/">status page</a> · '
         f'<a href="{links.nodes[node.name]}/metrics">metrics</a> · '
         f'<a href="/d/gpu-node?var-instance={quote(node.name)}">dashboard</a></p></section>'
@@ -168,7 +178,10 @@ def _alerts(prometheus: Prometheus) -> str:
         for sample in sorted(found, key=lambda one: (one.labels.get("alertstate", ""), one.labels["alertname"]))
     )
     none = "<p class='dim'>None yet: conditions must last, so the first ones come after a minute.</p>"
-    return f'<h2>Alerts</h2><div class="card"><table>{rows}</table></div>' if rows else f"<h2>Alerts</h2>{none}"
+    head = "<tr><th>state</th><th>alert</th><th>about</th><th>severity</th></tr>"
+    return (
+        f'<h2>Alerts</h2><div class="card wide"><table>{head}{rows}</table></div>' if rows else f"<h2>Alerts</h2>{none}"
+    )
 
 
 def _about(labels: Mapping[str, str]) -> str:

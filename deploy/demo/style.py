@@ -14,12 +14,13 @@ STYLE = (
 a{color:var(--link)}h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.2rem 0 .4rem}p{margin:.3rem 0}.dim{color:var(--dim)}
 nav{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.9rem;border-bottom:1px solid var(--line);padding-bottom:.5rem}
 .note{background:var(--card);border-left:4px solid var(--link);padding:.4rem .8rem;margin:.6rem 0}
-.figures{display:flex;flex-wrap:wrap;gap:.8rem;margin:.8rem 0}.figures div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;min-width:9rem}.figures b{display:block;font-size:1.6rem;font-variant-numeric:tabular-nums}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.8rem;margin:.8rem 0}.figures div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem}.figures b{display:block;font-size:1.6rem;font-variant-numeric:tabular-nums}
 .bar{display:flex;height:18px;border-radius:4px;overflow:hidden;background:var(--line)}.bar i{display:block}
 .keys{display:flex;flex-wrap:wrap;gap:.2rem 1rem;font-size:.8rem}.keys i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
-.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(340px,1fr));gap:.8rem}.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem .9rem;min-width:0}.card h3{margin:0;font-size:1rem}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,300px),1fr));align-items:start;gap:.8rem}.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.7rem .9rem;min-width:0}.card h3{margin:0;font-size:1rem}
 .card table{width:100%;border-collapse:collapse;font-size:.85rem;margin:.4rem 0}.card td{padding:.15rem .3rem;border-top:1px solid var(--line);vertical-align:top}
-.card .why td{border-top:0;padding-top:0}
+.card tr:first-child>*{border-top:0}.card .why td{border-top:0;padding-top:0}.card th{text-align:left;color:var(--dim);font-weight:600;padding:.15rem .3rem}
+.wide{overflow-x:auto}.fault{color:var(--bad);font-size:.85rem;font-weight:600}
 .message{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--line);border-radius:6px;padding:.5rem .8rem;margin:.5rem 0}.message.mail,.message.chat{border-left-color:var(--link)}
 .message pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:.3rem 0 0;font:inherit;font-size:.9rem}pre.page{white-space:pre-wrap;overflow-wrap:anywhere}code{overflow-wrap:anywhere}
 """

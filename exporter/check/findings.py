@@ -83,6 +83,14 @@ _SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold"
           "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down"}  # fmt: skip
 
 
+def age(seconds: float) -> str:
+    """As one says it: 40 s, 6 min, 5 h, 3 d."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
 def faults(*actions: str) -> Find:
     """Faults the exporter keeps until they are mended, whose cure is one of these."""
 
@@ -94,7 +102,7 @@ def faults(*actions: str) -> Find:
                     series.gpu,
                     {
                         "fault": f"lost ({evidence})" if kind == "lost" else evidence,
-                        "hours": f"{max(0.0, facts.time - UnixTime(series.value)) / 3600:.1f}",
+                        "age": age(facts.time - UnixTime(series.value)),
                         "mends": _MENDS.get(action, _MENDS["inspect"]),
                         "short": _SHORT.get(kind, evidence),
                     },

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 GOOD, WATCH, WARN, BAD = "#0E8A66", "#F2CC0C", "#DB7301", "#CC1A30"
-"""Verdicts on a number, from well to broken. All can be read as text on a dark page, all but WATCH on a white one."""
+"""Verdicts on a number, from well to broken, as dashboards and edges show them; `Page` has them as text."""
 INFO, NONE = "#7A8CFA", "#8A9199"
 """A number without a verdict; nobody's, or not known."""
 
@@ -23,10 +23,19 @@ class Page(NamedTuple):
     card: str
     line: str
     link: str
+    good: str
+    warn: str
+    bad: str
+    none: str
+    """A verdict as text."""
 
 
-LIGHT = Page("#1D2329", "#5D6770", "#F6F7F9", "#FFFFFF", "#DDE2E7", "#1F60C4")
-DARK = Page("#E5E9ED", "#9AA4AE", "#14181C", "#1D2329", "#333C45", "#7FB0F5")
+LIGHT = Page(
+    "#1D2329", "#5D6770", "#F6F7F9", "#FFFFFF", "#DDE2E7", "#1F60C4", "#0B7456", "#A85500", "#C0182D", "#5D6770"
+)
+DARK = Page(
+    "#E5E9ED", "#9AA4AE", "#14181C", "#1D2329", "#333C45", "#7FB0F5", "#35BC92", "#EE9A45", "#FF7884", "#9AA4AE"
+)
 
 
 class Look(NamedTuple):

@@ -67,5 +67,5 @@ def period(seconds: float) -> str:
 def duration(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
+            return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"

@@ -14,7 +14,6 @@ from exporter.check.runbooks import runbook
 from exporter.check.verdict import Report
 from exporter.clock import unix_time
 from exporter.exposition.snapshot import NodeStatus, Snapshot
-from exporter.ledger.palette import BAD, GOOD
 from exporter.web.history import History
 from exporter.web.plot import legend
 from exporter.web.status_gpu import card, percent
@@ -26,6 +25,7 @@ _SAYS = {
     Verdict.FAILED: "put no new work on it",
     Verdict.UNKNOWN: "nothing could be found out",
 }
+_GOOD, _NOT = VERDICTS[Verdict.OK], VERDICTS[Verdict.FAILED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +109,20 @@ def _processes(snapshot: Snapshot) -> str:
     )
     if not rows:
         return ""
-    heads = "".join(f"<th>{name}</th>" for name in ("GPU", "PID", "Command", "Workload", "User", "Memory", "SM"))
+    heads = "".join(f"<th>{name}</th>" for name in ("GPU", "PID", "Command", "Workload", "User"))
+    heads += "".join(f'<th class="n">{name}</th>' for name in ("Memory", "SM"))
     return f"<h2>Processes</h2><div class='wide'><table><tr>{heads}</tr>{rows}</table></div>"
 
 
 def _health(status: NodeStatus) -> str:
     """Whether the collectors and the sources of owners answer."""
     lines = [
-        f'<li style="color:{BAD}">collector {escape(c.name)} fails</li>' for c in status.collectors if not c.success
+        f'<li style="color:{_NOT}">collector {escape(c.name)} fails</li>' for c in status.collectors if not c.success
     ]
     for source in status.sources:
         state = "answers" if source.success else f"no answer for {source.age:.0f} s"
         lines.append(
-            f'<li style="color:{GOOD if source.success else BAD}">attribution {escape(source.source)}: {state}</li>'
+            f'<li style="color:{_GOOD if source.success else _NOT}">attribution {escape(source.source)}: {state}</li>'
         )
-    good = f'<li style="color:{GOOD}">all collectors succeed</li>'
+    good = f'<li style="color:{_GOOD}">all collectors succeed</li>'
     return f"<h2>Exporter</h2><ul>{''.join(lines) or good}</ul>"

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 from exporter.attribution.owner import Owner
-from exporter.check.rule import Finding
+from exporter.check.rule import Finding, Verdict
 from exporter.clock import UnixTime
 from exporter.exposition.snapshot import GpuStatus
-from exporter.ledger.palette import BAD
 from exporter.web.history import History
 from exporter.web.plot import bar, line
 from exporter.web.style import VERDICTS
@@ -22,7 +21,7 @@ def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, histo
     owners = "".join(
         f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners
     )
-    down = "" if gpu.up else f'<span class="badge" style="color:{BAD}">{_silence(gpu)}</span>'
+    down = "" if gpu.up else f'<span class="badge" style="color:{VERDICTS[Verdict.FAILED]}">{_silence(gpu)}</span>'
     points = history.points(gpu.uuid)
     top = limit or max([point.power_watts or 0.0 for point in points] + [1.0])
     power = f"power, last hour, 0 to {top:.0f} W{' (its limit)' if limit else ''}"

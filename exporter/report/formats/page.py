@@ -12,10 +12,10 @@ from exporter.report.document import Bars, Block, Document, Facts, Heading, Step
 _STYLE = f"""\
 body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
 body{{color:{LIGHT.ink};background:{LIGHT.card}}}
-h1{{font-size:1.4rem}}h2{{font-size:1.1rem;margin-top:2rem}}
+.wide{{overflow-x:auto}}h1{{font-size:1.4rem}}h2{{font-size:1.1rem;margin-top:2rem}}
 table{{border-collapse:collapse;width:100%}}
 th,td{{text-align:left;padding:.25rem .6rem;border-bottom:1px solid {LIGHT.line}}}
-th{{font-weight:600;color:{LIGHT.dim}}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
+th{{font-weight:600;color:{LIGHT.dim}}}td.n,th.n{{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}}
 td.b{{width:45%}}.b div{{height:.8rem;border-radius:2px}}li{{margin:.4rem 0}}
 """
 
@@ -24,7 +24,8 @@ def render(document: Document) -> str:
     title = escape(document.title)
     body = "\n".join(part for block in document.blocks for part in _block(block))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><title>{title}</title>\n'
         f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\n</body></html>\n"
     )
 
@@ -58,9 +59,9 @@ def _bars(bars: Bars) -> Iterable[str]:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
     kinds = [' class="n"' if name.startswith(">") else "" for name in head]
-    yield "<table><tr>" + "".join(
+    yield '<div class="wide"><table><tr>' + "".join(
         f"<th{kind}>{escape(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
     )
     for row in rows:
         yield "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
-    yield "</table>"
+    yield "</table></div>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.check.facts import parse
+from exporter.check.findings import age
 from exporter.check.options import reference
 from exporter.check.rule import Limits, Verdict
 from exporter.check.rules import NAMES, RULES
@@ -130,3 +131,10 @@ def test_reference_that_is_none_is_refused(value: str) -> None:
 
 def test_reference_is_read() -> None:
     assert reference("driver=580.95.05, ecc=on") == {"driver": "580.95.05", "ecc": "on"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5.0, "0 s"), (100.0, "100 s"), (360.0, "6 min"), (18000.0, "5 h"), (259200.0, "3 d")]
+)
+def test_how_long_ago_is_as_one_says_it(seconds: float, text: str) -> None:
+    assert age(seconds) == text

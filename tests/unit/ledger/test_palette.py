@@ -67,7 +67,7 @@ def test_verdicts_can_be_read_as_text(name: str) -> None:
 
 @pytest.mark.parametrize("page", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
 def test_words_can_be_read_on_pages_of_both_themes(page: palette.Page) -> None:
-    for text in (page.ink, page.dim, page.link):
+    for text in (page.ink, page.dim, page.link, page.good, page.warn, page.bad, page.none):
         for ground in (page.paper, page.card):
             assert Color(text).contrast(ground) > 4.5, (text, ground)
 

@@ -18,9 +18,9 @@ from exporter.cli.status_page import made
 from exporter.config import load as config
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.exposition.text import Renderer
-from exporter.ledger.palette import BAD, LOOKS
+from exporter.ledger.palette import LOOKS
 from exporter.web.history import History
-from exporter.web.plot import line, period
+from exporter.web.plot import duration, line, period
 from exporter.web.status import Site, page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -45,11 +45,11 @@ def finding(gpu_index: str = "0") -> Finding:
 
 def test_a_broken_gpu_is_not_green() -> None:
     text = drawn(Report(Verdict.FAILED, (finding(),), 1, ("H200",)), gpu())
-    assert f'<b style="color:{BAD}">failed</b>' in text
+    assert '<b style="color:var(--bad)">failed</b>' in text
     assert text.count("a row &lt;could not&gt; be remapped") == 2  # on top, and on its card
     assert text.count("Replace it.") == 2
     assert "https://runbooks.example.org/gpurowremapfailed" in text
-    assert f"border-color:{BAD}" in text
+    assert "border-color:var(--bad)" in text
 
 
 def test_the_node_has_the_name_it_has_everywhere() -> None:
@@ -127,3 +127,10 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     text = made("gpu07", settings, snapshot, History())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(42.0, "42 s"), (119.0, "2 min"), (350.0, "5.8 min"), (2400.0, "40 min"), (5400.0, "1.5 h")]
+)
+def test_times_are_as_one_says_them(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
