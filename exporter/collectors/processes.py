@@ -140,10 +140,9 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
     for sample in samples:
         if sample.timeStamp <= after:
             continue
-        percents = _percents(sample)
-        numbers = percents.values()
-        if percents and min(numbers) >= 0 and max(numbers) <= _FULL:
-            shares = {name: each / _FULL for name, each in percents.items()}
+        shares = _shares(sample)
+        numbers = shares.values()
+        if shares and min(numbers) >= 0.0 and max(numbers) <= 1.0:
             known = sums.get(sample.pid)
             sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _added(known[1], shares))
     return {
@@ -152,9 +151,9 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
     }
 
 
-def _percents(sample: Record) -> Mapping[str, int]:
+def _shares(sample: Record) -> dict[str, float]:
     told = vars(sample)
-    return {engine: percent for engine, name in _ENGINES.items() if (percent := told.get(name)) is not None}
+    return {engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := told.get(name)) is not None}
 
 
 def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:

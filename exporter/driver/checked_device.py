@@ -20,7 +20,6 @@ from exporter.driver.plausibility import (
     GPM_PERCENT,
     GPM_RATES,
     Followed,
-    Growth,
     Range,
     Rule,
     Shape,
@@ -108,7 +107,7 @@ class CheckedDevice(Device):
     def call(self, function: str, *args: Any) -> Any:
         if function == _FIELDS:
             return self._fields(args[0])
-        key = _key(function, args)
+        key = (function, *args) if function in FUNCTIONS else _key(function, args)
         try:
             answer = self._device.call(function, *args)
         except UnsupportedError:
@@ -182,19 +181,15 @@ class CheckedDevice(Device):
 
     def _believed(self, key: Key, number: float, rule: Rule) -> float | None:
         if within(number, rule):
-            believed = number if isinstance(rule, Range) else self._followed(key, number, rule)
-            if believed is not None:
-                return believed
+            if isinstance(rule, Range):
+                return number
+            counters = self._memory.counters
+            followed, good = follow(counters.get(key), number, self._now, rule)
+            counters[key] = followed
+            if good:
+                return followed.value if followed.excess else number
         self._reject(key, number)
         return None
-
-    def _followed(self, key: Key, number: float, rule: Growth) -> float | None:
-        counters = self._memory.counters
-        followed, good = follow(counters.get(key), number, self._now, rule)
-        counters[key] = followed
-        if not good:
-            return None
-        return followed.value if followed.excess else number
 
     def _fields(self, asked: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
         """A call that is refused as a whole refuses each of its fields: collectors ask for several batches."""
@@ -219,9 +214,7 @@ class CheckedDevice(Device):
 
 
 def _key(function: str, args: tuple[Any, ...]) -> Key:
-    """What tells one reading from another: the whole call, where it is judged, else without cursors that change."""
-    if function in FUNCTIONS:
-        return (function, *args)
+    """What tells a reading that is not judged from another: the call without cursors that change."""
     return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
@@ -14,6 +14,8 @@ from exporter.metrics.family import AnyFamily, Sample
 from exporter.record import record
 from exporter.threads.runner import ThreadState
 from exporter.units import Share
+
+T = TypeVar("T")
 
 
 @record
@@ -52,6 +54,32 @@ class LazyBlock:
 
 
 AnyBlock = Block | LazyBlock
+
+
+class LazyRows(Sequence[T]):
+    """Rows that are made when somebody looks, once; what `make` makes them from never changes."""
+
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
+        self._made: tuple[T, ...] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self._rows()[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def _rows(self) -> tuple[T, ...]:
+        if self._made is None:
+            self._made = tuple(self._make())
+        return self._made
 
 
 @record
@@ -115,7 +143,7 @@ class NodeStatus:
     """GPUs the driver counts, those that give no handle too."""
     pci_gpus: int | None = None
     gpus: tuple[GpuStatus, ...] = ()
-    collectors: tuple[CollectorStatus, ...] = ()
+    collectors: Sequence[CollectorStatus] = ()
     sources: tuple[SourceHealth, ...] = ()
     unattributed_processes: int | None = None
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -7,9 +7,14 @@ its number is given to another one. So a pid used again is never mistaken for th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar, cast
 
 from exporter.host.text import read_text
+
+T = TypeVar("T")
 
 _CHUNK = 1 << 12
 """Holds every file that is read this way; a longer one is read as any other."""
@@ -26,38 +31,52 @@ class KeptFiles:
         self._procfs = procfs
         self._most = most
         self._keeps: bool | None = None
-        self._open: dict[str, int] = {}
-        self._read: set[str] = set()
+        self._open: dict[str, _Kept] = {}
+        self._pass = 0
 
-    def read(self, path: str) -> str:
-        """As `text.read_text`: empty where the file is gone, refused, or fails half way."""
-        self._read.add(path)
-        descriptor = self._open.get(path)
-        if descriptor is not None:
-            found = _content(descriptor)
-            if found is not None:
-                return found
-            os.close(self._open.pop(path))
-        return self._opened(path)
+    def parsed(self, path: str, parse: Callable[[str], T]) -> T:
+        """What `parse` makes of the file's text: the same object again for as long as the file says the same.
+
+        The text is as of `text.read_text`: empty where the file is gone, refused, or fails half way. A path is always
+        read with the same `parse`.
+        """
+        kept = self._open.get(path)
+        if kept is None:
+            return self._opened(path, parse)
+        try:
+            content = os.pread(kept.descriptor, _CHUNK, 0)
+        except OSError:
+            content = b""
+        kept.read_in = self._pass
+        if content != kept.content:
+            if not _whole(content):
+                os.close(self._open.pop(path).descriptor)
+                return self._opened(path, parse)
+            kept.content, kept.parsed = content, parse(content.decode("utf-8", "replace"))
+        return cast("T", kept.parsed)
 
     def close_unread(self) -> None:
         """Close what was not read since the last time: to be called once a pass."""
-        for path in self._open.keys() - self._read:
-            os.close(self._open.pop(path))
-        self._read.clear()
+        for path in [path for path, kept in self._open.items() if kept.read_in != self._pass]:
+            os.close(self._open.pop(path).descriptor)
+        self._pass += 1
 
-    def _opened(self, path: str) -> str:
+    def _opened(self, path: str, parse: Callable[[str], T]) -> T:
         if len(self._open) >= self._most or not self._is_procfs():
-            return read_text(path)
+            return parse(read_text(path))
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return ""
-        found = _content(descriptor)
-        if found is None:
+            return parse("")
+        try:
+            content = os.pread(descriptor, _CHUNK, 0)
+        except OSError:
+            content = b""
+        if not _whole(content):
             os.close(descriptor)
-            return read_text(path)
-        self._open[path] = descriptor
+            return parse(read_text(path))
+        found = parse(content.decode("utf-8", "replace"))
+        self._open[path] = _Kept(descriptor, content, found, self._pass)
         return found
 
     def _is_procfs(self) -> bool:
@@ -69,10 +88,16 @@ class KeptFiles:
         return self._keeps
 
 
-def _content(descriptor: int) -> str | None:
-    """The whole file as it is now; None where it fails, is empty, or is longer than a chunk."""
-    try:
-        found = os.pread(descriptor, _CHUNK, 0)
-    except OSError:
-        return None
-    return found.decode("utf-8", "replace") if 0 < len(found) < _CHUNK else None
+@dataclass(slots=True)
+class _Kept:
+    """An open file, what it said last, what that was parsed to, and the pass it was last read in."""
+
+    descriptor: int
+    content: bytes
+    parsed: object
+    read_in: int
+
+
+def _whole(content: bytes) -> bool:
+    """Not so where the read failed, or the file is longer than a chunk."""
+    return 0 < len(content) < _CHUNK

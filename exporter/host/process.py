@@ -37,6 +37,14 @@ class Stat(NamedTuple):
     resident_pages: int
 
 
+class _Made(NamedTuple):
+    """A process and what it was made of."""
+
+    stat: Stat
+    identity: _Identity
+    process: HostProcess
+
+
 class _Identity(NamedTuple):
     user: str
     cgroup: str
@@ -105,6 +113,8 @@ class ProcessReader:
     _files: KeptFiles = field(init=False)
     _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
     _last: dict[int, HostProcess | None] = field(default_factory=dict[int, HostProcess | None])
+    _made: dict[int, _Made] = field(default_factory=dict[int, _Made])
+    """One of which /proc says the same is the same object again."""
 
     def __post_init__(self) -> None:
         self._files = KeptFiles(self.procfs)
@@ -122,10 +132,16 @@ class ProcessReader:
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
         folder = f"{self.procfs}/{pid}"
-        stat = parse_stat(self._files.read(f"{folder}/stat"))
+        stat = self._files.parsed(f"{folder}/stat", parse_stat)
         if stat is None:
             return None
         identity = self._identity(pid, stat, folder)
+        made = self._made.get(pid)
+        if made is None or made.stat is not stat or made.identity is not identity:
+            made = self._made[pid] = _Made(stat, identity, self._process(pid, stat, identity))
+        return made.process
+
+    def _process(self, pid: int, stat: Stat, identity: _Identity) -> HostProcess:
         return HostProcess(
             pid=pid,
             command=stat.command,
@@ -141,6 +157,7 @@ class ProcessReader:
         self._files.close_unread()
         if any(key[0] not in alive for key in self._identities):
             self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}
+            self._made = {pid: made for pid, made in self._made.items() if pid in alive}
 
     def _identity(self, pid: int, stat: Stat, folder: str) -> _Identity:
         # The start time tells a reused pid apart, the name an exec (which may change the user).

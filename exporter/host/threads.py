@@ -7,7 +7,7 @@ its hottest and its main threads, whatever else runs on the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.host.kept_files import KeptFiles
-from exporter.host.process import CLOCK_TICKS, parse_stat
+from exporter.host.process import CLOCK_TICKS, Stat, parse_stat
 from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
 from exporter.host.task_wait import receives
 from exporter.host.text import natural, read_text
@@ -58,21 +58,6 @@ def parse_run_delay(text: str) -> float | None:
     return None if delay is None else delay / 1e9
 
 
-def read_task(procfs: Path, place: str, read: Callable[[str], str] = read_text) -> Task | None:
-    """The task at `place` below procfs (`12`, or `12/task/13`), None where it has gone."""
-    stat = parse_stat(read(f"{procfs}/{place}/stat"))
-    if stat is None:
-        return None
-    return Task(
-        start_ticks=stat.start_ticks,
-        cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-        blocked=stat.state == "D",
-        run_delay=parse_run_delay(read(f"{procfs}/{place}/schedstat")),
-        minor_faults=stat.minor_faults,
-        receiving=False if stat.state == "R" else None,
-    )
-
-
 def places(procfs: Path, pid: int) -> Sequence[str]:
     """Where the threads of a process and its direct children (loader workers) stand below procfs; main thread first."""
     try:
@@ -82,6 +67,19 @@ def places(procfs: Path, pid: int) -> Sequence[str]:
     children = read_text(f"{procfs}/{pid}/task/{pid}/children").split()
     others = [f"{pid}/task/{thread}" for thread in threads if thread != str(pid)]
     return (f"{pid}/task/{pid}", *children, *others)[:SCAN_TASKS]
+
+
+class _Made(NamedTuple):
+    """A task and what it was made of."""
+
+    stat: Stat
+    run_delay: float | None
+    task: Task
+
+    def of(self, stat: Stat, run_delay: float | None, receiving: bool | None, io: IoRates | None) -> bool:  # noqa: FBT001
+        """Whether it was made of these very objects."""
+        same = self.stat is stat and self.run_delay is run_delay
+        return same and self.task.receiving is receiving and self.task.io is io
 
 
 def _process(place: str) -> int:
@@ -116,8 +114,13 @@ class ThreadReader:
     _turn: int = 0
     """Which workload is the first to be read, where not all can be."""
     _turned: MonotonicTime = NEVER
+    _made: dict[str, _Made] = field(default_factory=dict[str, _Made])
+    """By place, the tasks of the last pass: one of which the kernel says the same is the same object again."""
+    _made_before: Mapping[str, _Made] = field(default_factory=dict[str, _Made])
+    _root: str = ""
 
     def __post_init__(self) -> None:
+        self._root = str(self.procfs)
         self._io = ProcessIo(str(self.procfs))
         self._files = KeptFiles(self.procfs)
 
@@ -129,6 +132,7 @@ class ThreadReader:
         `turn` are the workloads whose turn it is; without it, that of all.
         """
         self._files.close_unread()
+        self._made_before, self._made = self._made, {}
         everyone = {pid for each in workloads.values() for pid in each}
         self._watched = {pid: kept for pid, kept in self._watched.items() if pid in everyone}
         workloads = {name: each for name, each in workloads.items() if turn is None or name in turn}
@@ -201,19 +205,37 @@ class ThreadReader:
         return {place: task for place, task in read if task is not None}
 
     def _task(self, pid: int, place: str, now: MonotonicTime) -> Task | None:
-        task = read_task(self.procfs, place, self._files.read)
+        stat = self._files.parsed(f"{self._root}/{place}/stat", parse_stat)
+        if stat is None:
+            return None
+        run_delay = self._files.parsed(f"{self._root}/{place}/schedstat", parse_run_delay)
+        receiving, io = False if stat.state == "R" else None, None
         main = place == f"{pid}/task/{pid}"
-        if task is None or ("/" in place and not main):
-            return task
-        own = pid if main else int(place)
-        return task._replace(receiving=self._receives(place, task, now), io=self._io.rates(own, task.start_ticks, now))
+        if main or "/" not in place:
+            receiving = self._receives(place, now) if receiving is None else receiving
+            io = self._io.rates(pid if main else int(place), stat.start_ticks, now)
+        made = self._made_before.get(place)
+        if made is None or not made.of(stat, run_delay, receiving, io):
+            made = _Made(stat, run_delay, _task_of(stat, run_delay, receiving, io))
+        self._made[place] = made
+        return made.task
 
-    def _receives(self, place: str, task: Task, now: MonotonicTime) -> bool:
+    def _receives(self, place: str, now: MonotonicTime) -> bool:
         """Looked at as often as what it reads and writes: who waits for a moment only is of no interest."""
-        if task.receiving is not None:
-            return task.receiving
         looked_at, found = self._receiving.get(place, (NEVER, False))
         if now - looked_at >= LOOK_SECONDS:
-            found = receives(self._files.read(f"{self.procfs}/{place}/wchan"))
+            found = self._files.parsed(f"{self._root}/{place}/wchan", receives)
             self._receiving[place] = (now, found)
         return found
+
+
+def _task_of(stat: Stat, run_delay: float | None, receiving: bool | None, io: IoRates | None) -> Task:  # noqa: FBT001
+    return Task(
+        start_ticks=stat.start_ticks,
+        cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
+        blocked=stat.state == "D",
+        run_delay=run_delay,
+        minor_faults=stat.minor_faults,
+        receiving=receiving,
+        io=io,
+    )

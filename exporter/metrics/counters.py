@@ -29,18 +29,21 @@ def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
     A driver reload starts the driver's own counters at 0 again, and a reset GPU forgets its errors; what was
     published stays published. Every reading is compared with the one before, whether it is scraped or not.
     """
-    changed: dict[tuple[str, ...], Counted] = {}
+    changed: dict[tuple[str, ...], Counted] | None = None
     for value, labels in samples:
         before = previous.get(labels)
         if before is None:
-            changed[labels] = Counted(0.0, value)
+            now = Counted(0.0, value)
+        elif value > before[1]:
+            now = Counted(before[0], value)
+        elif value < before[1]:
+            now = Counted(before[0] + before[1], value)
+        else:
             continue
-        base, raw = before
-        if value > raw:
-            changed[labels] = Counted(base, value)
-        elif value < raw:
-            changed[labels] = Counted(base + raw, value)
-    return {**previous, **changed} if changed else previous
+        if changed is None:
+            changed = dict(previous)
+        changed[labels] = now
+    return previous if changed is None else changed
 
 
 def published(counts: Counts) -> tuple[Sample, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
@@ -41,7 +41,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
     full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
     used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
     return HostSignals(
-        cpu_pressure=pressure.get("cpu", _run_delay(before, after, seconds)),
+        cpu_pressure=pressure["cpu"] if "cpu" in pressure else _run_delay(before, after, seconds),
         io_pressure=pressure.get("io"),
         io_full_pressure=full.get("io"),
         memory_pressure=pressure.get("memory"),
@@ -80,22 +80,30 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it is as much in the way as one that computes."""
     hottest, place = None, ""
     for where, earlier, task in _same(before, after):
-        share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
-        if share is None:
-            continue
-        share = min(1.0, share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0))
-        if hottest is None or share > hottest:
+        share = _share(earlier, task, seconds)
+        if share is not None and (hottest is None or share > hottest):
             hottest, place = share, where
-    receiving = [task.receiving for task in after.values() if task.receiving is not None]
-    rates = [task.io for task in after.values() if task.io is not None]
+    tasks = after.values()
+    receiving = [task.receiving for task in tasks if task.receiving is not None]
+    rates = [task.io for task in tasks if task.io is not None]
     return ProcessSignals(
         hottest_thread=hottest,
-        blocked=float(any(task.blocked for task in after.values())),
-        receiving=float(any(receiving)) if receiving else None,
+        blocked=float(True in [task.blocked for task in tasks]),
+        receiving=float(True in receiving) if receiving else None,
         polling=_polls(before[place], after[place], rates, seconds) if place else None,
-        read_bytes_per_second=BytesPerSecond(sum(rate.read for rate in rates)) if rates else None,
-        written_bytes_per_second=BytesPerSecond(sum(rate.written for rate in rates)) if rates else None,
+        read_bytes_per_second=BytesPerSecond(sum([rate.read for rate in rates])) if rates else None,
+        written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
     )
+
+
+def _share(earlier: Task, task: Task, seconds: float) -> float | None:
+    """Of the time that a task used a CPU, or stood ready to."""
+    if earlier is task:
+        return 0.0
+    share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
+    if share is None:
+        return None
+    return min(1.0, share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0))
 
 
 _FAULTS = 50.0
@@ -107,7 +115,7 @@ _READS = 16384.0
 def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
     """Whether a thread takes no memory and its process reads nothing."""
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
-    return faults is not None and faults < _FAULTS and sum(rate.read for rate in rates) < _READS
+    return faults is not None and faults < _FAULTS and sum([rate.read for rate in rates]) < _READS
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
@@ -120,9 +128,10 @@ def _run_delay(before: Counters, after: Counters, seconds: float) -> float | Non
     return min(1.0, max(known)) if known else None
 
 
-def _same(before: Tasks, after: Tasks) -> Iterator[tuple[str, Task, Task]]:
+def _same(before: Tasks, after: Tasks) -> Sequence[tuple[str, Task, Task]]:
     """The tasks in both by place, earlier and later; a thread id used again is another task."""
-    for place, task in after.items():
-        earlier = before.get(place)
-        if earlier is not None and earlier.start_ticks == task.start_ticks:
-            yield place, earlier, task
+    return [
+        (place, earlier, task)
+        for place, task in after.items()
+        if (earlier := before.get(place)) is not None and earlier.start_ticks == task.start_ticks
+    ]

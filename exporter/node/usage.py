@@ -48,10 +48,13 @@ _Key = tuple[int, UnixTime]
 """Pid and start time of a process."""
 
 
+_Io = tuple["Bytes | None", "Bytes | None"]
+"""Read from and written to storage."""
+
+
 class _ProcessTotals(NamedTuple):
     cpu_seconds: float
-    read_bytes: Bytes | None
-    written_bytes: Bytes | None
+    io: _Io
 
 
 @record
@@ -143,8 +146,10 @@ class HostReader:
         self._look_at_network(state, running, now, listeners)
         usage = self._usage(state, path, running, now)
         total = state.network.total if state.network else usage.network_bytes
+        if total or state.ports:
+            usage = replace(usage, network_bytes=total, ports=tuple(sorted(state.ports or ())[:_PORTS]))
         counters = Counters(
-            replace(usage, network_bytes=total, ports=tuple(sorted(state.ports or ())[:_PORTS])),
+            usage,
             {process.pid: tasks[process.pid] for process in running if process.pid in tasks},
             state.network.rate if state.network else None,
             None if state.ports is None else bool(state.ports),
@@ -213,11 +218,15 @@ class HostReader:
         current: dict[_Key, _ProcessTotals] = {}
         for process in processes:
             key = (process.pid, process.start_time)
-            before = kept.processes.get(key, _ProcessTotals(0.0, Bytes(0), Bytes(0)))
-            current[key] = now = _ProcessTotals(process.cpu_seconds, *self._io(process.pid))
-            kept.cpu_seconds += max(0.0, now.cpu_seconds - before.cpu_seconds)
-            kept.read_bytes = _grown(kept.read_bytes, before.read_bytes, now.read_bytes)
-            kept.written_bytes = _grown(kept.written_bytes, before.written_bytes, now.written_bytes)
+            before = kept.processes.get(key, _NO_TOTALS)
+            io = self._io_files.parsed(f"{self.procfs}/{process.pid}/io", _io)
+            if before.io == io and before.cpu_seconds == process.cpu_seconds:
+                current[key] = before
+                continue
+            current[key] = _ProcessTotals(process.cpu_seconds, io)
+            kept.cpu_seconds += max(0.0, process.cpu_seconds - before.cpu_seconds)
+            kept.read_bytes = _grown(kept.read_bytes, before.io[0], io[0])
+            kept.written_bytes = _grown(kept.written_bytes, before.io[1], io[1])
         kept.processes = current
         return HostUsage(
             cpu_seconds=kept.cpu_seconds,
@@ -225,11 +234,6 @@ class HostReader:
             read_bytes=kept.read_bytes,
             written_bytes=kept.written_bytes,
         )
-
-    def _io(self, pid: int) -> tuple[Bytes | None, Bytes | None]:
-        """Read from and written to storage."""
-        read, written = bytes_of(self._io_files.read(f"{self.procfs}/{pid}/io"), "read_bytes", "write_bytes")
-        return read, written
 
     def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
         """GPU processes of one owner, and those parents that are in the same cgroup: a server starts its workers."""
@@ -254,6 +258,14 @@ def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Own
         if pid in hosts:
             own.append(pid)
     return found
+
+
+def _io(text: str) -> _Io:
+    read, written = bytes_of(text, "read_bytes", "write_bytes")
+    return read, written
+
+
+_NO_TOTALS = _ProcessTotals(0.0, (Bytes(0), Bytes(0)))
 
 
 def _program(procfs: Path, pid: int) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TypeVar
 
-from exporter.attribution.families import SHARE_FAMILIES, ShareRow, WorkloadRow
+from exporter.attribution.families import SHARE_FAMILIES, ShareRow
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
@@ -51,7 +51,8 @@ class AccountingResult:
     """What the accounting shows after one pass. Mappings are by GPU uuid."""
 
     ownership: Ownership
-    blocks: tuple[AnyBlock, ...]
+    blocks: Callable[[], Iterable[AnyBlock]]
+    """Makes them, from what this pass found and nothing later."""
     processes: Sequence[ProcessRow]
     unattributed: int
     unattributed_bytes: Mapping[str, float]
@@ -104,14 +105,20 @@ class Accounting:
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
+        ledger, progress = self._ledger, tuple(self._progress.blocks(reported, self._ledger.owners))
+
+        def blocks() -> Iterator[AnyBlock]:
+            yield from _filled(LEDGER_FAMILIES, ledger)
+            yield from _filled(SHARE_FAMILIES, _share_rows(readings, join.ownership.unreserved))
+            yield from _filled(self._workload_families, workloads)
+            yield from _filled(PROCESS_FAMILIES, processes)
+            yield from _filled(NCCL_FAMILIES if nccl else (), nccl)
+            yield from _filled(NETWORK_PORT_FAMILIES if ports.ports else (), ports)
+            yield from progress
+
         return AccountingResult(
             ownership=join.ownership,
-            blocks=(
-                *self._blocks(readings, join.ownership.unreserved, workloads, processes),
-                *(LazyBlock(family, nccl) for family in NCCL_FAMILIES if nccl),
-                *(LazyBlock(family, ports) for family in NETWORK_PORT_FAMILIES if ports.ports),
-                *self._progress.blocks(reported, self._ledger.owners),
-            ),
+            blocks=blocks,
             processes=processes,
             unattributed=join.unattributed(),
             unattributed_bytes=unattributed_bytes(gpus, join),
@@ -120,31 +127,22 @@ class Accounting:
             dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
         )
 
-    def _blocks(
-        self,
-        readings: Sequence[Reading],
-        unreserved: Mapping[str, frozenset[Owner]],
-        workloads: Sequence[WorkloadRow],
-        processes: Sequence[ProcessRow],
-    ) -> Iterator[LazyBlock]:
-        nobody: frozenset[Owner] = frozenset()
-        shares = tuple(
-            [
-                ShareRow(
-                    each.target,
-                    each.profile,
-                    holding.owner,
-                    holding.share,
-                    holding.owner in unreserved.get(each.target.uuid, nobody),
-                )
-                for each in readings
-                for holding in each.holdings
-            ]
-        )
-        yield from _filled(LEDGER_FAMILIES, self._ledger)
-        yield from _filled(SHARE_FAMILIES, shares)
-        yield from _filled(self._workload_families, workloads)
-        yield from _filled(PROCESS_FAMILIES, processes)
+
+def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[Owner]]) -> tuple[ShareRow, ...]:
+    nobody: frozenset[Owner] = frozenset()
+    return tuple(
+        [
+            ShareRow(
+                each.target,
+                each.profile,
+                holding.owner,
+                holding.share,
+                holding.owner in unreserved.get(each.target.uuid, nobody),
+            )
+            for each in readings
+            for holding in each.holdings
+        ]
+    )
 
 
 def _filled(families: Iterable[Family[R]], content: R) -> Iterator[LazyBlock]:

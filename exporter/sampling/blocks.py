@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.clock import MonotonicTime
@@ -76,15 +76,18 @@ def node_blocks(status: NodeStatus, broken: Collection[str] = ()) -> Iterator[La
 
 
 def collector_statuses(
-    collectors: Sequence[AnyCollector], outcomes: Mapping[str, Sequence[Outcome]], rejected: Mapping[str, int]
+    collectors: Sequence[AnyCollector], outcomes: Iterable[Outcome], rejected: Mapping[str, int]
 ) -> tuple[CollectorStatus, ...]:
     """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
+    told: dict[str, list[Outcome]] = {collector.name: [] for collector in collectors}
+    for outcome in outcomes:
+        told[outcome.collector].append(outcome)
     return tuple(
         CollectorStatus(
-            name=collector.name,
-            success=not any(outcome.error for outcome in outcomes.get(collector.name, ())),
-            seconds=sum(outcome.seconds for outcome in outcomes.get(collector.name, ())),
-            rejected=rejected.get(collector.name, 0),
+            name=name,
+            success=not any(outcome.error for outcome in found),
+            seconds=sum(outcome.seconds for outcome in found),
+            rejected=rejected.get(name, 0),
         )
-        for collector in collectors
+        for name, found in told.items()
     )

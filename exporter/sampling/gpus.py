@@ -62,18 +62,15 @@ class Gpus:
         """How long the GPU's current read has been running."""
         return self.threads.busy_seconds(uuid)
 
-    def outcomes(self) -> Mapping[str, Sequence[Outcome]]:
-        """The last outcome of each collector on each GPU, by collector."""
-        found: dict[str, list[Outcome]] = {}
-        for (uuid, collector), outcome in self._outcomes.items():
-            if self._gpus[uuid].present:
-                found.setdefault(collector, []).append(outcome)
-        return found
+    def outcomes(self) -> Sequence[Outcome]:
+        """The last outcome of each collector on each GPU that is there."""
+        gpus = self._gpus
+        return [outcome for (uuid, _), outcome in self._outcomes.items() if gpus[uuid].present]
 
     @property
     def rejected(self) -> Mapping[str, int]:
         """Implausible answers left out since the start, by collector."""
-        return self._rejected
+        return dict(self._rejected)
 
     def read(
         self, devices: Iterable[Device], now: UnixTime, deadline: MonotonicTime, booked: MonotonicTime | None = None
@@ -103,9 +100,8 @@ class Gpus:
         for uuid, gpu in self._gpus.items():
             if uuid not in present and gpu.present:
                 log.warning("GPU %s (index %d) has gone from the driver", uuid, gpu.device.index)
-            self._gpus[uuid] = replace(
-                gpu, present=uuid in present, device=present.get(uuid, gpu.device), reading=False
-            )
+            device = present.get(uuid, gpu.device)
+            self._gpus[uuid] = Gpu(device, gpu.states, uuid in present, gpu.answered, failure=gpu.failure)
         for uuid, device in present.items():
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
@@ -124,18 +120,14 @@ class Gpus:
             if outcome.error and (before is None or before.error != outcome.error):
                 log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
             self._outcomes[uuid, outcome.collector] = outcome
-            self._rejected[outcome.collector] += outcome.rejected
+            if outcome.rejected:
+                self._rejected[outcome.collector] += outcome.rejected
         alive = result.answered and not result.device_error
-        self._gpus[uuid] = replace(
-            gpu,
-            states=_without_gone(result),
-            answered=monotonic if alive else gpu.answered,
-            reading=alive,
-            failure=failure,
-        )
+        answered = monotonic if alive else gpu.answered
+        self._gpus[uuid] = Gpu(gpu.device, _without_gone(result), gpu.present, answered, alive, failure)
 
 
 def _without_gone(result: GpuRead) -> Mapping[str, TargetState]:
     """States of the targets that still exist: a destroyed MIG instance leaves its series."""
-    targets = {result.device.uuid, *(instance.uuid for instance in result.device.instances)}
+    targets = {result.device.uuid, *[instance.uuid for instance in result.device.instances]}
     return {uuid: state for uuid, state in result.states.items() if uuid in targets}

@@ -9,7 +9,16 @@ from exporter.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.driver.interface import Driver
-from exporter.exposition.snapshot import AnyBlock, GpuStatus, LazyBlock, NodeStatus, ProcessHealth, Snapshot
+from exporter.exposition.snapshot import (
+    AnyBlock,
+    CollectorStatus,
+    GpuStatus,
+    LazyBlock,
+    LazyRows,
+    NodeStatus,
+    ProcessHealth,
+    Snapshot,
+)
 from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.faults.watch import FaultWatch, Site
@@ -129,7 +138,7 @@ class Sampler:
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=self._node.pci_gpus(at),
             gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
-            collectors=collector_statuses(self._collectors, self._gpus.outcomes(), self._gpus.rejected),
+            collectors=self._collector_statuses(),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,
@@ -147,11 +156,15 @@ class Sampler:
             for gpu, counts in zip(gpus, xids, strict=True):
                 yield from xid_blocks(gpu, counts)
             yield from (LazyBlock(family, switches) for family in SXID_FAMILIES if switches.seen)
-            yield from result.blocks
+            yield from result.blocks()
             yield from (LazyBlock(family, faults) for family in FAULT_FAMILIES)
             yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)
+
+    def _collector_statuses(self) -> Sequence[CollectorStatus]:
+        outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
+        return LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected))
 
     def _status(self, gpu: Gpu, result: AccountingResult, monotonic: MonotonicTime) -> GpuStatus:
         uuid = gpu.device.uuid

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
@@ -145,7 +146,7 @@ class CompressedNode:
         for gpu in self._gpus.values():
             yield from device_blocks(gpu, now, 3 * self._interval)
             yield from (_few(block) for block in xid_blocks(gpu, self._xids.get(gpu.device.uuid, XidCounts())))
-        yield from settlement.blocks
+        yield from settlement.blocks()
         xids = {uuid: counts.last for uuid, counts in self._xids.items()}
         kept = self._faults.look(now, self._gpus.values(), xids, driver=not error)
         yield from (LazyBlock(family, kept) for family in FAULT_FAMILIES)
@@ -161,7 +162,7 @@ class CompressedNode:
             driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
             pci_gpus=self._node.pci_gpus(Moment(now, now)),
             gpus=gpus,
-            collectors=collector_statuses(self._collectors, self._outcomes, {}),
+            collectors=collector_statuses(self._collectors, chain(*self._outcomes.values()), {}),
             sources=settlement.ownership.health,
         )
 

@@ -12,11 +12,8 @@ from exporter.driver.nvml.lists import process_utilization, processes, samples
 from exporter.driver.nvml.session import Target
 
 
-def call(target: Target, function: str, *args: Any) -> Any:
-    """The device's answer as plain data: by the table below, else by the binding's own wrapper."""
-    special = _CALLS.get(function)
-    if special is not None:
-        return special(target, *args)
+def plain_call(target: Target, function: str, *args: Any) -> Any:
+    """The device's answer as plain data, by the binding's own wrapper: for what is not in the table below."""
     if function.startswith("nvmlSystem"):
         return target.library.bound(function, *args)
     return target.library.bound(function, target.handle, *args)
@@ -38,7 +35,7 @@ def _numbers(function: str, count: int) -> Callable[[Target], Any]:
     return lambda target: structs.numbers(target, function, count)
 
 
-_CALLS: Mapping[str, Callable[..., Any]] = {
+CALLS: Mapping[str, Callable[..., Any]] = {
     "nvmlDeviceGetComputeRunningProcesses":    _processes("nvmlDeviceGetComputeRunningProcesses"),
     "nvmlDeviceGetGraphicsRunningProcesses":   _processes("nvmlDeviceGetGraphicsRunningProcesses"),
     "nvmlDeviceGetMPSComputeRunningProcesses": _processes("nvmlDeviceGetMPSComputeRunningProcesses"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from exporter.driver.interface import Device, DriverError, DriverGoneError, Mig, UnsupportedError
 from exporter.driver.nvml import structs
-from exporter.driver.nvml.calls import call
+from exporter.driver.nvml.calls import CALLS, plain_call
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
 from exporter.units import Share
@@ -36,8 +36,11 @@ class NvmlDevice(Device):
         self.minor = None
 
     def call(self, function: str, *args: Any) -> Any:
+        special = CALLS.get(function)
         try:
-            return self._session.run(self.target, call, self.target, function, *args)
+            if special is not None:
+                return self._session.run(self.target, special, self.target, *args)
+            return self._session.run(self.target, plain_call, self.target, function, *args)
         except DriverGoneError as error:
             if error.code in _DOUBTFUL and self._session.answers():
                 raise DriverError(str(error), error.code) from error

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from exporter.host import threads
-from exporter.host.threads import SCAN_SECONDS, ThreadReader, parse_run_delay, places, read_task
+from exporter.host.process import CLOCK_TICKS, parse_stat
+from exporter.host.text import read_text
+from exporter.host.threads import SCAN_SECONDS, ThreadReader, parse_run_delay, places
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
 
@@ -112,10 +114,9 @@ def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Pat
 
 
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
-    stat(tmp_path / "10")
-    found = read_task(tmp_path, "10")
+    process(tmp_path, 10, {10: 1})
+    found = ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]
 
-    assert found is not None
     assert found.run_delay == 2.0
     assert parse_run_delay("") is None
 
@@ -134,7 +135,7 @@ def test_a_full_thread_of_this_process_stands_out() -> None:
         reader = ThreadReader(Path("/proc"))
         reader.read({"job": [os.getpid()]}, 0.0)  # other threads of a test worker may have used more before
         deadline = time.monotonic() + 60
-        while (task := read_task(Path("/proc"), place)) is not None and task.cpu_seconds < 0.2:
+        while (task := parse_stat(read_text(f"/proc/{place}/stat"))) is not None and task.cpu_ticks < CLOCK_TICKS / 5:
             assert time.monotonic() < deadline
         reader.read({"job": [os.getpid()]}, SCAN_SECONDS)
         assert place in reader.read({"job": [os.getpid()]}, SCAN_SECONDS + 1.0)[os.getpid()]

@@ -125,9 +125,7 @@ def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None
     gpu, broken = Gpu(device, read.states, answered=0.0), set[str]()
 
     shown = [block.family.name for block in device_blocks(gpu, 0.0, 10.0, broken)]
-    status = NodeStatus(
-        collectors=collector_statuses(collectors, {each.collector: [each] for each in read.outcomes}, {})
-    )
+    status = NodeStatus(collectors=collector_statuses(collectors, read.outcomes, {}))
     success = next(b for b in node_blocks(status, broken) if b.family.name == "gpu_scrape_collector_success")
 
     assert shown == ["gpu_good"]
