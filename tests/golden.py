@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST_LINES = 60
+MAX_LINES = 60
 """Of a difference that are shown."""
 
 
@@ -29,4 +29,4 @@ def explain(stored: Path, made: str, test: str) -> str:
     name = str(stored.relative_to(ROOT) if stored.is_relative_to(ROOT) else stored)
     advice = f"If the change is meant: pytest {test.partition('::')[0]} --update, and read git diff {name}"
     lines = difflib.unified_diff(before.splitlines(), made.splitlines(), "stored", "made", lineterm="", n=1)
-    return "\n".join((f"{name} differs. {advice}", *list(lines)[:MOST_LINES]))
+    return "\n".join((f"{name} differs. {advice}", *list(lines)[:MAX_LINES]))

@@ -14,7 +14,7 @@ from typing import Any
 
 from deploy.demo.drawing.document import listed, mapping
 
-_MOST = 200
+_MAX_MESSAGES = 200
 _LARGEST = 1 << 20
 _PATIENCE = 20.0
 
@@ -40,7 +40,7 @@ class Inbox:
 
     def add(self, message: Message) -> None:
         with self._lock:
-            self._messages = [message, *self._messages][:_MOST]
+            self._messages = [message, *self._messages][:_MAX_MESSAGES]
         self._heard(message)
 
     def messages(self) -> Sequence[Message]:

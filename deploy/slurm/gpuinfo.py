@@ -38,7 +38,7 @@ QUERIES: Mapping[str, str] = {
     "held_idle": f"sum by (host) ({_host(_HELD_IDLE)})",
     "faults": f"count by (host) ({_host('gpu_fault_timestamp_seconds')})",
 }
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 class PrometheusError(Exception):
@@ -72,7 +72,7 @@ def ask(url: str, query: str) -> Mapping[str, float]:
     where = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
         with urllib.request.urlopen(where, timeout=10) as response:  # noqa: S310 - http or https, as main sees to
-            return by_node(json.loads(response.read(_MOST_BYTES)))
+            return by_node(json.loads(response.read(_MAX_BYTES)))
     except (OSError, ValueError) as error:
         raise PrometheusError(f"{url}: {error}") from None
 

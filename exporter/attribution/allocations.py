@@ -53,8 +53,8 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> tuple[Mapping[Pod
     unresolved = Counter(dict.fromkeys(REASONS, 0))
     for given in view.given:
         place = PodPlace(given.namespace, given.pod, given.container)
-        told = view.claimable.get(given.device.claimed)
-        name = DeviceName(uuid=told) if told else given.device
+        uuid = view.claimable.get(given.device.claimed)
+        name = DeviceName(uuid=uuid) if uuid else given.device
         targets = devices.find(name)
         if not targets:
             unresolved[_reason(name)] += 1
@@ -70,12 +70,12 @@ def _reason(name: DeviceName) -> str:
 
 
 def job_allocations(
-    told: Mapping[str, Mapping[str, Allocation]], devices: Devices
+    by_job: Mapping[str, Mapping[str, Allocation]], devices: Devices
 ) -> tuple[Mapping[str, JobAllocation], Mapping[str, int]]:
     """From what each source tells of each job; the most trusted word counts, the others are compared with it."""
     found: dict[str, JobAllocation] = {}
     conflicts: Counter[str] = Counter()
-    for job, by_source in told.items():
+    for job, by_source in by_job.items():
         every = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
         # One that names devices, and none that can be found here, does not know.
         resolved = {source: targets for source, targets in every.items() if targets or not by_source[source]}

@@ -9,7 +9,7 @@ from typing import Any, cast
 from exporter.attribution.background_source import SourceError
 from exporter.host.text import bounded
 
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 """Of one answer, or of one line of a watch: thousands of pods on one node."""
 
 Document = Mapping[str, Any]
@@ -51,8 +51,8 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             yield bytes(pending) + line
             pending.clear()
         pending += rest
-        if len(pending) > MOST_BYTES:
-            raise SourceError(f"an answer of more than {MOST_BYTES} bytes")
+        if len(pending) > MAX_BYTES:
+            raise SourceError(f"an answer of more than {MAX_BYTES} bytes")
     if pending:
         yield bytes(pending)
 
@@ -62,6 +62,6 @@ def whole(received: Iterable[bytes]) -> bytes:
     found = bytearray()
     for line in received:
         found += line
-        if len(found) > MOST_BYTES:
-            raise SourceError(f"an answer of more than {MOST_BYTES} bytes")
+        if len(found) > MAX_BYTES:
+            raise SourceError(f"an answer of more than {MAX_BYTES} bytes")
     return bytes(found)

@@ -44,8 +44,8 @@ class ProcessRow:
 ProcessRows = Sequence[ProcessRow]
 
 
-def limit(rows: Iterable[ProcessRow], most: int) -> tuple[ProcessRow, ...]:
-    """The `most` processes of each GPU that hold the most memory; the others become one row with pid `other`.
+def limit(rows: Iterable[ProcessRow], count: int) -> tuple[ProcessRow, ...]:
+    """The `count` processes of each GPU that hold the most memory; the others become one row with pid `other`.
 
     A process on several MIG instances of one GPU is one row.
     """
@@ -56,7 +56,7 @@ def limit(rows: Iterable[ProcessRow], most: int) -> tuple[ProcessRow, ...]:
     shown: list[ProcessRow] = []
     for gpu in by_gpu.values():
         ranked = sorted(gpu.values(), key=lambda row: (-(row.memory_bytes or 0), row.pid))
-        kept, rest = ranked[:most], ranked[most:]
+        kept, rest = ranked[:count], ranked[count:]
         shown += kept
         shown += [_sum(rest)] if rest else []
     return tuple(shown)

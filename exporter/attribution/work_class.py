@@ -104,7 +104,7 @@ def parse_rules(text: str) -> tuple[ClassRule, ...]:
 def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequence[ClassRule] = ()) -> WorkClass:
     """What people say counts before what is seen; a notebook in a batch job is a notebook, and a server a server."""
     program = _of_programs(host.programs)
-    told = (
+    candidates = (
         (info.asked_class if info.asked_class in CLASSES else "", "label"),
         (_of_rules(owner, rules), "option"),
         (program if program == "interactive" else "", "program"),
@@ -115,7 +115,7 @@ def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequenc
         (program, "program"),
         ("batch" if owner.kind == "slurm" else "", "scheduler"),
     )
-    return next((WorkClass(name, source) for name, source in told if name), UNKNOWN)
+    return next((WorkClass(name, source) for name, source in candidates if name), UNKNOWN)
 
 
 def _of_rules(owner: Owner, rules: Sequence[ClassRule]) -> str:
@@ -139,11 +139,11 @@ class WorkClasses:
         """Of the owners in `info`."""
         kept = self._kept
         self._kept = {}
-        for owner, told in info.items():
+        for owner, workload in info.items():
             host = hosts.get(owner, _NO_HOST)
             known = kept.get(owner)
-            if known is None or known[:3] != (told, host.serves, host.programs):
-                known = (told, host.serves, host.programs, classify(owner, told, host, self.rules))
+            if known is None or known[:3] != (workload, host.serves, host.programs):
+                known = (workload, host.serves, host.programs, classify(owner, workload, host, self.rules))
             self._kept[owner] = known
         return {owner: known[3] for owner, known in self._kept.items()}
 

@@ -212,7 +212,7 @@ def _outcome(source: Device | Driver, function: str) -> Any:
 
 def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, Any]]:
     if function == BY_FIELD:
-        parts = [(key_of(function, list(asked)), value) for asked, value in zip(args[0], answer, strict=True)]
+        parts = [(key_of(function, list(arguments)), value) for arguments, value in zip(args[0], answer, strict=True)]
         return [(key_of(function, ()), None), *parts]
     if function == BY_METRIC:
         parts = [(key_of(function, [metric]), value) for metric, value in answer.items()]

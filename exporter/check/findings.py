@@ -23,7 +23,7 @@ def gpu_less(facts: Facts, limits: Limits) -> bool:
     return pci == 0 and no_driver and not limits.gpus
 
 
-_SAID = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
+_ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
 
 _HANGS = "NOT_OPENED"
 """The driver was asked to open and has not answered yet."""
@@ -35,7 +35,7 @@ def driver_error(facts: Facts, limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_exporter_driver_error"):
         if series.value and series.labels["error"] != _HANGS:
             code = series.labels["error"]
-            yield "", {"error": _SAID.get(code, code)}
+            yield "", {"error": _ERRORS.get(code, code)}
 
 
 def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -59,14 +59,13 @@ def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
     What the faults of single GPUs explain is told there.
     """
     driver = facts.value("gpu_devices", source="driver")
-    said = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
-    said += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
-    said += [(float(limits.gpus), "option")] if limits.gpus else []
-    most = max((count for count, _ in said), default=0.0)
-    told = len({s.gpu for s in facts.of("gpu_fault_timestamp_seconds", fault="lost")})
-    if driver is not None and driver + told < most:
-        wanted = most
-        by = next(text for source, text in _SOURCES.items() if (most, source) in said)
+    counts = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
+    counts += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
+    counts += [(float(limits.gpus), "option")] if limits.gpus else []
+    wanted = max((count for count, _ in counts), default=0.0)
+    explained = len({s.gpu for s in facts.of("gpu_fault_timestamp_seconds", fault="lost")})
+    if driver is not None and driver + explained < wanted:
+        by = next(text for source, text in _SOURCES.items() if (wanted, source) in counts)
         yield "", {"driver": f"{driver:g}", "wanted": f"{wanted:g}", "by": by}
 
 
@@ -203,7 +202,7 @@ def sxids(kind: str) -> Find:
     return find
 
 
-_SAID_OF_PORTS = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}
+_PORT_TROUBLES = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}
 
 
 def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -212,20 +211,20 @@ def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         if series.value:
             device, port = series.labels["device"], series.labels["port"]
             near = {s.gpu for s in facts.of("gpu_rdma_port_nearest_gpu_info", device=device, port=port)}
-            what = _SAID_OF_PORTS.get(series.labels["reason"], series.labels["reason"])
+            what = _PORT_TROUBLES.get(series.labels["reason"], series.labels["reason"])
             yield (near.pop() if len(near) == 1 else ""), {"port": f"{device}/{port}", "what": what}
 
 
 def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """GPUs of one node that reach each other over NVLink are in one clique of one cluster."""
     found = {s.gpu: (s.labels["cluster_uuid"], s.labels["clique_id"]) for s in facts.of("gpu_fabric_info")}
-    told = {gpu: place for gpu, place in found.items() if place[0]}
-    if not told:
+    places = {gpu: place for gpu, place in found.items() if place[0]}
+    if not places:
         return
-    most, _ = Counter(told.values()).most_common(1)[0]
-    for gpu, place in told.items():
-        if place != most:
-            yield gpu, {"clique": place[1], "most": most[1]}
+    usual, _ = Counter(places.values()).most_common(1)[0]
+    for gpu, place in places.items():
+        if place != usual:
+            yield gpu, {"clique": place[1], "most": usual[1]}
 
 
 def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:

@@ -47,11 +47,11 @@ def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
         if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
             by_gpu.setdefault(series.gpu, {})[series.labels["pid"]] = (command, series.value)
     for gpu, processes in by_gpu.items():
-        most = sorted(processes.items(), key=lambda each: -each[1][1])
-        named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in most[:_BRIEF])
+        ranked = sorted(processes.items(), key=lambda each: -each[1][1])
+        named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
         size = sum(value for _, value in processes.values()) / _GIB
-        more = f" and {len(most) - _BRIEF} more" if len(most) > _BRIEF else ""
-        yield gpu, {"processes": named + more, "size": f"{size:.1f}", "count": len(most)}
+        more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
+        yield gpu, {"processes": named + more, "size": f"{size:.1f}", "count": len(ranked)}
 
 
 def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:

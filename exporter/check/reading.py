@@ -70,7 +70,7 @@ def read_node(
     return Renderer().render(snapshot.blocks, "")[1].decode()
 
 
-def apart(work: Callable[[], str], deadline: float) -> str | None:
+def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
     """What `work` returns, run in a child process; None when it is not there within `deadline` seconds.
 
     A child that hangs in the kernel cannot even be killed. It holds nothing of ours but one end of a pipe, and

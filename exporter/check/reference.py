@@ -67,11 +67,11 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
-        most = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
-        if most and series.value < _LOW * most:
-            yield series.gpu, {"what": "power limit", "value": f"{series.value:g}", "most": f"{most:g} W"}
+        maximum = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
+        if maximum and series.value < _LOW * maximum:
+            yield series.gpu, {"what": "power limit", "value": f"{series.value:g}", "most": f"{maximum:g} W"}
     for series in facts.of("gpu_clock_hertz", domain="sm"):
-        most = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
+        maximum = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
         busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
-        if most and busy > _BUSY and series.value < _LOW * most:
-            yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{most / _MHZ:g} MHz"}
+        if maximum and busy > _BUSY and series.value < _LOW * maximum:
+            yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -16,7 +16,7 @@ from exporter.check import drain, program
 from exporter.check.facts import parse
 from exporter.check.leftovers import job_gpus
 from exporter.check.options import OPTIONS
-from exporter.check.reading import PciNode, apart, read_node
+from exporter.check.reading import PciNode, in_child_process, read_node
 from exporter.check.render import FORMATS, short
 from exporter.check.rule import Finding, Limits, Verdict
 from exporter.check.rules import NAMES, RULES
@@ -140,7 +140,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:
     kmsg = None if driver.simulated else Path(settings["path.kmsg"])
     deadline = min(seconds, _LONGEST_READ)
     faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
-    found = apart(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+    found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     if found is None:
         return _hangs(deadline)
     return judge(parse(found, unix_time()), limits, ignored)

@@ -58,14 +58,14 @@ examples:
 _DIGESTS = ("user", "account", "namespace")
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """A report, and what Slurm's accounting calls the job that it is of."""
 
     report: JobReport | Digest
     job: str = ""
 
 
-Subject = Callable[[Client, float], Told]
+Subject = Callable[[Client, float], Report]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -114,17 +114,17 @@ def _subject(settings: config.Config, name: str) -> Subject:
     if settings["all"] or wanted[0] in _DIGESTS:
         level = "" if settings["all"] else wanted[0]
         group = Group(level, settings[level] if level else "", settings["cluster"])
-        return lambda client, now: Told(digest(client, group, settings["since"], prices, now, by))
+        return lambda client, now: Report(digest(client, group, settings["since"], prices, now, by))
     wanted_one = _named(settings, name)
     cluster = promql.matchers(cluster=settings["cluster"]) if settings["cluster"] else ""
 
-    def one(client: Client, now: float) -> Told:
+    def one(client: Client, now: float) -> Report:
         since = settings["since"]
         found = selected(client, wanted_one, cluster, window(since), now)
         if found is None:
             raise nothing(client, wanted_one.title, since, now)
-        asked = ReportRequest(found.selector, found.title, since, by, settings["changed-at"] or None)
-        return Told(job_report(client, asked, prices, now), found.job)
+        request = ReportRequest(found.selector, found.title, since, by, settings["changed-at"] or None)
+        return Report(job_report(client, request, prices, now), found.job)
 
     return one
 

@@ -42,12 +42,14 @@ def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None
     ECC and NVLink ids belong in batches of their own: mixed, they came back empty on GB200 (NVIDIA/DCGM#265).
     """
     known = previous if previous and 0.0 <= tick.time - previous.probed < _PROBE_AGAIN else None
-    asked = known.supported if known else tuple(wanted)
-    answers = (device.get("nvmlDeviceGetFieldValues", asked) if asked else None) or (None,) * len(asked)
-    values = {field: value for field, value in zip(asked, answers, strict=True) if value is not None}
+    listed = known.supported if known else tuple(wanted)
+    answers = (device.get("nvmlDeviceGetFieldValues", listed) if listed else None) or (None,) * len(listed)
+    values = {field: value for field, value in zip(listed, answers, strict=True) if value is not None}
     if known:
-        return Fields(asked, values, known.probed)
+        return Fields(listed, values, known.probed)
     # What answered before is asked on although this probe did not bring it: a driver refuses for a moment at times.
     before = previous.supported if previous else ()
-    supported = tuple(field for field in asked if field in values or (field in before and previous and previous.values))
+    supported = tuple(
+        field for field in listed if field in values or (field in before and previous and previous.values)
+    )
     return Fields(supported, values, tick.time)

@@ -68,7 +68,7 @@ class Gpm:
     """Bytes per second in the last pass."""
     pcie_fields: Fields
     nvlink_fields: Fields
-    asked: UnixTime
+    tried_at: UnixTime
     """When GPM was last asked."""
 
     @property
@@ -90,7 +90,7 @@ class Gpm:
 
 
 def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
-    values, asked = _ask(device, previous, tick)
+    values, tried_at = _ask(device, previous, tick)
     before = (previous.activity if previous else None) or Activity()
     pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None, tick)
     nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None, tick)
@@ -111,13 +111,13 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
         if values is not None
         else silent(previous.activity if previous else None)
     )
-    return Gpm(units, totals, rates, pcie, nvlink, asked)
+    return Gpm(units, totals, rates, pcie, nvlink, tried_at)
 
 
 def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, UnixTime]:
     """GPM's answer and when it was asked; None where the GPU has no GPM."""
-    if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
-        return None, previous.asked
+    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+        return None, previous.tried_at
     return device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
 
 

@@ -28,12 +28,12 @@ class MigMemory:
 
 @record
 class MigInstance:
-    """`activity` is None without GPM; `asked` is when it was last asked for."""
+    """`activity` is None without GPM; `tried_at` is when it was last asked for."""
 
     model: Paced[str]
     memory: Paced[MigMemory]
     activity: Activity | None
-    asked: UnixTime
+    tried_at: UnixTime
 
     @property
     def ratios(self) -> Mapping[str, float]:
@@ -42,7 +42,7 @@ class MigInstance:
 
 
 def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstance:
-    units, asked = _activity(device, previous, tick)
+    units, tried_at = _activity(device, previous, tick)
     return MigInstance(
         model=read_when_due(
             previous.model if previous else None,
@@ -52,7 +52,7 @@ def read(device: Device, previous: MigInstance | None, tick: Tick) -> MigInstanc
         ),
         memory=read_when_due(previous.memory if previous else None, Pace.FAST, tick, lambda: _memory(device)),
         activity=units,
-        asked=asked,
+        tried_at=tried_at,
     )
 
 
@@ -62,8 +62,8 @@ def _memory(device: Device) -> MigMemory:
 
 
 def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple[Activity | None, UnixTime]:
-    if previous and previous.activity is None and 0 <= tick.time - previous.asked < _ASK_AGAIN:
-        return None, previous.asked
+    if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
+        return None, previous.tried_at
     values = device.get("nvmlGpmMetricsGet", UNIT_IDS)
     before = (previous.activity if previous else None) or Activity()
     units = (

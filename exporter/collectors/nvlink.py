@@ -94,8 +94,8 @@ def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
     states = {link: by_link.get(_STATE, link) for link in range(links)}
     if any(state is not None for state in states.values()):
         return {link: int(state) in _UP for link, state in states.items() if state is not None}
-    asked = {link: device.get("nvmlDeviceGetNvLinkState", link) for link in range(links)}
-    return {link: bool(state) for link, state in asked.items() if state is not None}
+    states = {link: device.get("nvmlDeviceGetNvLinkState", link) for link in range(links)}
+    return {link: bool(state) for link, state in states.items() if state is not None}
 
 
 def _errors(whole: Fields, by_link: Fields, links: int) -> Mapping[str, float]:

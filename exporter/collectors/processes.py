@@ -51,10 +51,10 @@ class GpuProcess:
 
 @record
 class Used:
-    """What a process used of each engine, and when it was told."""
+    """What a process used of each engine, and when the driver told it."""
 
     engines: Mapping[str, float]
-    told: UnixTime
+    told_at: UnixTime
 
 
 @record
@@ -72,8 +72,8 @@ NO_PROCESSES = Processes((), Paced((), EPOCH), None, 0)
 
 def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
     lists = read_when_due(previous.lists if previous else None, Pace.FAST, tick, lambda: _listed(device))
-    asks = previous is None or previous.used is not None or lists.time == tick.time
-    used, cursor = _used(device, previous, tick) if asks else (None, 0)
+    due = previous is None or previous.used is not None or lists.time == tick.time
+    used, cursor = _used(device, previous, tick) if due else (None, 0)
     if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):
         lists = Paced(_listed(device), tick.time)
     running = tuple(
@@ -122,7 +122,7 @@ def _used(device: Device, previous: Processes | None, tick: Tick) -> tuple[Mappi
     before = {
         pid: used
         for pid, used in ((previous.used if previous else None) or {}).items()
-        if 0 <= tick.time - used.told <= _HOLD
+        if 0 <= tick.time - used.told_at <= _HOLD
     }
     fresh = {pid: Used(engines, tick.time) for pid, engines in by_process(samples, cursor).items()}
     return {**before, **fresh}, max([cursor, *[sample.timeStamp for sample in samples]])
@@ -152,8 +152,8 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
 
 
 def _shares(sample: Record) -> dict[str, float]:
-    told = vars(sample)
-    return {engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := told.get(name)) is not None}
+    fields = vars(sample)
+    return {engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := fields.get(name)) is not None}
 
 
 def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:

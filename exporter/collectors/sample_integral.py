@@ -103,7 +103,7 @@ def assume(before: Integral, level: float, seconds: float) -> Integral:
     )
 
 
-def asks(before: Integral | None, now: UnixTime) -> bool:
+def is_due(before: Integral | None, now: UnixTime) -> bool:
     """Whether to ask for the buffer: one that was there and is refused may be back soon, another hardly ever is."""
     if before is None or before.sampled:
         return True

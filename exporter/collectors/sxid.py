@@ -16,7 +16,7 @@ _SXID = re.compile(
     r"(?P<severity>Fatal|Non-fatal|Non-Fatal),?\s*(?:Link (?P<link>\d{1,4}))?"
 )
 """The first line of each; lines with its data and instance follow, and are not counted again."""
-_MOST = 256
+_MAX_KINDS = 256
 """Kinds that are kept apart: a broken switch must not make series without end."""
 
 
@@ -56,9 +56,9 @@ def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
 
 def counted(before: SxidCounts, kind: Sxid, time: UnixTime) -> SxidCounts:
     """`before` and one more; of a kind beyond the limit without its link, and then not at all."""
-    if kind not in before.seen and len(before.seen) >= _MOST:
+    if kind not in before.seen and len(before.seen) >= _MAX_KINDS:
         kind = kind._replace(link="")
-        if kind not in before.seen and len(before.seen) >= 2 * _MOST:
+        if kind not in before.seen and len(before.seen) >= 2 * _MAX_KINDS:
             return before
     count, last = before.seen.get(kind, (0, EPOCH))
     return SxidCounts({**before.seen, kind: (count + 1, max(last, time))})

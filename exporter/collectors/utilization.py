@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from exporter.clock import EPOCH
 from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.sample_integral import Integral, advance, asks, assume
+from exporter.collectors.sample_integral import Integral, advance, assume, is_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
@@ -50,7 +50,7 @@ def _integrated(
     device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
     refused = before.refused if before else EPOCH
-    if asks(before, tick.time):
+    if is_due(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
         if answer is not None:
             return advance(before or Integral(), answer, tick.seconds)

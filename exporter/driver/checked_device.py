@@ -191,16 +191,16 @@ class CheckedDevice(Device):
         self._reject(key, number)
         return None
 
-    def _fields(self, asked: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
+    def _fields(self, wanted: Sequence[tuple[int, int]]) -> tuple[float | None, ...]:
         """A call that is refused as a whole refuses each of its fields: collectors ask for several batches."""
         try:
-            answer: Sequence[float | None] = self._device.call(_FIELDS, asked)
+            answer: Sequence[float | None] = self._device.call(_FIELDS, wanted)
         except UnsupportedError:
-            for field_ in asked:
+            for field_ in wanted:
                 self._refuse(_field_rule(field_)[0])
             raise
         memory, found = self._memory, list(answer)
-        for place, (key, rule) in enumerate(_field_rules(tuple(asked))):
+        for place, (key, rule) in enumerate(_field_rules(tuple(wanted))):
             number = found[place]
             if number is None:
                 self._refuse(key)
@@ -219,8 +219,8 @@ def _key(function: str, args: tuple[Any, ...]) -> Key:
 
 
 @lru_cache(maxsize=1024)
-def _field_rules(asked: tuple[tuple[int, int], ...]) -> Sequence[tuple[Key, Rule | None]]:
-    return tuple([_field_rule(each) for each in asked])
+def _field_rules(wanted: tuple[tuple[int, int], ...]) -> Sequence[tuple[Key, Rule | None]]:
+    return tuple([_field_rule(each) for each in wanted])
 
 
 def _field_rule(field: tuple[int, int]) -> tuple[Key, Rule | None]:

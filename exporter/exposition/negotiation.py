@@ -43,5 +43,5 @@ def _major(version: str) -> int:
 
 def _escaping(given: Mapping[str, str]) -> str:
     """As asked: no name here holds what would have to be escaped."""
-    asked = given.get("escaping", "")
-    return asked if asked in _ESCAPINGS else "underscores"
+    escaping = given.get("escaping", "")
+    return escaping if escaping in _ESCAPINGS else "underscores"

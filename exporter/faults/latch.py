@@ -19,7 +19,7 @@ STEADY = 30.0
 """Seconds a GPU or its links must be back before that counts."""
 _LOOKS = 2
 """Looks in a row that must find a counter below its mark: one strange reading proves nothing."""
-_MOST_WATTS = 2000.0
+_MAX_WATTS = 2000.0
 """A counter that began anew cannot have counted more than this since its mark."""
 _NEAR = 120.0
 """Seconds within which an XID and an ECC error are one event."""
@@ -112,7 +112,7 @@ def _anew(known: Known, seen: Seen, now: UnixTime) -> bool:
         return True
     if known.joules is None or seen.joules is None or seen.joules >= known.joules:
         return False
-    return 0 <= seen.joules <= _MOST_WATTS * max(now - known.marked, 1.0)
+    return 0 <= seen.joules <= _MAX_WATTS * max(now - known.marked, 1.0)
 
 
 def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:

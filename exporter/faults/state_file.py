@@ -14,7 +14,7 @@ from exporter.faults.model import Action, Book, Fault, Kind, Known
 
 _VERSION = 1
 _LARGEST = 4 << 20
-_MOST = 1024
+_MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
 
 
@@ -68,8 +68,8 @@ def _book(content: dict[str, Any]) -> Book:
         raise ValueError(f"version {content['version']}")
     devices = {str(uuid): _known(entry) for uuid, entry in content["devices"].items()}
     faults = tuple(_fault(entry) for entry in content["faults"])
-    if max(len(devices), len(faults)) > _MOST:
-        raise ValueError(f"more than {_MOST} entries")
+    if max(len(devices), len(faults)) > _MAX_ENTRIES:
+        raise ValueError(f"more than {_MAX_ENTRIES} entries")
     accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
     return Book(str(content["boot"]), devices, faults, accepted, UnixTime(float(content["heard"])))
 

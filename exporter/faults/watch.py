@@ -82,7 +82,7 @@ class FaultWatch:
     def _sources(self) -> Iterator[BackgroundSource[bool] | BackgroundSource[NodeObject]]:
         return (source for source in (self._site.slurm, self._site.kubernetes) if source)
 
-    def _told_by(self, now: MonotonicTime) -> Mapping[str, str]:
+    def _errors_of_sources(self, now: MonotonicTime) -> Mapping[str, str]:
         """What is wrong with each source, empty where nothing is; without those still to answer for the first time."""
         named = (("slurm", self._site.slurm), ("kubernetes", self._site.kubernetes))
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
@@ -112,14 +112,14 @@ class FaultWatch:
         _log_changes(before.faults, self._book.faults)
         if self._saver:
             self._saver.offer(self._book, monotonic, urgent=_substance(before) != _substance(self._book))
-        told = self._told_by(monotonic)
-        _tell_sources(self._status.sources, told)
+        errors = self._errors_of_sources(monotonic)
+        _log_sources(self._status.sources, errors)
         self._status = FaultStatus(
             self._book.faults,
             self._counts(monotonic),
             self._maintenance(),
             self._saved(),
-            {source: not error for source, error in told.items()},
+            {source: not error for source, error in errors.items()},
         )
 
     @property
@@ -188,8 +188,8 @@ def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
             log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
 
 
-def _tell_sources(before: Mapping[str, bool], told: Mapping[str, str]) -> None:
-    for source, error in told.items():
+def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:
+    for source, error in errors.items():
         if error and before.get(source, True):
             log.warning(
                 "%s does not say what this node should have, nor whether it is in maintenance: %s", source, error

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 MASK = "***"
-_MOST = 200
-_MOST_BYTES = 1 << 14
+_MAX_CHARACTERS = 200
+_MAX_BYTES = 1 << 14
 """Of the arguments: more is never shown."""
 _WORDS = (
     r"passw|passphrase|pass(?![a-z])|pwd|secret|token|credential|auth|cookie|signature|sig(?![a-z])|"
@@ -34,7 +34,7 @@ def command_line(pid: int, procfs: Path) -> str:
     """The arguments of a process, masked; empty once it has gone, and for a kernel thread."""
     try:
         with (procfs / str(pid) / "cmdline").open("rb") as file:
-            raw = file.read(_MOST_BYTES)
+            raw = file.read(_MAX_BYTES)
     except OSError:
         return ""
     return shown([part.decode(errors="replace") for part in raw.split(b"\0") if part])
@@ -44,15 +44,15 @@ def shown(arguments: Sequence[str]) -> str:
     """Arguments as one line of at most 200 characters, with the values of secret-sounding names masked."""
     line = " ".join(_masked(arguments))
     printable = "".join(char if char.isprintable() else " " for char in line)
-    return printable if len(printable) <= _MOST else printable[: _MOST - 1] + "…"
+    return printable if len(printable) <= _MAX_CHARACTERS else printable[: _MAX_CHARACTERS - 1] + "…"
 
 
 def _masked(arguments: Sequence[str]) -> Iterator[str]:
     before, length = "", 0
     for argument in arguments:
-        if length > _MOST:
+        if length > _MAX_CHARACTERS:
             return
-        masked = _after(before, argument) or _one(argument[:_MOST_BYTES])
+        masked = _after(before, argument) or _one(argument[:_MAX_BYTES])
         length += len(masked) + 1
         before = argument
         yield masked
@@ -63,12 +63,12 @@ def _after(before: str, argument: str) -> str:
     if before in _LOGIN_OPTIONS and ":" in argument:
         return MASK
     option = before.startswith("-") and "=" not in before and not argument.startswith("-")
-    return MASK if option and _SECRET.search(before[:_MOST]) else ""
+    return MASK if option and _SECRET.search(before[:_MAX_CHARACTERS]) else ""
 
 
 def _one(argument: str) -> str:
     name, equals, _ = argument.partition("=")
-    if equals and len(name) <= _MOST and not re.search(r"[\s/?&{]", name) and _SECRET.search(name):
+    if equals and len(name) <= _MAX_CHARACTERS and not re.search(r"[\s/?&{]", name) and _SECRET.search(name):
         return f"{name}={MASK}"
     masked = _QUERY.sub(rf"\g<name>{MASK}", _without_user_info(argument))
     for pattern in (_JSON, _PAIR):

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _CHUNK = 1 << 12
 """Holds every file that is read this way; a longer one is read as any other."""
-_MOST = 256
+_MAX_FILES = 256
 """Descriptors kept; what is over that is opened at each read."""
 _PROCFS_ROOT = 1
 """Inode of the root of a procfs: only there does a descriptor end with its process."""
@@ -27,9 +27,9 @@ _PROCFS_ROOT = 1
 class KeptFiles:
     """Reads files below one procfs root. Used by one thread."""
 
-    def __init__(self, procfs: Path, most: int = _MOST) -> None:
+    def __init__(self, procfs: Path, limit: int = _MAX_FILES) -> None:
         self._procfs = procfs
-        self._most = most
+        self._limit = limit
         self._keeps: bool | None = None
         self._open: dict[str, _Kept] = {}
         self._pass = 0
@@ -62,7 +62,7 @@ class KeptFiles:
         self._pass += 1
 
     def _opened(self, path: str, parse: Callable[[str], T]) -> T:
-        if len(self._open) >= self._most or not self._is_procfs():
+        if len(self._open) >= self._limit or not self._is_procfs():
             return parse(read_text(path))
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

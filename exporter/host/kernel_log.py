@@ -9,7 +9,7 @@ from types import TracebackType
 
 _RECORD = 8192
 """The longest record of the kernel."""
-_MOST = 1000
+_MAX_RECORDS = 1000
 """Records taken in one go."""
 
 
@@ -38,7 +38,7 @@ class KernelLog:
     def read(self) -> list[str]:
         """The records there now: /dev/kmsg gives one a read, and EAGAIN after the last."""
         found: list[str] = []
-        while len(found) < _MOST:
+        while len(found) < _MAX_RECORDS:
             try:
                 data = os.read(self._descriptor, _RECORD)
             except BlockingIOError:

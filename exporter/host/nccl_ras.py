@@ -19,9 +19,9 @@ from exporter.host.text import bounded, lines
 ADDRESS = ("127.0.0.1", 28028)
 DEADLINE = 10.0
 """Seconds for the whole conversation: NCCL gathers for up to 3, and then gives up within another 5."""
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Of one answer: 16,000 ranks."""
-_MOST_RANKS = 1 << 20
+_MAX_RANKS = 1 << 20
 _POINT_TO_POINT = frozenset({"Send", "Recv", "SendRecv"})
 """Their counts differ between ranks that are well."""
 
@@ -71,10 +71,10 @@ def ask(address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE) -> RasAn
     try:
         with socket.create_connection(address, timeout=min(1.0, deadline)) as connection:
             talk = _Conversation(connection, until)
-            if not talk.said("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
+            if not talk.request("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
                 raise RasError("not a RAS port of NCCL")
-            talk.said("TIMEOUT 3")
-            structured = talk.said("SET FORMAT json") == "OK"
+            talk.request("TIMEOUT 3")
+            structured = talk.request("SET FORMAT json") == "OK"
             talk.send("VERBOSE STATUS")
             text = talk.rest()
     except (OSError, EOFError) as error:
@@ -92,7 +92,7 @@ class _Conversation:
         self._connection.settimeout(self._left())
         self._connection.sendall(f"{line}\n".encode())
 
-    def said(self, line: str) -> str:
+    def request(self, line: str) -> str:
         """The one line that answers."""
         self.send(line)
         while b"\n" not in self._pending:
@@ -114,8 +114,8 @@ class _Conversation:
         if not chunk:
             raise EOFError("it ended in the middle")
         self._pending += chunk
-        if len(self._pending) > MOST_BYTES:
-            raise RasError(f"an answer of more than {MOST_BYTES} bytes")
+        if len(self._pending) > MAX_BYTES:
+            raise RasError(f"an answer of more than {MAX_BYTES} bytes")
 
     def _left(self) -> float:
         left = self._until - monotonic_time()
@@ -141,7 +141,7 @@ def parse_json(text: str) -> RasAnswer:
 def _ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
     for each in _dicts(communicator, key):
         rank = _number(each.get("rank"))
-        if rank is None or rank > _MOST_RANKS:
+        if rank is None or rank > _MAX_RANKS:
             continue
         counts = [
             number

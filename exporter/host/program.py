@@ -24,8 +24,8 @@ class Finished:
     cut: bool = False
 
 
-def run(command: Sequence[str], timeout: float, most: int) -> Finished:
-    """Run `command` to its end; it may write `most` bytes, then it is killed with all it has started.
+def run(command: Sequence[str], timeout: float, limit: int) -> Finished:
+    """Run `command` to its end; it may write `limit` bytes, then it is killed with all it has started.
 
     Raises TimeoutError where it has not ended after `timeout` seconds, and OSError where it cannot be started.
     """
@@ -38,7 +38,7 @@ def run(command: Sequence[str], timeout: float, most: int) -> Finished:
         start_new_session=True,
     ) as process:
         try:
-            output, errors, cut = _read(process, deadline, most)
+            output, errors, cut = _read(process, deadline, limit)
             if not cut:
                 process.wait(max(0.0, deadline - monotonic_time()))
         except subprocess.TimeoutExpired:
@@ -48,13 +48,13 @@ def run(command: Sequence[str], timeout: float, most: int) -> Finished:
     return Finished(process.returncode, output, errors, cut)
 
 
-def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, most: int) -> tuple[bytes, bytes, bool]:
-    """Both streams to their end, or to `most` bytes together."""
+def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:
+    """Both streams to their end, or to `limit` bytes together."""
     found: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in (process.stdout, process.stderr) if stream}
     with selectors.DefaultSelector() as selector:
         for stream in found:
             selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map() and sum(map(len, found.values())) <= most:
+        while selector.get_map() and sum(map(len, found.values())) <= limit:
             left = deadline - monotonic_time()
             ready = selector.select(left) if left > 0 else []
             if not ready:
@@ -66,7 +66,7 @@ def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, most: int) 
                     if not chunk:
                         selector.unregister(stream)
     output, errors = found.values()
-    return bytes(output[:most]), bytes(errors[:most]), len(output) + len(errors) > most
+    return bytes(output[:limit]), bytes(errors[:limit]), len(output) + len(errors) > limit
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

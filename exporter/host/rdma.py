@@ -14,7 +14,7 @@ from pathlib import Path
 from exporter.host.text import bounded, natural, read_text
 
 _CLASS = "class/infiniband"
-_MOST_PORTS = 64
+_MAX_PORTS = 64
 _WORDS_BYTES = 4
 """The architecture counts bytes of a port in words of four."""
 _STATE = re.compile(r"\d+:\s*(?P<state>\w+)")
@@ -101,7 +101,7 @@ def _ports(sysfs: Path) -> Iterator[Port]:
         board = _word(folder / "board_id") or _word(folder / "hca_type")
         for port in _names(folder / "ports"):
             found += 1
-            if found > _MOST_PORTS:
+            if found > _MAX_PORTS:
                 return
             yield _port(folder / "ports" / port, device, port, (board, path, numa))
 

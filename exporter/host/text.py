@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 _CHUNK = 1 << 14
 """Holds nearly every file read here; a buffer of a megabyte would cost three times the read itself."""
-_MOST = 1 << 20
+_MAX_BYTES = 1 << 20
 """Bytes read of any file: what a user can make longer is cut."""
 _SHOWN = 256
 
@@ -23,8 +23,8 @@ def read_text(path: str) -> str:
     except OSError:
         return ""
     try:
-        found = os.read(descriptor, _CHUNK)
-        while len(found) < _MOST and (chunk := os.read(descriptor, _CHUNK)):  # the kernel may stop between two records
+        found = os.read(descriptor, _CHUNK)  # the kernel may stop between two records
+        while len(found) < _MAX_BYTES and (chunk := os.read(descriptor, _CHUNK)):
             found += chunk
         return found.decode("utf-8", "replace")
     except OSError:
@@ -50,13 +50,13 @@ def natural(word: str) -> int | None:
     return int(word) if word.isascii() and word.isdigit() else None
 
 
-def bounded(text: str, most: int = _SHOWN) -> str:
-    """Text that somebody else wrote, fit for a label: at most `most` characters, and nothing UTF-8 cannot say."""
-    return text[:most].encode("utf-8", "replace").decode()
+def bounded(text: str, limit: int = _SHOWN) -> str:
+    """Text that somebody else wrote, fit for a label: at most `limit` characters, and nothing UTF-8 cannot say."""
+    return text[:limit].encode("utf-8", "replace").decode()
 
 
-def read_regular(path: str | os.PathLike[str], most: int, owners: Collection[int] = ()) -> bytes | None:
-    """At most `most` bytes of a plain file of one of `owners` (of anybody, without); None for anything else.
+def read_regular(path: str | os.PathLike[str], limit: int, owners: Collection[int] = ()) -> bytes | None:
+    """At most `limit` bytes of a plain file of one of `owners` (of anybody, without); None for anything else.
 
     Links, pipes and devices are refused: whoever can put one in place must not choose what is read, nor make us wait.
     Raises OSError where the file cannot be opened.
@@ -66,6 +66,6 @@ def read_regular(path: str | os.PathLike[str], most: int, owners: Collection[int
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or (owners and status.st_uid not in owners):
             return None
-        return os.read(descriptor, most)
+        return os.read(descriptor, limit)
     finally:
         os.close(descriptor)

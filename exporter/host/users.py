@@ -9,7 +9,7 @@ from exporter.threads.lookup import HANGS_SECONDS, Lookup
 from exporter.threads.runner import Threads
 
 SOURCE = "user_database"
-_MOST = 512
+_MAX_NAMES = 512
 """Users that are remembered; a node with new ones every day would have thousands in the end."""
 
 
@@ -17,7 +17,7 @@ class UserNames:
     """Name by user id. The number as text until there is a name, and for a user that this host does not know."""
 
     def __init__(self, lookup: Lookup[int, str] | None = None) -> None:
-        self._lookup = lookup or Lookup("users", account, most=_MOST)
+        self._lookup = lookup or Lookup("users", account, limit=_MAX_NAMES)
 
     def start(self, threads: Threads) -> None:
         self._lookup.start(threads)

@@ -181,11 +181,11 @@ def _clock_loss(evidence: Evidence) -> tuple[float, float]:
     """What the clocks lost to heat and to the power brake, at most the time each was in force."""
     heat = evidence.of_busy(evidence.signals.throttled_thermal) or 0.0
     brake = evidence.of_busy(evidence.signals.throttled_power_brake) or 0.0
-    both = heat + brake
-    if not both or not evidence.clock_lost:
+    throttled = heat + brake
+    if not throttled or not evidence.clock_lost:
         return 0.0, 0.0
-    lost = min(evidence.clock_lost, both, 1.0)
-    return lost * heat / both, lost * brake / both
+    lost = min(evidence.clock_lost, throttled, 1.0)
+    return lost * heat / throttled, lost * brake / throttled
 
 
 def _hardly_loaded(evidence: Evidence, limits: Thresholds) -> bool:

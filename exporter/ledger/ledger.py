@@ -153,9 +153,9 @@ def _owners(
     ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, limits)
-    told = reported_stragglers(current.ranks, current.readings)
-    seen = [each for each in stragglers(current.readings, divisions, current.slow_ports) if each[0] not in told]
-    for owner, uuid, share in (*seen, *(each for found in told.values() for each in found)):
+    reported = reported_stragglers(current.ranks, current.readings)
+    seen = [each for each in stragglers(current.readings, divisions, current.slow_ports) if each[0] not in reported]
+    for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
         own = sums[owner].past
         own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))
     return {owner: _owner(ledger, current, owner, total) for owner, total in sums.items()}

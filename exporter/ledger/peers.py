@@ -90,7 +90,7 @@ def _held_up(waits: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
     found: list[tuple[str, float]] = []
     for uuid, waiting in waits:
         rest = [share for other, share in waits if other != uuid]
-        most = sum(share >= _WAITS for share in rest) * 2 >= len(rest)
-        if waiting < _WAITS / 2 and most:
+        majority = sum(share >= _WAITS for share in rest) * 2 >= len(rest)
+        if waiting < _WAITS / 2 and majority:
             found.append((uuid, sum(rest) / len(rest)))
     return found

@@ -12,7 +12,7 @@ from exporter.ledger.division import SPINNING
 
 _AFTER = 30.0
 """Seconds of spinning: longer than a collective of any working job waits."""
-_MOST = 0.5
+_SHARE = 0.5
 """Share of its GPU time."""
 
 
@@ -36,7 +36,7 @@ def _spins(before: Ledger, owner: Owner, seconds: Sequence[float]) -> bool:
     known = before.owners.get(owner)
     if known is None or seconds[SPINNING] <= known.seconds[SPINNING]:
         return False
-    return seconds[SPINNING] - known.seconds[SPINNING] >= _MOST * (sum(seconds) - sum(known.seconds))
+    return seconds[SPINNING] - known.seconds[SPINNING] >= _SHARE * (sum(seconds) - sum(known.seconds))
 
 
 def _pids(owner: Owner, readings: Sequence[Reading]) -> tuple[int, ...]:

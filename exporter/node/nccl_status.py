@@ -25,9 +25,9 @@ _EVERY = 15.0
 """Seconds between the first and the second question to a workload: what moved in between does not hang."""
 _LATER = 60.0
 """Between later ones, as long as it seems to hang."""
-_MOST_WORKLOADS = 8
+_MAX_WORKLOADS = 8
 """Asked in one round."""
-_MOST_RANKS = 16
+_MAX_RANKS = 16
 """Shown of one workload."""
 _DENIED = frozenset({errno.EPERM, errno.EACCES})
 
@@ -50,7 +50,7 @@ class NcclStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    asked: int
+    queries: int
     at: MonotonicTime
     operations: int | None
     status: NcclStatus
@@ -68,7 +68,7 @@ def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
     for verdict, found in (("rank_missing", missing), ("rank_lags", lagging)):
         if found:
             ranks = {rank.rank: rank for each in found for rank in each if rank.rank >= 0}
-            return NcclStatus(verdict, tuple(ranks.values())[:_MOST_RANKS])
+            return NcclStatus(verdict, tuple(ranks.values())[:_MAX_RANKS])
     return NcclStatus("in_step")
 
 
@@ -122,7 +122,7 @@ class NcclReader:
         """Raises SourceError where this program is kept from asking at all."""
         suspects, now = self._suspects, self._clock()
         known = {owner: each for owner, each in self._known.items() if owner in suspects}
-        due = [owner for owner in suspects if self._due(known.get(owner), now)][:_MOST_WORKLOADS]
+        due = [owner for owner in suspects if self._due(known.get(owner), now)][:_MAX_WORKLOADS]
         denied = ""
         for owner in due:
             before = known.get(owner)
@@ -132,8 +132,8 @@ class NcclReader:
                 denied = denied or f"{owner.workload}: {error.strerror or error} (needs CAP_SYS_ADMIN, CAP_SYS_PTRACE)"
                 continue
             status = judge(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
-            asked = before.asked + 1 if before else 1
-            known[owner] = _Known(asked, now, answer.operations if answer else None, status)
+            queries = before.queries + 1 if before else 1
+            known[owner] = _Known(queries, now, answer.operations if answer else None, status)
             log.info("NCCL of %s: %s", owner.workload, status.verdict)
         self._known = known
         if denied:
@@ -141,7 +141,7 @@ class NcclReader:
         return len(due)
 
     def _due(self, known: _Known | None, now: MonotonicTime) -> bool:
-        return known is None or now - known.at >= (_EVERY if known.asked == 1 else _LATER)
+        return known is None or now - known.at >= (_EVERY if known.queries == 1 else _LATER)
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
         """Of one of its processes; on a network shared with others, an answer that names none of them is not its own.

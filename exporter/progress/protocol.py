@@ -19,9 +19,9 @@ LARGEST = 4096
 """Bytes of one report."""
 COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
 """Totals since the program started."""
-PHASES_MOST = 16
-NAME_MOST = 40
-RANK_MOST = 1_000_000
+MAX_PHASES = 16
+MAX_NAME = 40
+MAX_RANK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def parse(text: bytes) -> Report | None:
         ratio = done / total
     report = Report(
         pid=_whole(fields.get("pid"), 1 << 22) or 0,
-        rank=_whole(fields.get("rank"), RANK_MOST),
+        rank=_whole(fields.get("rank"), MAX_RANK),
         group=_name(fields.get("group")),
-        group_size=_whole(fields.get("group_size"), RANK_MOST) or 1,
+        group_size=_whole(fields.get("group_size"), MAX_RANK) or 1,
         counters={name: number for name in COUNTERS if (number := _number(fields.get(name))) is not None},
         phases=_phases(fields.get("phases")),
         ratio=None if ratio is None else min(ratio, 1.0),
@@ -84,17 +84,17 @@ def _phases(content: object) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for key, value in cast("dict[str, Any]", content).items():
         name, seconds = _name(key), _number(value)
-        if name and seconds is not None and len(found) < PHASES_MOST:
+        if name and seconds is not None and len(found) < MAX_PHASES:
             found[name] = seconds
     return found
 
 
 def _name(value: object) -> str:
-    return bounded(value, NAME_MOST) if isinstance(value, str) and value.isprintable() else ""
+    return bounded(value, MAX_NAME) if isinstance(value, str) and value.isprintable() else ""
 
 
-def _whole(value: object, most: int) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
+def _whole(value: object, limit: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= limit else None
 
 
 def _number(value: Any) -> float | None:

@@ -20,7 +20,7 @@ from exporter.threads.runner import Threads
 
 _LOOKS_EVERY = 2.0
 """Seconds between two looks at whether reporters still live."""
-_MOST_PHASES = 24
+_MAX_PHASES = 24
 """Of one workload, over all its processes."""
 
 _TOGETHER = frozenset({"steps", "epochs"})
@@ -151,7 +151,7 @@ class ProgressReader:
     @staticmethod
     def _phases(totals: _Totals, reporter: Reporter) -> None:
         for name, seconds in reporter.report.phases.items():
-            if name not in totals.phases and len(totals.phases) >= _MOST_PHASES:
+            if name not in totals.phases and len(totals.phases) >= _MAX_PHASES:
                 continue
             gained = _gained(totals, (reporter.process, f"phase {name}"), seconds)
             totals.phases[name] = totals.phases.get(name, 0.0) + gained

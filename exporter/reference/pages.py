@@ -41,14 +41,14 @@ def metrics() -> str:
 
 
 _HEAD = "| Metric | Type | Labels | Meaning | Stability | Made from |\n|---|---|---|---|---|---|\n"
-_MOST_FIELDS = 3
+_MAX_FIELDS = 3
 """Fields that are named one by one; more are shown by what their names begin with."""
 
 
 def _calls(found: Sequence[str]) -> str:
     fields = [name for name in found if name.startswith(_FIELD)]
     functions = [name for name in found if not name.startswith(_FIELD)]
-    if len(fields) > _MOST_FIELDS:
+    if len(fields) > _MAX_FIELDS:
         families = Counter("_".join(name.removeprefix(_FIELD).split("_")[:2]) for name in fields)
         fields = [f"{_FIELD}{start}\\* ({count})" for start, count in sorted(families.items())]
     return ", ".join([*functions, *fields])

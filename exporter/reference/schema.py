@@ -66,13 +66,13 @@ def _place(properties: Schema, path: list[str], leaf: Schema) -> None:
     first, *rest = path
     found = properties.get(first)
     if not rest:
-        properties[first] = _both(leaf, found) if found else leaf
+        properties[first] = _merged(leaf, found) if found else leaf
         return
     if found is None or "properties" not in _branch(found):
         branch: Schema = {"type": "object", "additionalProperties": False, "properties": {}}
         properties[first] = branch
         if found is not None:
-            properties[first] = _both(found, branch)
+            properties[first] = _merged(found, branch)
     _place(_branch(properties[first])["properties"], rest, leaf)
 
 
@@ -81,7 +81,7 @@ def _branch(found: Schema) -> Schema:
     return next((each for each in found.get("anyOf", ()) if "properties" in each), found)
 
 
-def _both(leaf: Schema, branch: Schema) -> Schema:
+def _merged(leaf: Schema, branch: Schema) -> Schema:
     branch["properties"]["value"] = leaf
     return {"anyOf": [leaf, branch]}
 

@@ -131,8 +131,8 @@ def _whole(collector: AnyCollector, spec: str) -> tuple[Shown, set[str]]:
 
 
 def _all_but(call: str) -> Callable[[str], bool]:
-    return lambda asked: asked != call
+    return lambda called: called != call
 
 
 def _only(call: str) -> Callable[[str], bool]:
-    return lambda asked: asked == call
+    return lambda called: called == call

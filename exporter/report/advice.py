@@ -38,8 +38,8 @@ def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
              and each.memory_total_bytes]  # fmt: skip
     if not rule.advice_when_full or not peaks:
         return rule.advice
-    said = rule.advice_when_full if max(peaks) > _FULL else rule.advice
-    return f"{said} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
+    text = rule.advice_when_full if max(peaks) > _FULL else rule.advice
+    return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
 
 
 def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:

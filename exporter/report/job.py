@@ -41,14 +41,14 @@ class ReportRequest:
     """Unix time that the runs of its name are compared before and after."""
 
 
-def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
+def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
     """Raises ReportError; NoDataError where nothing is known of it in the range."""
-    span = held_span(client, asked.selector, asked.since, now)
+    span = held_span(client, request.selector, request.since, now)
     if span is None:
-        raise nothing(client, asked.title, asked.since, now)
-    ask = _asker(client, asked.selector, window(span.seconds), span.until)
+        raise nothing(client, request.title, request.since, now)
+    ask = _asker(client, request.selector, window(span.seconds), span.until)
     after = min(_AFTER, now - span.until)
-    wider = _asker(client, asked.selector, window(span.seconds + _BEFORE + after), span.until + after)
+    wider = _asker(client, request.selector, window(span.seconds + _BEFORE + after), span.until + after)
     info = wider(promql.info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
@@ -56,17 +56,17 @@ def job_report(client: Client, asked: ReportRequest, prices: Sequence[Price], no
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     return JobReport(
-        name=_name(asked.title, info),
+        name=_name(request.title, info),
         span=replace(span, time_limit=_number(info, "time_limit_seconds")),
         hours=hours,
         nodes=nodes,
         devices=devices,
         progress=progress(wider, devices, span.seconds),
-        cost=_cost(held(hours) if asked.priced_by == "held" else used, devices, prices),
+        cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
         advice=advice.of_job(hours, devices),
         used_hours=used,
-        priced_by=asked.priced_by,
-        runs=runs(client, info, window(asked.since), now, asked.changed_at),
+        priced_by=request.priced_by,
+        runs=runs(client, info, window(request.since), now, request.changed_at),
     )
 
 

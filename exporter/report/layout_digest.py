@@ -15,7 +15,7 @@ _HEADINGS = {
     "user": "Users",
     "workload": "Workloads that wasted most",
 }
-_MOST = 30
+_MAX_ROWS = 30
 """Rows of a table, as on the dashboard."""
 
 
@@ -33,9 +33,9 @@ def document(digest: Digest, currency: str) -> Document:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
     blocks += [Heading("What to change"), steps(digest.advice)]
     for level, rows in digest.tables.items():
-        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MOST], currency, digest.priced_by)]
-        if len(rows) > _MOST:
-            blocks.append(Paragraph(f"The first {_MOST} of {len(rows)}."))
+        blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency, digest.priced_by)]
+        if len(rows) > _MAX_ROWS:
+            blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
 
 

@@ -12,7 +12,7 @@ from exporter.report.model import Advice, DeviceUse, JobReport, NodeUse, worst
 
 _NEARLY_OUT = 0.95
 """Of the memory there is: as in the alerts on it."""
-_MOST_DEVICES = 64
+_MAX_DEVICES = 64
 """Rows of the GPU table; of larger jobs the worst are shown."""
 
 
@@ -29,8 +29,8 @@ def document(report: JobReport, currency: str) -> Document:
         blocks += [Heading("Nodes"), _nodes(report.nodes)]
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
-    if len(report.devices) > _MOST_DEVICES:
-        blocks.append(Paragraph(f"The {_MOST_DEVICES} least used of {len(report.devices)}."))
+    if len(report.devices) > _MAX_DEVICES:
+        blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
     return Document(heading(report), tuple(blocks))
 
 
@@ -151,7 +151,7 @@ def _nodes(nodes: Sequence[NodeUse]) -> Table:
 
 def _devices(devices: Sequence[DeviceUse]) -> Table:
     several = len({device.node for device in devices}) > 1
-    shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MOST_DEVICES]
+    shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
     order = {id(device): place for place, device in enumerate(devices)}
     rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
     head = ("GPU", ">Utilization", ">SM active", ">Memory at most", ">Power", ">Wasted", "Wasted on")

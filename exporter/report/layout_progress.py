@@ -31,10 +31,10 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
     if progress.ratio is not None:
         yield "Progress", words.percent(progress.ratio)
     if end:
-        said = "as the program says" if progress.remaining_seconds is not None else "at this pace"
+        pace = "as the program says" if progress.remaining_seconds is not None else "at this pace"
         yield (
             "To the end",
-            ", ".join((f"{words.span(end.seconds)} to go {said}", *_spent(end.joules, end.cost, currency))),
+            ", ".join((f"{words.span(end.seconds)} to go {pace}", *_spent(end.joules, end.cost, currency))),
         )
         joules, cost = _sum(report.energy_joules, end.joules), _sum(report.cost, end.cost)
         whole = report.span.seconds + end.seconds

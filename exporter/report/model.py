@@ -118,8 +118,8 @@ class JobReport:
 
     @property
     def energy_joules(self) -> float | None:
-        told = [node.energy_joules for node in self.nodes if node.energy_joules is not None]
-        return sum(told) if told else None
+        known = [node.energy_joules for node in self.nodes if node.energy_joules is not None]
+        return sum(known) if known else None
 
     @property
     def gpus(self) -> float:

@@ -11,7 +11,7 @@ from exporter.report.client import Client, Sample
 from exporter.report.model import DeviceUse
 from exporter.report.solution import WORK, Progress, Run, Runs, throughput
 
-_MOST_RUNS = 50
+_MAX_RUNS = 50
 """The newest: arrays have thousands of one name."""
 
 Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
@@ -49,7 +49,7 @@ def _whole(devices: Sequence[DeviceUse]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RunNumbers:
     """Numbers of each run, by its workload."""
 
     starts: Mapping[str, float]
@@ -73,12 +73,12 @@ def runs(
     def by_workload(query: str) -> Mapping[str, float]:
         return {sample.labels.get("workload", ""): sample.value for sample in client.instant(query, now)}
 
-    starts = by_workload(promql.newest(selector, window, _MOST_RUNS))
+    starts = by_workload(promql.newest(selector, window, _MAX_RUNS))
     scope = {"cluster": info[0].labels["cluster"]} if "cluster" in info[0].labels else {}
     own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{promql.quoted(_any({*starts, this}))}")))
     if len({*starts, this}) < 2:  # noqa: PLR2004 - two are needed to compare
         return None
-    told = _Told(
+    of = _RunNumbers(
         starts,
         by_workload(promql.most_of_workloads("gpu_workload_gpus", own, window)),
         by_workload(promql.of_workloads("gpu_workload_gpu_seconds_total", own, window)),
@@ -88,7 +88,7 @@ def runs(
     for work in WORK:
         amounts = by_workload(promql.reported_by_workloads(work, own, window))
         if amounts.get(this):
-            found = sorted(_each(amounts, told), key=lambda run: run.start or 0.0)
+            found = sorted(_each(amounts, of), key=lambda run: run.start or 0.0)
             mine = next((run for run in found if run.workload == this), None)
             name = named.get("job_name") or named.get("part_of", "")
             return Runs(name, user, work, mine, tuple(found), changed_at) if mine and len(found) > 1 else None
@@ -109,13 +109,13 @@ def _any(workloads: set[str]) -> str:
     return "|".join(re.escape(workload) for workload in sorted(workloads))
 
 
-def _each(amounts: Mapping[str, float], told: _Told) -> Sequence[Run]:
+def _each(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:
     found: list[Run] = []
     for workload, amount in amounts.items():
-        hours, gpus, joules = told.seconds.get(workload, 0.0) / 3600, told.gpus.get(workload), told.joules.get(workload)
+        hours, gpus, joules = of.seconds.get(workload, 0.0) / 3600, of.gpus.get(workload), of.joules.get(workload)
         rate = throughput(amount, 0.0, hours, joules)
         if rate.per_gpu_hour and gpus:
-            target = told.targets.get(workload)
-            start = told.starts.get(workload)
+            target = of.targets.get(workload)
+            start = of.starts.get(workload)
             found.append(Run(workload, start, gpus, hours, rate.per_gpu_hour, rate.per_kwh, joules, target))
     return found

@@ -13,12 +13,12 @@ from exporter.sampling.readings import reading
 
 
 class ProcessTable(Sequence[ProcessRow]):
-    """At most `most` rows for each GPU, and one more for the rest."""
+    """At most `limit` rows for each GPU, and one more for the rest."""
 
-    def __init__(self, gpus: Sequence[Gpu], join: Join, most: int) -> None:
+    def __init__(self, gpus: Sequence[Gpu], join: Join, limit: int) -> None:
         self._gpus = gpus
         self._join = join
-        self._most = most
+        self._limit = limit
         self._shown: tuple[ProcessRow, ...] | None = None
 
     @property
@@ -42,11 +42,11 @@ class ProcessTable(Sequence[ProcessRow]):
 
     def _length(self, uuid: str) -> int:
         pids = len({process.pid for process in self._join.running[uuid]})
-        return min(pids, self._most) + (pids > self._most)
+        return min(pids, self._limit) + (pids > self._limit)
 
     def _made(self) -> tuple[ProcessRow, ...]:
         if self._shown is None:
-            self._shown = limit(_rows(self._gpus, self._join), self._most)
+            self._shown = limit(_rows(self._gpus, self._join), self._limit)
         return self._shown
 
 

@@ -37,8 +37,8 @@ class Wave:
         return time - whole * self.period < self.period * (self.duty + (swing if into < _CELL else -swing))
 
     def _swing(self, pair: int) -> float:
-        most = min(self.jitter, self.duty, 1.0 - self.duty)
-        return most * unit(self.seed, pair) if most else 0.0
+        widest = min(self.jitter, self.duty, 1.0 - self.duty)
+        return widest * unit(self.seed, pair) if widest else 0.0
 
 
 @functools.lru_cache(maxsize=512)

@@ -10,7 +10,7 @@ from exporter.report.model import Digest, Row
 from exporter.summaries.sacct import AccountedJob
 from exporter.summaries.summary import MARGIN, Report, Summary, summary
 
-MOST = 30
+MAX_JOBS = 30
 """Jobs of a digest that are looked into, as rows of its tables."""
 _PREFIX = "slurm:"
 
@@ -21,7 +21,7 @@ class Accounts(Protocol):
 
 def jobs(digest: Digest, accounts: Accounts, report: Report) -> Sequence[Summary]:
     """Most wasted first. Raises SacctError; a job of which Prometheus does not tell (any more) is left out."""
-    rows = [row for row in digest.tables.get("workload", ()) if _id(row)][:MOST]
+    rows = [row for row in digest.tables.get("workload", ()) if _id(row)][:MAX_JOBS]
     known = accounts.jobs([_id(row) for row in rows]) if rows else dict[str, AccountedJob]()
     found: list[Summary] = []
     for row in rows:

@@ -10,7 +10,7 @@ from pathlib import Path
 from exporter.report import words
 from exporter.summaries.summary import Summary
 
-_MOST_NAMES = 50
+_MAX_NAMES = 50
 _LONGEST_NAME = 200
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -50,7 +50,7 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
         known.pop(name, None)  # to the end: the oldest are forgotten first
         if hint:
             known[name] = hint
-    lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MOST_NAMES:]
+    lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MAX_NAMES:]
     new = file.with_name(f".{file.name}.new")
     file.parent.mkdir(exist_ok=True)
     new.write_text("".join(lines), "utf-8", "replace")

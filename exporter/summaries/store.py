@@ -59,11 +59,11 @@ class Store:
         )
         self._database.execute("COMMIT")
 
-    def waiting(self, now: float, most: int) -> Sequence[Waiting]:
+    def waiting(self, now: float, limit: int) -> Sequence[Waiting]:
         """Those that are due, the longest ended first."""
         rows = self._database.execute(
             "SELECT job, ended, tries FROM jobs WHERE state = 'waiting' AND due <= ? ORDER BY ended LIMIT ?",
-            (now, most),
+            (now, limit),
         )
         return [Waiting(*row) for row in rows]
 

@@ -20,7 +20,7 @@ PATIENCE = 0.05
 """Seconds that asking for a new key waits, where no question hangs."""
 HANGS_SECONDS = 5.0
 """A question that takes longer is left to its thread, and another thread asks the next ones."""
-_MOST_HANGING = 4
+_MAX_HANGING = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Answer(Generic[V]):
 class Lookup(Generic[K, V]):
     """`get` never waits longer than PATIENCE. Until it is started, it asks in the caller's thread.
 
-    `ask` answers None where it knows nothing; it is asked again after `retry` seconds. Of more than `most` answers
+    `ask` answers None where it knows nothing; it is asked again after `retry` seconds. Of more than `limit` answers
     those that nobody wanted for longest are forgotten.
     """
 
@@ -44,13 +44,13 @@ class Lookup(Generic[K, V]):
         ask: Callable[[K], V | None],
         *,
         retry: float = 60.0,
-        most: int = 4096,
+        limit: int = 4096,
         clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._name = name
         self._ask = ask
         self._retry = retry
-        self._most = most
+        self._limit = limit
         self._clock = clock
         self._changed = threading.Condition()
         self._answers: dict[K, _Answer[V]] = {}
@@ -114,7 +114,7 @@ class Lookup(Generic[K, V]):
         self._wanted.setdefault(key, now)
         self._changed.notify_all()
         since = self._asking[1] if self._asking else now
-        if now - since >= HANGS_SECONDS and len(self._left) < _MOST_HANGING:
+        if now - since >= HANGS_SECONDS and len(self._left) < _MAX_HANGING:
             self._replace(self._threads)
         if now - since < PATIENCE:
             self._changed.wait_for(lambda: key not in self._wanted, PATIENCE)
@@ -154,7 +154,7 @@ class Lookup(Generic[K, V]):
     def _answered(self, key: K, value: V | None) -> None:
         self._wanted.pop(key, None)
         self._left.pop(key, None)
-        while len(self._answers) >= self._most:
+        while len(self._answers) >= self._limit:
             del self._answers[next(iter(self._answers))]
         self._answers[key] = _Answer(value, self._clock())
         self._changed.notify_all()

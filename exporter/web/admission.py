@@ -8,8 +8,8 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable
 
-_MOST = 256
-_MOST_TLS = 64
+_MAX_PLAIN = 256
+_MAX_TLS = 64
 """Each keeps some 80 KiB, most of it in OpenSSL."""
 _RESERVED = 48
 """Descriptors that the rest of the process may need."""
@@ -19,14 +19,14 @@ _LEAST = 4
 def room(limit: int | None = None, *, tls: bool = False) -> int:
     """How many connections the descriptors of this process and its memory allow."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if limit is None else limit
-    return max(_LEAST, min(_MOST_TLS if tls else _MOST, (soft - _RESERVED) // 2))
+    return max(_LEAST, min(_MAX_TLS if tls else _MAX_PLAIN, (soft - _RESERVED) // 2))
 
 
 class Admission:
     """Open connections by peer, each with what ends it. Belongs to the loop of connections."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._peers: dict[str, dict[int, Callable[[], None]]] = {}
         """Ends of the silent connections of each peer, the oldest first."""
         self._open: dict[int, str] = {}
@@ -36,7 +36,7 @@ class Admission:
 
     def admit(self, key: int, peer: str, end: Callable[[], None]) -> bool:
         """A new connection, silent so far; False where there is no room and none that could give way."""
-        while len(self._open) >= self._most:
+        while len(self._open) >= self._limit:
             if not self.evict():
                 return False
         self._open[key] = peer

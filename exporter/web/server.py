@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 512
 _ACCEPTED_AT_ONCE = 64
-_MOST_UNSENT = 32
+_MAX_UNSENT = 32
 """Clients that take their answer slowly; the oldest of more is cut off, for each holds a page."""
 _UNREAD = 32 * 1024
 """Bytes that the kernel takes from a client ahead of us; twice a head."""
@@ -155,7 +155,7 @@ class _Desk:
         self._unsent.pop(connection.key, None)
         if unsent:
             self._unsent[connection.key] = connection
-            if len(self._unsent) > _MOST_UNSENT:
+            if len(self._unsent) > _MAX_UNSENT:
                 next(iter(self._unsent.values())).end()
 
     def left(self, connection: Connection) -> None:
@@ -235,18 +235,18 @@ def _bound(address: tuple[str, int]) -> socket.socket:
     try:
         if not host and socket.has_dualstack_ipv6():
             with contextlib.suppress(OSError):
-                return _listening(("::", port), socket.AF_INET6, both=True)
+                return _listening(("::", port), socket.AF_INET6, dual_stack=True)
         family, _, _, _, found = socket.getaddrinfo(
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return _listening(found, family, both=False)
+        return _listening(found, family, dual_stack=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"--web.listen-address {host}:{port}: {reason}") from None
 
 
-def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, both: bool) -> socket.socket:
-    made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:
+    made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)
     # Those that are accepted have both from here; asyncio sets NODELAY only where the protocol is named.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -84,8 +84,8 @@ FAULTS = (
     Fault("collectors/sample_integral.py", "if time > before.cursor and", "if", "unit/collectors/test_busy_seconds.py"),
     Fault(
         "collectors/processes.py",
-        "<= tick.time - used.told <= _HOLD",
-        "<= tick.time - used.told",
+        "<= tick.time - used.told_at <= _HOLD",
+        "<= tick.time - used.told_at",
         "unit/collectors/test_gpu_processes.py",
     ),
     Fault(
@@ -168,7 +168,7 @@ FAULTS = (
     ),
     Fault(
         "attribution/slurm/environ.py",
-        "file.read(_MOST_BYTES)",
+        "file.read(_MAX_BYTES)",
         "file.read()",
         "unit/attribution/test_slurm_environ.py",
     ),

@@ -38,9 +38,9 @@ PATIENCE = 60.0
 """Seconds a pass waits for the GPUs: a busy machine makes no thread of its own for one that is late."""
 WARM_UP = 1
 """Tenths."""
-MOST_SLOPE = 1.0
+MAX_SLOPE = 1.0
 """MiB that the memory may grow by after the warm-up."""
-MOST_APART = 1e-3
+MAX_APART = 1e-3
 """Seconds by which the time of a GPU, the sum of its states, may differ from what was booked."""
 
 
@@ -110,7 +110,7 @@ def main() -> int:
         sys.stdout.flush()
     slope = rows[-1].resident - rows[WARM_UP - 1].resident
     threads, descriptors = ({getattr(row, name) for row in rows} for name in ("threads", "descriptors"))
-    good = slope < MOST_SLOPE and len(threads) == len(descriptors) == 1 and worst < MOST_APART
+    good = slope < MAX_SLOPE and len(threads) == len(descriptors) == 1 and worst < MAX_APART
     sys.stdout.write(
         f"memory {slope:+.2f} MiB after the warm-up, threads {threads}, descriptors {descriptors},"
         f" totals off by at most {worst:.6f} s: {'ok' if good else 'FAILED'}\n"

@@ -9,7 +9,7 @@ from exporter.attribution.documents import Document, text
 from exporter.record import record
 
 DOCKER, PODMAN, CONTAINERD = "docker", "podman", "containerd"
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """Of a file about one container."""
 
 _PROJECTS = ("com.docker.compose.project", "io.podman.compose.project")

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.containers.container import CONTAINERD, MOST_BYTES, Container, container
+from exporter.attribution.containers.container import CONTAINERD, MAX_BYTES, Container, container
 from exporter.attribution.containers.trusted_file import read
 from exporter.attribution.documents import decoded, part, text
 
@@ -18,7 +18,7 @@ _BUNDLES = "io.containerd.runtime.v2.task"
 _KUBERNETES = "k8s.io"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _RANDOM = re.compile(r"[0-9a-f]{64}")
-_MOST_NAMESPACES = 64
+_MAX_NAMESPACES = 64
 
 
 def find(folder: Path, container_id: str, namespace: str = "") -> Container | None:
@@ -27,7 +27,7 @@ def find(folder: Path, container_id: str, namespace: str = "") -> Container | No
         return None
     bundles = folder / _BUNDLES
     for each in (namespace,) if namespace else _namespaces(bundles):
-        content = read(bundles / each / container_id / "config.json", MOST_BYTES)
+        content = read(bundles / each / container_id / "config.json", MAX_BYTES)
         if content is not None:
             return _named(content, container_id)
     return None
@@ -47,4 +47,4 @@ def _namespaces(bundles: Path) -> tuple[str, ...]:
         names = sorted(each.name for each in bundles.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    return tuple(name for name in names if name != _KUBERNETES and _PLAIN.fullmatch(name))[:_MOST_NAMESPACES]
+    return tuple(name for name in names if name != _KUBERNETES and _PLAIN.fullmatch(name))[:_MAX_NAMESPACES]

@@ -34,7 +34,7 @@ ENGINES: Mapping[str, str] = {
 }
 """By what cgroups call them."""
 _RETRY_SECONDS = 60.0
-_MOST = 1024
+_MAX_NAMES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ContainerNames:
     def __init__(self, folders: Folders | None = None, *, required: bool = False) -> None:
         self._folders = folders
         self._required = required
-        self._lookup: Lookup[_Key, Container] = Lookup("containers", self._ask, retry=_RETRY_SECONDS, most=_MOST)
+        self._lookup: Lookup[_Key, Container] = Lookup("containers", self._ask, retry=_RETRY_SECONDS, limit=_MAX_NAMES)
         self._failed: dict[_Key, bool] = {}
         """Containers without a name here; whether that is because a file is not what it should be."""
         self._refusal_logged = False

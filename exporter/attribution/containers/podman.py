@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.containers.container import MOST_BYTES, PODMAN, Container, container
+from exporter.attribution.containers.container import MAX_BYTES, PODMAN, Container, container
 from exporter.attribution.containers.trusted_file import read
 from exporter.attribution.documents import decoded, part, parts, text
 from exporter.clock import monotonic_time
@@ -23,8 +23,8 @@ from exporter.host.text import bounded
 
 _QUERY = "SELECT JSON FROM ContainerConfig WHERE ID = ? AND length(JSON) <= ?"
 _LISTS = ("overlay-containers/containers.json", "vfs-containers/containers.json", "btrfs-containers/containers.json")
-_MOST_LIST = 16 << 20
-_MOST_SECONDS = 2.0
+_MAX_LIST = 16 << 20
+_MAX_SECONDS = 2.0
 _STEPS = 1000
 """Of the database's machine between two looks at the clock."""
 
@@ -54,8 +54,8 @@ def _in_database(path: Path, container_id: str) -> Container | None:
     began = monotonic_time()
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as database:
-            database.set_progress_handler(lambda: monotonic_time() - began > _MOST_SECONDS, _STEPS)
-            row = database.execute(_QUERY, (container_id, MOST_BYTES)).fetchone()
+            database.set_progress_handler(lambda: monotonic_time() - began > _MAX_SECONDS, _STEPS)
+            row = database.execute(_QUERY, (container_id, MAX_BYTES)).fetchone()
     except sqlite3.Error as error:
         raise SourceError(f"{path}: {error}") from None
     if row is None:
@@ -68,7 +68,7 @@ def _in_database(path: Path, container_id: str) -> Container | None:
 
 def _in_lists(folder: Path, container_id: str) -> Container | None:
     for name in _LISTS:
-        content = read(folder / name, _MOST_LIST)
+        content = read(folder / name, _MAX_LIST)
         if content is not None and (listed := _in_list(content, container_id)):
             return listed
     return None

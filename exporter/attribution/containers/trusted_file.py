@@ -9,14 +9,14 @@ from exporter.attribution.background_source import SourceError
 from exporter.host.text import read_regular
 
 
-def read(path: Path, most: int) -> bytes | None:
+def read(path: Path, limit: int) -> bytes | None:
     """The whole file; None where there is none. Raises SourceError and OSError."""
     try:
-        content = read_regular(path, most + 1, {0, os.geteuid()})
+        content = read_regular(path, limit + 1, {0, os.geteuid()})
     except (FileNotFoundError, NotADirectoryError):
         return None
     if content is None:
         raise SourceError(f"{path}: not a plain file of root")
-    if len(content) > most:
-        raise SourceError(f"{path}: more than {most} bytes")
+    if len(content) > limit:
+        raise SourceError(f"{path}: more than {limit} bytes")
     return content

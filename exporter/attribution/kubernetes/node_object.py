@@ -15,7 +15,7 @@ _PRODUCT, _REPLICAS = "nvidia.com/gpu.product", "nvidia.com/gpu.replicas"
 """Labels of GPU Feature Discovery: without them nobody knows whether the capacity counts GPUs or parts of them."""
 _OUT = re.compile(r"maintenance|^node\.kubernetes\.io/out-of-service$")
 """Keys of taints; the same as the alert's."""
-_MOST = 128
+_MAX_GPUS = 128
 """GPUs that are believed of one node."""
 
 
@@ -46,4 +46,4 @@ def _gpus(document: Document) -> int | None:
     if not capacity or not replicas or capacity % replicas or "-MIG-" in text(labels, _PRODUCT):
         return None
     gpus = capacity // replicas
-    return gpus if gpus <= _MOST else None
+    return gpus if gpus <= _MAX_GPUS else None

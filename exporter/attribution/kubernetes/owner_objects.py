@@ -87,7 +87,7 @@ class OwnerObjects:
         found = None
         if refused is None or self._clock() - refused >= RETRY_SECONDS:
             try:
-                found = self._asked(key)
+                found = self._request(key)
                 self._error = ""
                 self._refused.pop(resource, None)
             except StatusError as error:
@@ -107,7 +107,7 @@ class OwnerObjects:
             self._refused[resource] = self._clock()
         self._error = "" if error.status in (*_NOT_ALLOWED, *_NOT_THERE) else str(error)
 
-    def _asked(self, key: Key) -> Above | None:
+    def _request(self, key: Key) -> Above | None:
         """None for another object than the reference means: anybody can write a reference, only one has the uid."""
         accept = _WHOLE if owner_kinds.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
         answer = decoded(whole(self._server.lines(_path(key), {}, stream=False, accept=accept)))

@@ -21,7 +21,7 @@ _SIZES = (
 _GROUPS, _GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
 _VARIABLES = re.compile(r"PET_NNODES|NNODES|LWS_GROUP_SIZE|VC_[A-Z0-9_]+_NUM")
 """Of the containers, as controllers set them: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
-_MOST = 1 << 20
+_MAX_PODS = 1 << 20
 _LONGEST = 1 << 16
 """Characters of an annotation that is read as JSON."""
 
@@ -61,12 +61,12 @@ def _task_group(annotations: Document) -> Iterator[int]:
 def job_pods(spec: Document) -> int | None:
     """Pods of a Job that run at once; None for one whose pods have no numbers: they work each for itself."""
     count = spec.get("parallelism")
-    told = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MOST
-    return cast("int", count) if told and text(spec, "completionMode") == "Indexed" else None
+    valid = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MAX_PODS
+    return cast("int", count) if valid and text(spec, "completionMode") == "Indexed" else None
 
 
 def _number(written: str) -> Iterator[int]:
     """`4`, or torchrun's `1:4`: up to so many."""
     last = written.rpartition(":")[2]
-    if last.isascii() and last.isdigit() and len(last) < len(str(_MOST)) and int(last) > 0:
+    if last.isascii() and last.isdigit() and len(last) < len(str(_MAX_PODS)) and int(last) > 0:
         yield int(last)

@@ -16,7 +16,7 @@ from exporter.attribution.kubernetes.owner_kinds import known
 from exporter.attribution.kubernetes.pod import Pod, Reference
 from exporter.attribution.kubernetes.project_labels import TEMPLATE_HASH
 
-_MOST_ABOVE = 8
+_MAX_ABOVE = 8
 """Owners of owners; no project has more than six."""
 
 
@@ -93,7 +93,7 @@ def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:
     """From the pod's own controller upwards, as far as can be seen; a pod that made others is none of them."""
     found: list[_Step] = []
     reference = pod.controller
-    while reference is not None and reference.kind not in ("Node", "Pod") and len(found) < _MOST_ABOVE:
+    while reference is not None and reference.kind not in ("Node", "Pod") and len(found) < _MAX_ABOVE:
         answer = ask(reference)
         if answer is Missing.PENDING:
             return None

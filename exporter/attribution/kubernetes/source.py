@@ -81,9 +81,9 @@ class Kubernetes:
         self._ask_slices = site.slices
         self._logged: Mapping[str, PodName] = {}
         self._claimable: Mapping[str, str] = {}
-        self._claims_asked = False
+        self._claims_wanted = False
         self._allocatable: frozenset[DeviceName] = frozenset()
-        self._asked = 0
+        self._queries = 0
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
@@ -119,7 +119,7 @@ class Kubernetes:
         pods = self._watch.pods if self._watch else dict[str, Pod]()
         return KubernetesView(
             present=self._met,
-            silent=stale or not self._asked,
+            silent=stale or not self._queries,
             given=() if stale else answer.value,
             allocatable=frozenset() if stale else self._allocatable,
             pods=pods,
@@ -129,7 +129,7 @@ class Kubernetes:
 
     def ask_claimable(self) -> None:
         """Names of the DRA driver are in the answer, and what they mean is not known: ask with the next question."""
-        self._claims_asked = True
+        self._claims_wanted = True
 
     def health(
         self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
@@ -143,8 +143,8 @@ class Kubernetes:
 
     def _ask(self) -> tuple[PodDevice, ...]:
         self._logged = pod_logs.read(self._logs)
-        if self._claims_asked and self._ask_slices:
-            self._claims_asked = False
+        if self._claims_wanted and self._ask_slices:
+            self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed
                 self._claimable = self._ask_slices()
         if not self._socket.exists():
@@ -153,10 +153,10 @@ class Kubernetes:
             return ()
         self._met = True
         found = pod_resources.listed(self._socket, self._timeout)
-        if self._asked % _ALLOCATABLE_EVERY == 0:
+        if self._queries % _ALLOCATABLE_EVERY == 0:
             with suppress(SourceError):  # an older kubelet: what it has given so far says as much, later
                 self._allocatable = pod_resources.allocatable(self._socket, self._timeout)
-        self._asked += 1
+        self._queries += 1
         return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.documents import MOST_BYTES
+from exporter.attribution.documents import MAX_BYTES
 from exporter.clock import monotonic_time
 from exporter.host.text import bounded
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 10.0
 _CHUNK = 1 << 16
-_MOST_TOKEN = 4096
+_MAX_TOKEN = 4096
 _OK = 200
 
 
@@ -67,7 +67,7 @@ class Agent:
         if not self.token_file:
             return {}
         with self.token_file.open("rb") as file:
-            token = file.read(_MOST_TOKEN).decode("ascii", "replace").strip()
+            token = file.read(_MAX_TOKEN).decode("ascii", "replace").strip()
         if not token.isprintable():
             raise SourceError(f"{self.token_file}: not a token")
         return {"X-Nomad-Token": token}
@@ -78,8 +78,8 @@ def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
     found, began = bytearray(), monotonic_time()
     while chunk := response.read1(_CHUNK):
         found += chunk
-        if len(found) > MOST_BYTES:
-            raise SourceError(f"an answer of more than {MOST_BYTES} bytes")
+        if len(found) > MAX_BYTES:
+            raise SourceError(f"an answer of more than {MAX_BYTES} bytes")
         if monotonic_time() - began > seconds:
             raise SourceError("an answer that does not end")
     return bytes(found)

@@ -13,7 +13,7 @@ from exporter.record import record
 TYPES = ("service", "batch", "system", "sysbatch")
 """What Nomad calls the types of its jobs."""
 _RUNS = ("running", "pending")
-_MOST = 4096
+_MAX_ALLOCATIONS = 4096
 
 
 @record
@@ -34,7 +34,7 @@ class Task:
 def tasks(answer: Any) -> tuple[Task, ...]:
     """Of the answer to /v1/node/ID/allocations: tasks of what runs or is about to; anything else is left out."""
     listed = cast("Sequence[Any]", answer) if isinstance(answer, list) else ()
-    documents = [cast("Document", each) for each in listed[:_MOST] if isinstance(each, dict)]
+    documents = [cast("Document", each) for each in listed[:_MAX_ALLOCATIONS] if isinstance(each, dict)]
     return tuple(task for each in documents if text(each, "ClientStatus") in _RUNS for task in _of(each))
 
 

@@ -39,7 +39,7 @@ class Nomad:
         self._clock = clock
         self._node = ""
         self._offered: tuple[DeviceName, ...] = ()
-        self._asked = 0
+        self._queries = 0
         self._poller = BackgroundSource(self._ask, NomadView(), name="nomad", interval=lambda _: interval, clock=clock)
 
     def start(self, threads: Threads | None = None) -> None:
@@ -73,15 +73,15 @@ class Nomad:
         try:
             return self._read()
         except SourceError:
-            self._node, self._asked = "", 0  # another agent may be there the next time
+            self._node, self._queries = "", 0  # another agent may be there the next time
             raise
 
     def _read(self) -> NomadView:
         if not self._node:
             self._node = _node_id(self._agent.get("/v1/agent/self"))
-        if self._asked % _OFFERED_EVERY == 0:
+        if self._queries % _OFFERED_EVERY == 0:
             self._offered = offered(self._agent.get(f"/v1/node/{self._node}", {"stale": "true"}))
-        self._asked += 1
+        self._queries += 1
         answer = self._agent.get(f"/v1/node/{self._node}/allocations", {"stale": "true"})
         if not isinstance(answer, list):
             raise SourceError("not a list of allocations")

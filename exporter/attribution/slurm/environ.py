@@ -36,7 +36,7 @@ _WANTED = (
     *(f"SLURM_{name}" for name in ("JOB_ID", "JOB_USER", "JOB_ACCOUNT", "JOB_PARTITION", "JOB_NAME")),
     *("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", _VISIBLE, "SLURM_JOB_NUM_NODES", "SLURM_NTASKS"),
 )
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _VALUE_BYTES = 4096
 _ID_DIGITS = 10
 
@@ -75,7 +75,7 @@ def read(pid: int, procfs: Path) -> JobEnviron:
     """What process `pid` says; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
     try:
         with (procfs / str(pid) / "environ").open("rb") as file:
-            return job_environ(parse(file.read(_MOST_BYTES)))
+            return job_environ(parse(file.read(_MAX_BYTES)))
     except OSError:
         return JobEnviron()
 

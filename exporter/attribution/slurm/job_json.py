@@ -72,9 +72,9 @@ def _each(nodes: tuple[str, ...], gres: list[str]) -> Iterator[NodeGres]:
         yield from node_gres(frozenset({node}), text)
 
 
-def _text(fields: _Fields, key: str, most: int = 256) -> str:
+def _text(fields: _Fields, key: str, limit: int = 256) -> str:
     value = fields.get(key)
-    return bounded(value, most) if isinstance(value, str) else ""
+    return bounded(value, limit) if isinstance(value, str) else ""
 
 
 def _number(fields: _Fields, key: str) -> int | None:

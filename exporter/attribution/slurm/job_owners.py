@@ -73,9 +73,9 @@ class JobOwners:
 
     def health(self, conflicts: Mapping[str, int]) -> Iterator[SourceHealth]:
         """Of the environments, where any is read; the other sources of Slurm tell for themselves."""
-        told = self._environs.health()
-        if told:
-            yield SourceHealth(ENVIRON, told[0], told[1], conflicts.get(ENVIRON, 0))
+        health = self._environs.health()
+        if health:
+            yield SourceHealth(ENVIRON, *health, conflicts.get(ENVIRON, 0))
 
     def in_pods(self) -> Iterable[Cgroup]:
         """Cgroups of the jobs that run in pods."""
@@ -84,11 +84,11 @@ class JobOwners:
     def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
         """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node
-        told = JobsNow(sluids=node.sluids)
+        jobs = JobsNow(sluids=node.sluids)
         running = [
             _Running(job, group.cgroup, group.user, group.targets)
             for group in index.groups
-            if (job := told.job_of(group.cgroup))
+            if (job := jobs.job_of(group.cgroup))
         ]
         environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
         untracked = {
@@ -174,8 +174,8 @@ class JobOwners:
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
-    told = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.allocation or cgroup.delegated
-    return not told and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
+    named = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.allocation or cgroup.delegated
+    return not named and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 
 def _inferred(

@@ -24,8 +24,8 @@ from exporter.host.text import lines, read_regular
 
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _JOB = re.compile(r"([0-9]{1,10})(?:[.\s].*)?")
-_MOST_FILES = 1024
-_MOST_BYTES = 1 << 16
+_MAX_FILES = 1024
+_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def read(folder: Path) -> PrologFiles:
     trusted = {0, os.geteuid(), folder.stat().st_uid}
     for name in sorted(_listed(folder)):
         try:
-            content = read_regular(folder / name, _MOST_BYTES, trusted)
+            content = read_regular(folder / name, _MAX_BYTES, trusted)
         except OSError:  # the epilog was quicker, or it is a link
             continue
         text = (content or b"").decode(errors="replace")
@@ -108,7 +108,7 @@ def _listed(folder: Path) -> frozenset[str]:
     found: set[str] = set()
     with os.scandir(folder) as entries:
         for entry in entries:
-            if len(found) < _MOST_FILES and (named(entry.name) or job_files.job_of(entry.name)):
+            if len(found) < _MAX_FILES and (named(entry.name) or job_files.job_of(entry.name)):
                 found.add(entry.name)
     return frozenset(found)
 

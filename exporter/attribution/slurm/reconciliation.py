@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 SILENT_SECONDS = 10.0
 """A job begins by its prolog and ends by its epilog, and is without a process for so long at both."""
 INTERVAL = 15.0
-MOST_ASKED = 16
+MAX_ASKED = 16
 """Questions to slurmctld in one round; the others' turn comes in the next."""
 SETTINGS_SECONDS = 600.0
-_TIMEOUT, _MOST_BYTES = 5.0, 1 << 20
+_TIMEOUT, _MAX_BYTES = 5.0, 1 << 20
 _STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
 _LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
@@ -52,7 +52,7 @@ class Scontrol:
 
     def _output(self, *question: str) -> str:
         try:
-            answer = program.run((self._command, *question), _TIMEOUT, _MOST_BYTES)
+            answer = program.run((self._command, *question), _TIMEOUT, _MAX_BYTES)
         except (TimeoutError, OSError) as error:
             raise SourceError(f"{self._command} {question[0]}: {error or 'no answer'}") from None
         if answer.status:
@@ -92,7 +92,7 @@ class Reconciliation:
         ended = {job: why for job, why in self._ended.items() if job in since}
         steps = self._scontrol.steps() if due else frozenset[str]()
         contained = bool(due) and "Contain" in self._setting("PrologFlags")
-        for job in due[:MOST_ASKED]:
+        for job in due[:MAX_ASKED]:
             self._checked[job] = now
             why = "" if job in steps else self._why(job, contained=contained)
             ended.pop(job, None)

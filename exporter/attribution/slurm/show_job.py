@@ -14,7 +14,7 @@ from exporter.host.text import bounded, lines
 log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 5.0
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 """An array of some thousand elements; a scontrol that says more is ended."""
 _SQUEUE = "%A|%u|%a|%P|%q|%T"
 _SQUEUE_FIELDS = 6
@@ -83,7 +83,7 @@ class ShowJob:
 
     def _run(self, *command: str) -> program.Finished:
         try:
-            return program.run(command, self._timeout, MOST_BYTES)
+            return program.run(command, self._timeout, MAX_BYTES)
         except TimeoutError:
             raise SourceError(f"{command[0]}: no answer within {self._timeout:g} s") from None
         except OSError as error:

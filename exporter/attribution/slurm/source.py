@@ -75,15 +75,15 @@ class Slurm:
 
     def job(self, job: str) -> Job | None:
         """What slurmctld says, with whose it is by the prolog's, which came first: labels of a series never change."""
-        asked = self._job_cache.jobs.get(job) if self._job_cache else None
+        cached = self._job_cache.jobs.get(job) if self._job_cache else None
         noted = self._files().jobs.get(job)
-        if asked is None or noted is None:
-            return asked or noted
+        if cached is None or noted is None:
+            return cached or noted
         return replace(
-            asked,
-            user=noted.user or asked.user,
-            account=noted.account or asked.account,
-            partition=noted.partition or asked.partition,
+            cached,
+            user=noted.user or cached.user,
+            account=noted.account or cached.account,
+            partition=noted.partition or cached.partition,
         )
 
     def pending(self, job: str) -> bool:
@@ -140,10 +140,10 @@ class Slurm:
             age = max(0.0, now - answer.at)
             found.append(SourceHealth(PROGRAM, not view.program_error, age, conflicts.get(PROGRAM, 0)))
         if self._job_cache:
-            asked = self._job_cache.health(now)
+            cached = self._job_cache.health(now)
             hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
-            success = asked.success and not hidden
-            found.append(SourceHealth(SCONTROL, success, asked.age, conflicts.get(SCONTROL, 0)))
+            success = cached.success and not hidden
+            found.append(SourceHealth(SCONTROL, success, cached.age, conflicts.get(SCONTROL, 0)))
         if self._ended:
             stale = len(self.ended())
             found.append(replace(self._ended.health(STEPS, now), stale=stale))

@@ -17,7 +17,7 @@ from exporter.units import Share
 
 log = logging.getLogger(__name__)
 
-_MOST_GPUS, _MOST_INSTANCES = 256, 64
+_MAX_GPUS, _MAX_INSTANCES = 256, 64
 """Of a node, and of a GPU: more is garbage, and each would be asked for its handle."""
 _DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
 """What one call may say though the driver is there: it is asked once more before every GPU is given up."""
@@ -55,7 +55,7 @@ def devices(session: Session) -> tuple[Device, ...]:
     found: list[NvmlDevice] = []
     failures: list[tuple[int, DriverError]] = []
     count = session.library.bound("nvmlDeviceGetCount")
-    if count > _MOST_GPUS:
+    if count > _MAX_GPUS:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
     for index in range(count):
         try:
@@ -109,19 +109,19 @@ def _gpu(session: Session, index: int) -> NvmlDevice:
 
 def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
     library = session.library
-    most = library.bound("nvmlDeviceGetMaxMigDeviceCount", gpu.target.handle)
-    if most > _MOST_INSTANCES:
-        log.warning("nvmlDeviceGetMaxMigDeviceCount: %d for %s, which is implausible", most, gpu.uuid)
+    slots = library.bound("nvmlDeviceGetMaxMigDeviceCount", gpu.target.handle)
+    if slots > _MAX_INSTANCES:
+        log.warning("nvmlDeviceGetMaxMigDeviceCount: %d for %s, which is implausible", slots, gpu.uuid)
         return
-    for place in range(most):
+    for place in range(slots):
         try:
             handle = _address(library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))
-            yield _instance(session, gpu, handle, most)
+            yield _instance(session, gpu, handle, slots)
         except UnsupportedError:  # a place where no instance is, or one destroyed just now
             continue
 
 
-def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, most: int) -> NvmlDevice:
+def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots: int) -> NvmlDevice:
     library = session.library
     uuid = library.bound("nvmlDeviceGetUUID", handle)
     gpu_instance = library.bound("nvmlDeviceGetGpuInstanceId", handle)
@@ -135,7 +135,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, most: 
         profile = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
     device = NvmlDevice(session, target, gpu.index, uuid)
     device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
-    device.mig = Mig(gpu_instance, compute_instance, profile, Share(min(1.0, (slices or 1) / most)))
+    device.mig = Mig(gpu_instance, compute_instance, profile, Share(min(1.0, (slices or 1) / slots)))
     return device
 
 

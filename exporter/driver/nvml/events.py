@@ -18,7 +18,7 @@ _EVENT = Struct("=QQQII")
 """nvmlEventData_t: device, event type, data (the XID), GPU and compute instance."""
 _SLICE = 0.5
 """Seconds of one wait: closing the driver must not take longer than that."""
-_MOST = 256
+_MAX_EVENTS = 256
 """Events given out at once: an error storm must not hold the caller."""
 
 
@@ -81,7 +81,7 @@ class Feed:
 
     def _events(self, deadline: MonotonicTime, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
         found: list[XidEvent] = []
-        while len(found) < _MOST and not closed():
+        while len(found) < _MAX_EVENTS and not closed():
             started = monotonic_time()
             seconds = 0.0 if found else min(max(deadline - started, 0.0), _SLICE)
             code = self._library.invoke(

@@ -203,7 +203,7 @@ def test_agent_that_is_no_client_or_not_there_is_a_failure(agent: NomadAgent) ->
 
 
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.attribution.nomad.agent.MOST_BYTES", 1 << 16)
+    monkeypatch.setattr("exporter.attribution.nomad.agent.MAX_BYTES", 1 << 16)
     agent.answers[f"/v1/node/{NODE}/allocations"] = b" " * (1 << 18)
 
     assert "more than" in told(agent).error

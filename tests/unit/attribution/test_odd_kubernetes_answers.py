@@ -75,7 +75,7 @@ def test_any_pod_is_survived(document: dict[str, Any]) -> None:
 
 
 def test_answer_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "MOST_BYTES", 1000)
+    monkeypatch.setattr(documents, "MAX_BYTES", 1000)
     with pytest.raises(SourceError, match="more than 1000 bytes"):
         list(documents.lines(b"x" * 100 for _ in range(1000)))
     with pytest.raises(SourceError, match="more than 1000 bytes"):

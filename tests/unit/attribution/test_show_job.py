@@ -115,7 +115,7 @@ def test_id_that_is_also_an_arrays_is_asked_for_as_its_element(tmp_path: Path) -
 
 
 def test_endless_scontrol_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(show_job, "MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(show_job, "MAX_BYTES", 1 << 16)
     ask = ShowJob(script(tmp_path, f"{OLD}exec yes forever"))
     script(tmp_path, "exec yes forever", "squeue")
 

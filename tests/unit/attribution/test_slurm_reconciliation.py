@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
-from exporter.attribution.slurm.reconciliation import MOST_ASKED, SILENT_SECONDS, Reconciliation, Scontrol, runs
+from exporter.attribution.slurm.reconciliation import MAX_ASKED, SILENT_SECONDS, Reconciliation, Scontrol, runs
 
 CONTAIN, ALLOC = (
     {"PrologFlags": "Alloc,Contain", "PrivateData": "none"},
@@ -104,10 +104,10 @@ def test_job_that_is_back_is_not_ended_any_more() -> None:
 
 def test_questions_of_a_round_are_bounded_and_everyones_turn_comes() -> None:
     slurm = Asked(set(), CONTAIN, {})
-    jobs = [str(number) for number in range(MOST_ASKED * 2)]
+    jobs = [str(number) for number in range(MAX_ASKED * 2)]
     first = slurm.after(*jobs)
 
-    assert len(first) == MOST_ASKED
+    assert len(first) == MAX_ASKED
     assert set(slurm.after(*jobs)) == set(jobs)
     assert max(map(slurm.questions.count, jobs)) == 1
 

@@ -140,10 +140,10 @@ def test_work_that_hangs_or_dies_gives_nothing_within_the_deadline() -> None:
     """As a process of its own: forking beside the test runner's threads is not what a command does."""
     program = """
 import time
-from exporter.check.reading import apart
-assert apart(lambda: "text", 20) == "text\\n"
-assert apart(lambda: time.sleep(100) or "", 0.2) is None
-assert apart(lambda: 1 / 0, 20) is None
+from exporter.check.reading import in_child_process
+assert in_child_process(lambda: "text", 20) == "text\\n"
+assert in_child_process(lambda: time.sleep(100) or "", 0.2) is None
+assert in_child_process(lambda: 1 / 0, 20) is None
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
 

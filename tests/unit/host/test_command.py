@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.host.command import _MOST_BYTES, command_line, shown
+from exporter.host.command import _MAX_BYTES, command_line, shown
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_value_after_a_secret_name_never_shows(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("piece", ["a", "a:", "://", "://a@", "?a=", "'a':", '"a":"', "a=", "\\", '"k":"\\'])
 def test_long_arguments_cost_no_more_than_their_length(piece: str) -> None:
-    long = piece * (_MOST_BYTES // len(piece))
+    long = piece * (_MAX_BYTES // len(piece))
     began = time.process_time()
     shown(["x", long, long])
 

@@ -48,7 +48,7 @@ def test_what_is_read_no_more_is_closed(child: subprocess.Popen[bytes]) -> None:
 
 
 def test_over_the_limit_files_are_read_all_the_same() -> None:
-    files = KeptFiles(PROCFS, most=1)
+    files = KeptFiles(PROCFS, limit=1)
 
     assert [files.parsed(f"/proc/self/{name}", str) != "" for name in ("stat", "status", "cmdline")] == [True] * 3
     assert len(files._open) == 1

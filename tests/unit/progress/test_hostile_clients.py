@@ -15,7 +15,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.progress.protocol import LARGEST, NAME_MOST
+from exporter.progress.protocol import LARGEST, MAX_NAME
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import BURST, RATE
 from exporter.progress.socket_source import _BATCH, SocketSource, _bound
@@ -103,7 +103,7 @@ def test_a_thousand_phases_with_long_names_are_bounded(node: Node) -> None:
     (progress,) = reported.owners.values()
 
     assert len(progress.phases) <= 24
-    assert max(map(len, progress.phases)) <= NAME_MOST
+    assert max(map(len, progress.phases)) <= MAX_NAME
 
 
 @needs_root

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.progress.protocol import COUNTERS, LARGEST, NAME_MOST, PHASES_MOST, Report, parse
+from exporter.progress.protocol import COUNTERS, LARGEST, MAX_NAME, MAX_PHASES, Report, parse
 
 
 def text(**fields: Any) -> bytes:
@@ -69,10 +69,10 @@ def test_names_are_bounded() -> None:
     found = parse(text(samples=1, group="g" * 400, phases=dict(reversed(phases.items()))))
 
     assert found
-    assert len(found.phases) == PHASES_MOST
-    assert max(map(len, found.phases)) <= NAME_MOST
+    assert len(found.phases) == MAX_PHASES
+    assert max(map(len, found.phases)) <= MAX_NAME
     assert "a\nb" not in found.phases
-    assert len(found.group) == NAME_MOST
+    assert len(found.group) == MAX_NAME
 
 
 def test_more_than_all_is_all() -> None:

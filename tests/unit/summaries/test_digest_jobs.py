@@ -9,7 +9,7 @@ import pytest
 
 from exporter.report.failure import NoDataError, UnreachableError
 from exporter.report.model import Digest, JobReport, Row
-from exporter.summaries.digest_jobs import MOST, jobs
+from exporter.summaries.digest_jobs import MAX_JOBS, jobs
 from exporter.summaries.layout import slurm_jobs
 from exporter.summaries.sacct import AccountedJob
 from exporter.summaries.summary import table
@@ -86,7 +86,7 @@ def test_only_the_first_are_asked_about_and_nobody_without_jobs() -> None:
     jobs(digest(*(row(f"slurm:{number}") for number in range(100))), slurm, slurm.report)
     jobs(digest(row("team/llm"), row("slurm:x")), slurm, slurm.report)
 
-    assert [len(asked) for asked in slurm.asked] == [MOST]
+    assert [len(asked) for asked in slurm.asked] == [MAX_JOBS]
 
 
 def test_row_of_the_list_has_all_that_seff_has() -> None:

@@ -113,7 +113,7 @@ def test_of_too_many_answers_those_wanted_longest_ago_are_forgotten() -> None:
         asked.append(key)
         return str(key)
 
-    lookup: Lookup[int, str] = Lookup("users", answer, most=3)
+    lookup: Lookup[int, str] = Lookup("users", answer, limit=3)
     for key in (0, 1, 0, 2, 0, 3, 0, 4, 0):
         assert lookup.get(key) == str(key)
 
