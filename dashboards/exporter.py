@@ -39,11 +39,11 @@ def _numbers(made: build.Dashboard) -> None:
     size, narrow = (3, 4), (2, 4)
     made.with_panel(
         panel.number(
-            "Exporters up",
+            "Up",
             "Exporters that Prometheus reaches.",
             now(f"sum({UP})"),
             look.COUNT,
-            size=size,
+            size=narrow,
             empty="no target's job matches .*gpu-exporter.*",
         )
     )
@@ -117,7 +117,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"sum(gpu_exporter_simulated{{{NODE}}})"),
             look.COUNT,
             steps=look.SOME_IS_WORTH_A_LOOK,
-            size=narrow,
+            size=size,
             empty="no exporter",
         )
     )
@@ -213,13 +213,13 @@ def _sources(made: build.Dashboard) -> None:
             description="Who says who holds the GPUs: whether the source answers, the age of its oldest answer, and what it contradicts.",
             keys=(Key("source", "Source"),),
             columns=(
-                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=80, reduce="count"),
+                Value("Nodes", f"gpu_exporter_attribution_success{{{NODE}}}", look.COUNT, width=65, reduce="count"),
                 Value(
                     "Failing",
                     f"gpu_exporter_attribution_success{{{NODE}}} < bool 1",
                     look.COUNT,
                     look.SOME_IS_BAD,
-                    width=85,
+                    width=80,
                     reduce="sum",
                 ),
                 Value(
@@ -227,7 +227,7 @@ def _sources(made: build.Dashboard) -> None:
                     f"gpu_exporter_attribution_age_seconds{{{NODE}}}",
                     units.Seconds,
                     decimals=0,
-                    width=120,
+                    width=110,
                 ),
                 Value(
                     "Conflicts",

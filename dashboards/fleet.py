@@ -5,7 +5,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, fleet_tables, link, look, panel, uid
+from dashboards.parts import block, fleet_tables, link, look, mfu, panel, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
@@ -14,7 +14,11 @@ from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
 
 def fleet() -> build.Dashboard:
     made = dashboard(
-        "Fleet", uid.FLEET, "All GPUs of all clusters: what is broken, what is wasted, and where.", (), scope=CLUSTER
+        "Fleet",
+        uid.FLEET,
+        "All GPUs of all clusters: what is broken, what is wasted, and where.",
+        (variable.models(),),
+        scope=CLUSTER,
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
@@ -31,7 +35,7 @@ def fleet() -> build.Dashboard:
     _workloads(made)
     made.with_row(build.Row("Nodes and models"))
     made.with_panel(fleet_tables.nodes())
-    fleet_tables.models_and_owners(made)
+    fleet_tables.owners_and_models(made)
     made.with_row(build.Row("Spread, and the hours of the time range"))
     _spread(made)
     return made
@@ -90,8 +94,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Utilization",
-            "Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter.",
-            over_time(UTILIZATION.promql(everything)),
+            f"Share of the held and observed GPU time in which a kernel ran. Free GPUs do not count: they are the scheduler's matter. {mfu.MEANING}",
+            mfu.beside(over_time(UTILIZATION.promql(everything), "kernel ran"), CLUSTER, mfu.NOW),
             units.PercentUnit,
             size=(3, 4),
             decimals=0,
@@ -123,7 +127,7 @@ def _workloads(made: build.Dashboard) -> None:
     made.with_panel(
         block.workloads(
             "Pods that waste most",
-            "Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them now first. Click one to see why.",
+            f"Pods (and containers and units outside Slurm) that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind!="slurm"',
             owner_keys=(),
             onward=link.to_pod(name, link.cell("Cluster")),
@@ -133,7 +137,7 @@ def _workloads(made: build.Dashboard) -> None:
     made.with_panel(
         block.workloads(
             "Slurm jobs that waste most",
-            "Slurm jobs that hold GPUs, those that waste most of them now first. Click one to see why.",
+            f"Slurm jobs that hold GPUs, those that waste most of them now first. {mfu.MEANING} Click one to see why.",
             f'{CLUSTER}, kind="slurm"',
             owner_keys=(Key("user", "User", (link.to_user(link.cell("User")),), width=80),),
             onward=link.to_job(name, link.cell("Cluster")),

@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import NODE, THERMAL, answering, in_range, now, over_time, rate
+from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 HARDWARE = 'class=~"reset_gpu|restart_bm|workflow|contact_support"'
@@ -31,28 +31,31 @@ def health() -> build.Dashboard:
     made.with_panel(block.firing(NODE, size=(24, 9)))
     made.with_row(build.Row("Errors"))
     made.with_panel(health_errors.xids())
+    made.with_panel(_advised())
     made.with_panel(health_errors.memory())
     made.with_row(build.Row("Heat, power and clocks"))
     _throttling(made)
     made.with_row(build.Row("Links"))
     made.with_panel(health_links.nvlink())
     made.with_panel(health_links.pcie())
-    made.with_row(build.Row("What the driver says, and when alerts fired"))
-    made.with_panel(_advised())
+    made.with_row(build.Row("When alerts fired"))
     made.with_panel(
         panel.timeline(
             "Alerts over time",
-            "When each GPU alert fired, and on how many things.",
-            over_time(
-                f'count by (alertname) (ALERTS{{alertname=~"Gpu.*", alertstate="firing", severity!="info", {NODE}}}) > bool 0',
-                "{{alertname}}",
-            ),
+            "When each GPU alert fired; of many, the 20 that fired most in the time range.",
+            over_time(_fired(), "{{alertname}}"),
             look.words({"1": ("fires", look.RED)}),
-            size=(12, 8),
+            size=(24, 13),
             empty="No GPU alert fired in the time range",
         )
     )
     return made
+
+
+def _fired() -> str:
+    fires = f'ALERTS{{{ALERTS}, severity!="info", {NODE}}}'
+    most = f"topk(20, sum by (alertname) (count_over_time({fires}[$__range] @ end())))"
+    return f"count by (alertname) ({fires}) > bool 0 and on (alertname) {most}"
 
 
 def _count(
@@ -209,23 +212,24 @@ def _advised() -> table.Panel:
         ),
         sort="Node",
         ascending=True,
-        size=(12, 8),
+        size=(12, 9),
         empty="The driver asks for nothing",
     ).build()
 
 
 def _lost() -> table.Panel:
+    lost = f"gpu_up{{{NODE}}} == 0"
     return Table(
         title="GPUs that do not answer",
-        description="GPUs the exporters knew once and the driver no longer shows, and how old their last sample is.",
-        keys=(*health_links.keys(), Key("uuid", "UUID", width=300)),
+        description="GPUs the exporters know and the driver does not answer for, and how old their last answer is.",
+        keys=(*health_links.keys(), Key("uuid", "UUID", width=345)),
         columns=(
-            Value("Answers", f"gpu_up{{{NODE}}} == 0", "none", mappings=tuple(look.ANSWERS), width=90),
             Value(
                 "Last answer",
-                f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) (gpu_up{{{NODE}}} == 0)",
+                f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) ({lost}) or ({lost}) - 1",
                 units.Seconds,
                 decimals=0,
+                mappings=tuple(look.words({"-1": ("never", look.RED)})),
                 width=110,
             ),
         ),

@@ -8,11 +8,22 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, mfu, panel, price, states, uid, variable, workload_resources
+from dashboards.parts import block, look, mfu, panel, price, uid, variable, workload_resources
 from dashboards.parts.frame import dashboard
 from dashboards.parts.link import cell, to_gpu, to_node
 from dashboards.parts.look import BLUE
-from dashboards.parts.query import CLUSTER, GPU_HOURS, NODE, SOURCE, now, over_time, owner_states, owners, rate
+from dashboards.parts.query import (
+    CLUSTER,
+    GPU_HOURS,
+    NODE,
+    SOURCE,
+    main_states,
+    now,
+    over_time,
+    owner_states,
+    owners,
+    rate,
+)
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import Kind
 from exporter.report.definitions import HELD, UTILIZATION, WASTED, as_it_is
@@ -25,6 +36,8 @@ _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
 _FIRST = 12
 _POINTS = 90
 """Steps of a row: hundreds of rows are looked at as a picture."""
+_PAGE = 64
+"""Rows of a panel whose names can be read."""
 
 
 def job() -> build.Dashboard:
@@ -47,8 +60,6 @@ def job() -> build.Dashboard:
     made.with_panel(_slowest())
     made.with_row(build.Row("Its ranks over time: whom do the others wait for?"))
     made.with_panel(_first_ranks())
-    made.with_panel(_nodes())
-    made.with_panel(_ranks())
     kind = Kind(noun="workload", scope=SCOPE, shown=SCOPE, owner_keys=(), onward=to_node(cell("Node")))
     made.with_row(build.Row("What the program reports of itself"))
     workload_resources.progress(made, kind)
@@ -56,6 +67,8 @@ def job() -> build.Dashboard:
     _host(made)
     made.with_row(build.Row("Alerts"))
     made.with_panel(block.firing(SCOPE, size=(24, 6)))
+    made.with_row(build.Row("Every node over time").collapsed(collapsed=True).with_panel(_nodes()))
+    made.with_row(build.Row("Every GPU over time").collapsed(collapsed=True).with_panel(_ranks()))
     return made
 
 
@@ -101,10 +114,10 @@ def _ledger() -> timeseries.Panel:
     )
 
 
-def _of_gpus() -> str:
+def _of_gpus(more: str = "") -> str:
     """Of the GPUs that it holds, the time in each state that took any."""
-    seconds = rate(f"gpu_time_seconds_total{{{NODE}}}")
-    return f"({seconds} > 0) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
+    seconds = rate(f"gpu_time_seconds_total{{{NODE}{more}}}")
+    return f"(({seconds} > 0) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0))"
 
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
@@ -119,12 +132,13 @@ def _lead(moment: str = "") -> str:
 
 
 def _slowest() -> table.Panel:
-    state = f"topk by ({_BY_GPU}) (1, sum by ({_BY_GPU}, state) ({rate(f'gpu_time_seconds_total{{{NODE}}}')}))"
+    state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
-        title="The ranks that the others wait for",
+        title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
-        "average of all. Straggled: for how long the others on its node waited for it, in the time range.",
+        "average of all. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
+        "others on its node waited for it, in the time range.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),
@@ -132,7 +146,7 @@ def _slowest() -> table.Panel:
         ),
         columns=(
             gauge("Waits less by", _lead(), look.SHARE_OF_TIME, width=160),
-            lost_state("State", f"{state} and on ({_BY_GPU}) {_lead()}"),
+            lost_state("State", f"({state}) and on ({_BY_GPU}) {_lead()}"),
             Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_lead()}", units.Seconds, decimals=0, width=100),
         ),
         sort="Waits less by",
@@ -142,47 +156,43 @@ def _slowest() -> table.Panel:
 
 
 def _first_ranks() -> statetimeline.Panel:
-    seconds = f"{_of_gpus()} and on ({_BY_GPU}) {_lead(' @ end()')}"
-    return panel.timeline(
-        "The ranks that the others wait for",
+    return block.told(
+        "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        over_time(_state_of(seconds, _BY_GPU), "{{instance}} {{gpu}}"),
-        states.by_code(),
-        size=(24, 9),
+        lambda more: f"({_of_gpus(more)} and on ({_BY_GPU}) {_lead(' @ end()')})",
+        _BY_GPU,
+        "{{instance}} {{gpu}}",
+        size=(24, 10),
         empty=_NONE,
     ).max_data_points(_POINTS)
-
-
-def _state_of(seconds: str, by: str) -> str:
-    """The code of the state that took most, per row. States without time are left out first: most have none."""
-    top = f"topk by ({by}) (1, {seconds})"
-    return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 
 def _nodes() -> statetimeline.Panel:
-    seconds = f"sum by ({_BY_NODE}, state) ({rate(f'gpu_workload_gpu_seconds_total{{{SCOPE}}}')} > 0)"
-    return panel.timeline(
+    return _rows(
         "By node",
-        "A row for each of its nodes; a step takes the colour of the state that took most of its GPUs' time. A row that "
-        "computes while the others wait is the one they wait for.",
-        over_time(_state_of(seconds, _BY_NODE), "{{instance}}"),
-        states.by_code(),
-        size=(24, 30),
-        empty=_NONE,
-    ).max_data_points(_POINTS)
+        "A row for each of its nodes. A row that computes while the others wait is the one they wait for.",
+        lambda more: f"(sum by ({_BY_NODE}, state) ({rate(f'gpu_workload_gpu_seconds_total{{{SCOPE}{more}}}')} > 0))",
+        _BY_NODE,
+        "{{instance}}",
+    )
 
 
 def _ranks() -> statetimeline.Panel:
-    return panel.timeline(
+    return _rows(
         "By GPU",
         "A row for each of its GPUs, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        over_time(_state_of(_of_gpus(), _BY_GPU), "{{instance}} {{gpu}}"),
-        states.by_code(),
-        size=(24, 44),
-        empty=_NONE,
-    ).max_data_points(_POINTS)
+        _of_gpus,
+        _BY_GPU,
+        "{{instance}} {{gpu}}",
+    )
+
+
+def _rows(title: str, text: str, seconds: Callable[[str], str], by: str, legend: str) -> statetimeline.Panel:
+    """Hundreds of rows, a screen of them at a time where Grafana can turn pages (11.2 and newer)."""
+    made = block.told(title, text, seconds, by, legend, size=(24, 34), empty=_NONE)
+    return made.max_data_points(_POINTS).per_page(_PAGE)
 
 
 def _host(made: build.Dashboard) -> None:

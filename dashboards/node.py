@@ -164,7 +164,12 @@ def _owners() -> table.Panel:
                 wrap="{} > 0",
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
-            mfu.now_column(CLUSTER, f" and on (cluster, workload) gpu_workload_gpus{{{NODE}}}"),
+            *mfu.columns(
+                CLUSTER,
+                "cluster, workload, user",
+                f" and on (cluster, workload) gpu_workload_gpus{{{NODE}}}",
+                mfu.NOW,
+            ),
             lost_state("State", main_state),
         ),
         sort="GPUs",

@@ -6,14 +6,14 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, mfu, panel, price, serving, solution, states, uid, variable
+from dashboards.parts import block, link, look, mfu, panel, price, reported, serving, solution, states, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, over_time, rate, some
-from dashboards.parts.table import Key, Table, Value, gauge, lost_state
+from dashboards.parts.query import CLUSTER, over_time, some
+from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state
 
 SCOPE = 'cluster=~"$cluster", workload=~"$workload"'
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
-SILENT = "No program of the selection reports its progress"
+_REPORTED = "workload_unit:gpu_workload_throughput:rate5m"
 BY_WORKLOAD = "{{workload}}"
 
 
@@ -21,9 +21,9 @@ def throughput() -> build.Dashboard:
     made = dashboard(
         "Throughput",
         uid.THROUGHPUT,
-        "Steps, samples and tokens per second, progress and time to the end, beside the ledger of the GPUs.",
+        "Samples, tokens, images, requests and steps per second, progress and time to the end, beside the ledger of the GPUs.",
         (
-            variable.many("workload", "Workload", f"label_values(gpu_workload_steps_total{{{CLUSTER}}}, workload)"),
+            variable.many("workload", "Workload", f"label_values({_REPORTED}{{{CLUSTER}}}, workload)"),
             variable.shown(SCOPE),
             solution.changed(),
             *price.variables(),
@@ -47,30 +47,21 @@ def throughput() -> build.Dashboard:
 
 
 def _programs() -> table.Panel:
-    name = link.cell("Workload")
-    reports = f"(gpu_workload_steps_total{{{SCOPE}}} or gpu_workload_samples_total{{{SCOPE}}} or gpu_workload_progress_ratio{{{SCOPE}}})"
-    progress = f"gpu_workload_progress_ratio{{{SCOPE}}}"
+    name, rank = link.cell("Workload"), f"workload:gpu_workload_slowest_rank_step_seconds:max{{{SCOPE}}}"
     by = "cluster, workload"
-    only = f" and on ({by}) {reports}"
+    only = f" and on ({by}) ({_REPORTED}{{{SCOPE}}} or gpu_workload_progress_ratio{{{SCOPE}}})"
     return Table(
         title="Programs that report their progress",
-        description=f"One row per workload. {mfu.MEANING} Click one to see why it is not faster.",
-        keys=(Key("workload", "Workload", (link.to_pod(name), link.to_job(name))), Key("user", "User", width=100)),
+        description="One row per workload, with what it gets done in each unit that it reports. Slowest rank: the one whose steps take longest "
+        f"without waiting for others. {mfu.MEANING} Click one to see why it is not faster.",
+        keys=(Key("workload", "Workload", (link.to_pod(name), link.to_job(name))), Key("user", "User", width=85)),
         columns=(
-            gauge("Progress", progress, look.PLAIN, width=150),
-            Value("Steps/s", rate(f"gpu_workload_steps_total{{{SCOPE}}}"), units.OpsPerSecond, decimals=2, width=110),
-            Value(
-                "Samples/s",
-                rate(f"gpu_workload_samples_total{{{SCOPE}}}"),
-                units.OpsPerSecond,
-                decimals=1,
-                width=110,
-                reduce="sum",
-            ),
-            Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=70, reduce="sum"),
-            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=120),
-            mfu.column(SCOPE, f"{by}, user", only),
-            mfu.bound_column(SCOPE, only),
+            gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", look.PLAIN, width=120),
+            *reported.columns(SCOPE),
+            Text("Slowest rank", rank, "rank", width=105),
+            Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"),
+            gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=105),
+            *mfu.columns(SCOPE, f"{by}, user", only),
             lost_state(
                 "Wasted on",
                 f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0.2){only}',
@@ -78,53 +69,23 @@ def _programs() -> table.Panel:
         ),
         sort="Progress",
         size=(24, 8),
-        empty=SILENT,
+        empty=reported.SILENT,
     ).build()
 
 
 def _training(made: build.Dashboard) -> None:
-    steps, samples = rate(f"gpu_workload_steps_total{{{SHOWN}}}"), rate(f"gpu_workload_samples_total{{{SHOWN}}}")
-    gpus = f"sum by (cluster, workload) (gpu_workload_gpus{{{SHOWN}}})"
-    joules = rate(f"gpu_workload_energy_joules_total{{{SHOWN}}}")
-    made.with_panel(
-        panel.lines(
-            "Steps per second",
-            "As the programs report. Of many, the 12 that waste most; so in the graphs below.",
-            over_time(f"max by (cluster, workload) ({steps})", BY_WORKLOAD),
-            units.OpsPerSecond,
-            size=(8, 8),
-            empty=SILENT,
-        )
-    )
-    made.with_panel(
-        panel.lines(
-            "Samples per second and GPU",
-            "Samples or tokens, per GPU held: what a scaling test compares.",
-            over_time(f"(sum by (cluster, workload) ({samples}) / ({gpus} > 0))", BY_WORKLOAD),
-            units.OpsPerSecond,
-            size=(8, 8),
-            empty=SILENT,
-        )
-    )
-    made.with_panel(
-        panel.lines(
-            "Energy per sample",
-            "Joules of its GPUs per sample or token.",
-            over_time(
-                f"(sum by (cluster, workload) ({joules}) / (sum by (cluster, workload) ({samples}) > 0))",
-                BY_WORKLOAD,
-            ),
-            units.Joule,
-            size=(8, 8),
-            empty=SILENT,
-        )
-    )
+    graphs = (
+        ("Work per second", "As the programs report, a line for each unit that one reports. Of many programs, the 12 that waste most; so in the graphs below.", reported.work(SHOWN), units.OpsPerSecond, reported.LEGEND),
+        ("Steps per second", "All ranks take them together.", reported.steps(SHOWN), units.OpsPerSecond, BY_WORKLOAD),
+        ("Work per second and GPU", "Per GPU held: what a scaling test compares. In steps where a program reports nothing else.", reported.per_gpu(SHOWN), units.OpsPerSecond, reported.LEGEND),
+        ("Energy per unit of work", "Joules of its GPUs per sample, token, image, request, or step where a program reports nothing else.", reported.joules(SHOWN), units.Joule, reported.LEGEND),
+    )  # fmt: skip
+    for title, text, expr, unit, legend in graphs:
+        made.with_panel(reported.lines(title, text, expr, unit, legend=legend))
 
 
 def _ledger(made: build.Dashboard) -> None:
-    reports = (
-        f"and on (cluster, workload) (gpu_workload_steps_total{{{SHOWN}}} or gpu_workload_samples_total{{{SHOWN}}})"
-    )
+    reports = f"and on (cluster, workload) {_REPORTED}{{{SHOWN}}}"
     recorded = f"workload_state:gpu_workload_gpu_seconds:rate5m{{{SHOWN}"
     made.with_panel(
         panel.ledger(
@@ -132,7 +93,7 @@ def _ledger(made: build.Dashboard) -> None:
             "The GPUs of the programs in the graphs above, by state. When steps per second fall, the colour that grows is the cause.",
             over_time(some(f"sum by (state) ({recorded}}} {reports})")),
             size=(12, 10),
-            empty=SILENT,
+            empty=reported.SILENT,
         )
     )
     made.with_panel(
@@ -143,6 +104,6 @@ def _ledger(made: build.Dashboard) -> None:
             "cluster, workload",
             BY_WORKLOAD,
             size=(12, 10),
-            empty=SILENT,
+            empty=reported.SILENT,
         )
     )

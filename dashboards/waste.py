@@ -201,7 +201,7 @@ def _workloads() -> table.Panel:
             Value("Used", promql.ran("workload", SHOWN, RANGE), GPU_HOURS, decimals=1, width=95, reduce="sum"),
             _price("workload", 85, SHOWN),
             gauge("Utilization", promql.utilization("workload", SHOWN, RANGE), look.PLAIN, width=105),
-            mfu.column(SHOWN, promql.keys("workload")),
+            *mfu.columns(SHOWN, promql.keys("workload")),
             of_mark(promql.of_mark("workload", SHOWN, RANGE)),
             lost_state("Wasted on", promql.wasted_on("workload", SHOWN, RANGE)),
         ),
@@ -220,11 +220,13 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
     return Table(
         title=title,
         description=f"GPU hours by {level}: held, wasted, the price of the waste, and on which state most of it went. "
-        "Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it could be observed. Click one for its workloads.",
+        f"Of its mark: utilization beside what is good for its classes of work. {mfu.MEANING} A dash: nothing of it could be observed, or "
+        "reported. Click one for its workloads.",
         keys=(Key(level, level.capitalize(), (onward,)),),
         columns=(
             Value("Held", promql.held(level, CLUSTER, RANGE), GPU_HOURS, decimals=1, width=105, reduce="sum"),
-            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=92),
+            gauge("Utilization", promql.utilization(level, CLUSTER, RANGE), look.PLAIN, width=105),
+            *mfu.columns(f'{CLUSTER}, {level}!=""', level),
             of_mark(promql.of_mark(level, CLUSTER, RANGE)),
             Value(
                 "Wasted",
@@ -239,7 +241,7 @@ def _level(level: str, title: str, onward: link.Link) -> table.Panel:
             lost_state("Wasted on", promql.wasted_on(level, CLUSTER, RANGE)),
         ),
         sort="Wasted",
-        size=(12, 9),
+        size=(24, 8),
         empty=f"No {level} held a GPU in the time range",
     ).build()
 
@@ -249,8 +251,8 @@ def _models() -> table.Panel:
     lost = devices("model", CLUSTER, "model, state").of(among(LOST))
     return Table(
         title="Models",
-        description="GPU hours by model: all, free, wasted, and the price of the waste.",
-        keys=(Key("model", "Model"),),
+        description="GPU hours by model: all, free, wasted, and the price of the waste. Click one for the nodes that have it.",
+        keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("All", by_model.of(), GPU_HOURS, decimals=1, width=105, reduce="sum"),
             Value("Free", by_model.of('state="free"'), GPU_HOURS, decimals=1, width=105, reduce="sum"),
@@ -274,6 +276,6 @@ def _models() -> table.Panel:
             lost_state("Wasted on", f"{lost} > 0"),
         ),
         sort="Wasted",
-        size=(12, 9),
+        size=(24, 8),
         empty="No GPU was known in the time range",
     ).build()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from grafana_foundation_sdk.builders import statetimeline, table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, states
+from dashboards.parts import link, look, mfu, states
 from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
@@ -98,7 +98,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
         ),
         columns=(
             Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
-            Text("Model", f"gpu_info{{{scope}}}", "model", width=190),
+            Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
@@ -167,7 +167,7 @@ def workloads(
     *,
     owner_keys: tuple[Key, ...],
     onward: Link,
-    size: tuple[int, int] = (12, 9),
+    size: tuple[int, int] = (24, 8),
     empty: str,
     at_most: int = 25,
 ) -> table.Panel:
@@ -192,13 +192,14 @@ def workloads(
             ),
             Value("GPUs", f"workload:gpu_workload_gpus:sum{{{scope}}}", look.COUNT, decimals=1, width=60, reduce="sum"),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+            *mfu.columns(scope, by, window=mfu.NOW),
             of_mark(of_mark_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.2"),
         ),
         sort="Wasted",
         size=size,
         empty=empty,
-        order=("GPUs", "Utilization", "Of its mark", "Wasted"),
+        order=("GPUs", "Utilization", "MFU", "MFU at most", "Of its mark", "Wasted"),
     ).build()
 
 

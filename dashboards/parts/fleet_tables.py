@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look
+from dashboards.parts import link, look, mfu
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
@@ -19,11 +19,12 @@ def nodes() -> table.Panel:
     def of(name: str) -> str:
         return f"node:{name}{{{CLUSTER}}}"
 
+    chosen = f'count by (cluster, instance) (gpu:gpu_info:first{{{CLUSTER}, model=~"$model"}})'
     lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
     fires = f'ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}'
     return Table(
         title="Nodes",
-        description="One row per node, those with most alerts first. Click a node to see its GPUs.",
+        description="One row per node that has a GPU of the model chosen above, those with most alerts first. Click a node to see its GPUs.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node, link.cell("Cluster")),)),
@@ -35,6 +36,7 @@ def nodes() -> table.Panel:
                 look.COUNT,
                 look.SOME_IS_BAD,
                 width=90,
+                wrap=f"{{}} and on (cluster, instance) {chosen.replace('{', '{{').replace('}', '}}')}",
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
@@ -58,55 +60,59 @@ def nodes() -> table.Panel:
     ).build()
 
 
-def models_and_owners(made: build.Dashboard) -> None:
+def owners_and_models(made: build.Dashboard) -> None:
+    for level, title, onward, empty in (
+        ("namespace", "Namespaces", link.to_namespace(link.cell("Namespace")), "No pod holds a GPU"),
+        ("account", "Slurm accounts", link.to_account(link.cell("Account")), "No Slurm job holds a GPU"),
+    ):
+        made.with_panel(
+            Table(
+                title=title,
+                description=f"One row per {level} that holds GPUs. Of its mark: utilization beside what is good for its classes of work. {mfu.MEANING} "
+                "A dash: nothing of it can be observed, or is reported. Click one for its workloads.",
+                keys=(Key(level, level.capitalize(), (onward,)),),
+                columns=_owner_columns(level),
+                sort="Wasted",
+                size=(12, 8),
+                empty=empty,
+            ).build()
+        )
+    made.with_panel(_models())
+
+
+def _models() -> table.Panel:
     def of(name: str) -> str:
         return f"model:{name}{{{CLUSTER}}}"
 
-    made.with_panel(
-        Table(
-            title="Models",
-            description="One row per GPU model: how many there are, how many are held, how busy all of them are.",
-            keys=(Key("model", "Model"),),
-            columns=(
-                Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
-                Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=65, reduce="sum"),
-                gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=105),
-                Value(
-                    "Wasted",
-                    of("gpu_waste:rate5m"),
-                    look.COUNT,
-                    look.SOME_IS_WORTH_A_LOOK,
-                    decimals=1,
-                    width=90,
-                    reduce="sum",
-                ),
+    return Table(
+        title="Models",
+        description="One row per GPU model: how many there are, how many are held, how busy all of them are. Click one for the nodes that have it.",
+        keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
+        columns=(
+            Value("GPUs", of("gpu_up:count"), look.COUNT, width=75, reduce="sum"),
+            Value("Held", of("gpu_owner_share:sum"), look.COUNT, decimals=1, width=75, reduce="sum"),
+            gauge("Busy", of("gpu_utilization:ratio_rate5m"), look.PLAIN, reduce="avg", width=160),
+            gauge(
+                "Memory",
+                f"sum by (model) ({of('gpu_memory_used_bytes:sum')}) / sum by (model) ({of('gpu_memory_total_bytes:sum')})",
+                look.FULL,
+                width=160,
             ),
-            sort="GPUs",
-            size=(8, 8),
-        ).build()
-    )
-    made.with_panel(
-        Table(
-            title="Namespaces",
-            description="One row per namespace that holds GPUs. Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it can be observed. Click one for its workloads.",
-            keys=(Key("namespace", "Namespace", (link.to_namespace(link.cell("Namespace")),)),),
-            columns=_owner_columns("namespace"),
-            sort="Wasted",
-            size=(8, 8),
-            empty="No pod holds a GPU",
-        ).build()
-    )
-    made.with_panel(
-        Table(
-            title="Slurm accounts",
-            description="One row per account that holds GPUs. Of its mark: utilization beside what is good for its classes of work. A dash: nothing of it can be observed. Click one for its jobs.",
-            keys=(Key("account", "Account", (link.to_account(link.cell("Account")),)),),
-            columns=_owner_columns("account"),
-            sort="Wasted",
-            size=(8, 8),
-            empty="No Slurm job holds a GPU",
-        ).build()
-    )
+            Value(
+                "Wasted",
+                of("gpu_waste:rate5m"),
+                look.COUNT,
+                look.SOME_IS_WORTH_A_LOOK,
+                decimals=1,
+                width=90,
+                reduce="sum",
+            ),
+            gauge("Held down by heat", of("gpu_thermal_throttle:ratio_rate5m"), look.SHARE_OF_TIME, width=160),
+            Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95, reduce="sum"),
+        ),
+        sort="GPUs",
+        size=(24, 7),
+    ).build()
 
 
 def _owner_columns(level: str) -> tuple[Value, ...]:
@@ -114,6 +120,7 @@ def _owner_columns(level: str) -> tuple[Value, ...]:
     return (
         Value("GPUs", f"{level}:gpu_workload_gpus:sum{{{CLUSTER}}}", look.COUNT, decimals=1, width=65, reduce="sum"),
         gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=105),
+        *mfu.columns(f'{CLUSTER}, {level}!=""', level, window=mfu.NOW),
         of_mark(of_mark_promql(mine)),
         Value(
             "Wasted",

@@ -99,6 +99,6 @@ def memory() -> table.Panel:
         keys=keys(),
         columns=columns,
         sort="Uncorrected",
-        size=(12, 9),
+        size=(24, 8),
         empty="No GPU has memory errors",
     ).build()

@@ -94,6 +94,10 @@ def to_user(user: str) -> Link:
     return Link("Jobs of the user", uid.SLURM, (("account", "$__all"), ("user", user), ("workload", "$__all")))
 
 
+def to_model(model: str) -> Link:
+    return Link("Nodes with this model", uid.FLEET, (("model", model),))
+
+
 def to_waste() -> Link:
     return Link("Where the GPU hours go", uid.WASTE)
 

@@ -7,40 +7,30 @@ from grafana_foundation_sdk.builders import prometheus
 from dashboards.parts import look
 from dashboards.parts.query import RANGE, now
 from dashboards.parts.table import Value, gauge
+from exporter.report.mfu import bound, reported
 
-_FLOPS, _PEAKS = "workload:gpu_workload_model_flops:rate5m", "workload:gpu_peak_bf16_flops:sum"
-_BOUND = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
 MEANING = (
-    "MFU: the model FLOPs that the program reports over what its GPUs could do at most. Of one that reports none, MFU at most is a "
+    "MFU: the model FLOPs that programs report over what their GPUs could do at most. Of those that report none, MFU at most is a "
     "bound by tensor activity and clock."
 )
 
 
-def reported(scope: str, by: str) -> str:
-    """Over the range: both sides are integrals."""
-    done = f"sum by ({by}) (sum_over_time({_FLOPS}{{{scope}}}[{RANGE}]))"
-    return f"{done} / (sum by ({by}) (sum_over_time({_PEAKS}{{{scope}}}[{RANGE}])) > 0)"
+def beside(utilization: prometheus.Dataquery, scope: str, window: str = RANGE) -> list[prometheus.Dataquery]:
+    """The queries of one panel: utilization, and what there is of these two; of now without a window."""
+    return [utilization, now(reported(scope, "", window), "MFU"), now(bound(scope, "", window), "MFU at most")]
 
 
-def bound(scope: str) -> str:
-    return f"avg_over_time({_BOUND}{{{scope}}}[{RANGE}])"
+def columns(scope: str, by: str, only: str = "", window: str = RANGE) -> tuple[Value, Value]:
+    return column(scope, by, only, window), bound_column(scope, by, only, window)
 
 
-def beside(utilization: prometheus.Dataquery, scope: str) -> list[prometheus.Dataquery]:
-    """The queries of one panel: utilization, and what there is of these two."""
-    return [utilization, now(reported(scope, ""), "MFU"), now(f"avg({bound(scope)})", "MFU at most")]
+def column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
+    return gauge("MFU", reported(scope, by, window) + only, look.PLAIN, width=70)
 
 
-def column(scope: str, by: str, only: str = "") -> Value:
-    return gauge("MFU", reported(scope, by) + only, look.PLAIN, width=70)
+def bound_column(scope: str, by: str, only: str = "", window: str = RANGE) -> Value:
+    return gauge("MFU at most", bound(scope, by, window) + only, look.PLAIN, width=105)
 
 
-def now_column(scope: str, only: str = "") -> Value:
-    """Of the last minutes."""
-    return gauge(
-        "MFU", f"workload:gpu_workload_model_flops_utilization:ratio_rate5m{{{scope}}}{only}", look.PLAIN, width=70
-    )
-
-
-def bound_column(scope: str, only: str = "") -> Value:
-    return gauge("MFU at most", bound(scope) + only, look.PLAIN, width=105)
+NOW = ""
+"""The window of tables that show the last minutes."""

@@ -245,6 +245,10 @@ def state_bars(
     return panel
 
 
+STEPS = 240
+"""Of a state timeline: more are not told apart on a screen, and each costs Prometheus the same."""
+
+
 def timeline(
     title: str,
     description: str,
@@ -258,7 +262,7 @@ def timeline(
     """States over time, one row per series: what has no middle is not drawn as a line."""
     panel = _finish(_start(statetimeline.Panel(), title, description, queries, size), "none", empty, links)
     panel.mappings(mappings).merge_values(True).show_value(shared.VisibilityMode.NEVER).row_height(0.85)
-    panel.fill_opacity(90).line_width(0)
+    panel.fill_opacity(90).line_width(0).max_data_points(STEPS)
     panel.legend(
         common.VizLegendOptions()
         .display_mode(shared.LegendDisplayMode.LIST)

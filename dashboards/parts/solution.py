@@ -28,7 +28,7 @@ def to_the_end(scope: str) -> table.Panel:
     name = link.cell("Workload")
     done = f"max by ({_ON}) (gpu_workload_progress_ratio{{{scope}}})"
     elapsed = f"(time() - max by ({_ON}) (workload:gpu_workload_start_time_seconds:max{{{scope}}}))"
-    told = f"max by ({_ON}) (gpu_workload_expected_remaining_seconds{{{scope}}})"
+    told = f"max by ({_ON}) (gpu_workload_expected_seconds_remaining{{{scope}}})"
     left = f"({told} or {elapsed} * (1 - {done}) / ({done} > 0))"
     rate = f"workload_unit:gpu_workload_throughput:rate5m{{{scope}}}"
     summed = f"sum by ({_ON}) ({rate})"

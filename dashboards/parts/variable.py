@@ -39,6 +39,10 @@ def nodes() -> build.QueryVariable:
     return many("instance", "Node", f"label_values(gpu_exporter_build_info{{{CLUSTER}}}, instance)")
 
 
+def models() -> build.QueryVariable:
+    return many("model", "GPU model", f"label_values(gpu:gpu_info:first{{{CLUSTER}}}, model)")
+
+
 def one(name: str, label: str, query: str) -> build.QueryVariable:
     """Exactly one value at a time."""
     return _query(name, label, query).multi(False).include_all(False)

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, mfu, panel, price, workload_resources
-from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, rate, some
+from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
@@ -158,8 +158,7 @@ def _table(kind: Kind) -> table.Panel:
                 wrap="topk(50, {})",
             ),
             gauge("Utilization", UTILIZATION.promql(mine), look.PLAIN, width=110),
-            mfu.column(scope, by),
-            mfu.bound_column(scope),
+            *mfu.columns(scope, by),
             of_mark(of_mark_promql(mine)),
             lost_state("Wasted on", f"{lost} > 0.01"),
             Value(
@@ -216,9 +215,9 @@ def _back(kind: Kind) -> statetimeline.Panel:
     return block.told(
         "What held each one back",
         "One row per workload; of many, the 12 that wasted most.",
-        lambda more: rate(f"gpu_workload_gpu_seconds_total{{{kind.shown}{more}}}"),
+        lambda more: f"workload_state:gpu_workload_gpu_seconds:rate5m{{{kind.shown}{more}}}",
         "cluster, workload",
         BY_WORKLOAD,
-        size=(24, 7),
+        size=(24, 10),
         empty=f"No {kind.noun} of the selection held a GPU in the time range",
     )

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import link, look, panel
+from dashboards.parts import link, look, panel, reported
 from dashboards.parts.query import (
     NODE,
     NOTABLE,
@@ -16,11 +16,12 @@ from dashboards.parts.query import (
     main_states,
     now,
     over_time,
+    owners,
     rate,
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.report.definitions import among
+from exporter.report.definitions import UTILIZATION, among, as_it_is
 
 PEERS = among(("wait_peer", "wait_collective"))
 """States in which a GPU waits for another one of the same workload."""
@@ -94,18 +95,16 @@ def _lead(own: str) -> str:
 
 
 def gpu_lines(made: build.Dashboard, kind: Kind) -> None:
-    by = "cluster, instance, gpu"
-    held = f"and on ({by}) (gpu_owner_share{{{kind.shown}}} > 0)"
-    busy = f"({gpu_busy(NODE, by)} {held})"
     names = ("least used GPU", "mean", "most used GPU")
+    used = f"workload:gpu_utilization:{{}}{{{{{kind.scope}}}}}"
     made.with_panel(
         panel.band(
             "How busy its GPUs are",
-            "From the least to the most used of the GPUs it holds, and their mean. A wide band is an imbalance.",
+            "From the least to the most used of the GPUs the selection holds, and its utilization. A wide band is an imbalance.",
             (
-                over_time(f"min({busy})", names[0]),
-                over_time(f"avg({busy})", names[1]),
-                over_time(f"max({busy})", names[2]),
+                over_time(f"min({used.format('min')})", names[0]),
+                over_time(UTILIZATION.promql(owners("workload", kind.scope, "", as_it_is)), names[1]),
+                over_time(f"max({used.format('max')})", names[2]),
             ),
             units.PercentUnit,
             names,
@@ -206,41 +205,24 @@ def host(made: build.Dashboard, kind: Kind) -> None:
 
 def progress(made: build.Dashboard, kind: Kind) -> None:
     scope = kind.shown
-    silent = "No program of the selection reports its progress"
-    made.with_panel(
-        panel.lines(
-            "Steps per second",
-            "As the program reports. The truest utilization there is.",
-            over_time(
-                f"max by (cluster, workload) ({rate(f'gpu_workload_steps_total{{{scope}}}')})",
-                BY_WORKLOAD,
-            ),
-            units.OpsPerSecond,
-            size=(8, 7),
-            empty=silent,
-        )
-    )
-    made.with_panel(
-        panel.lines(
-            "Samples per second",
-            "Samples or tokens, as the program reports.",
-            over_time(
-                f"sum by (cluster, workload) ({rate(f'gpu_workload_samples_total{{{scope}}}')})",
-                BY_WORKLOAD,
-            ),
-            units.OpsPerSecond,
-            size=(8, 7),
-            empty=silent,
-        )
-    )
+    for title, text, expr, legend in (
+        (
+            "Work per second",
+            "As the program reports, a line for each unit that it reports. The truest utilization there is.",
+            reported.work(scope),
+            reported.LEGEND,
+        ),
+        ("Steps per second", "All ranks take them together.", reported.steps(scope), BY_WORKLOAD),
+    ):
+        made.with_panel(reported.lines(title, text, expr, units.OpsPerSecond, size=(8, 8), legend=legend))
     made.with_panel(
         panel.bars(
             "Progress",
             "How far it is, as the program reports; of many, the twelve furthest.",
             now(f"topk(12, max by (workload) (gpu_workload_progress_ratio{{{kind.scope}}}))", BY_WORKLOAD),
             units.PercentUnit,
-            size=(8, 7),
+            size=(8, 8),
             ceiling=1,
-            empty=silent,
+            empty=reported.SILENT,
         )
     )

@@ -8,6 +8,7 @@ from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, record
 from deploy.prometheus.recordings_device import (
     COPIES,
+    GPU_BUSY,
     HEAT,
     INFO,
     INFO_JOIN,
@@ -56,7 +57,7 @@ _MAINTENANCE = record(
 )
 
 GROUPS = (
-    Group("gpu-device", INTERVAL, (INFO, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
+    Group("gpu-device", INTERVAL, (INFO, GPU_BUSY, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
     Group(
         "gpu-node",
         INTERVAL,

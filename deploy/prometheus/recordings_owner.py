@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE, by, once, record, summed
+from deploy.prometheus.recordings_device import GPU_BUSY
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.report.definitions import GOOD, HIGH
@@ -29,6 +30,16 @@ WORKLOAD_PARTS = (
         "max",
         "rate(gpu_workload_straggler_seconds_total[5m])",
         "Share of time in which the others waited for the slowest of its GPUs.",
+    ),
+    *(
+        _of_parts(
+            f"gpu_utilization:{operation}",
+            operation,
+            f"0 * ({once(('uuid', *OWNER_LABELS), 'gpu_owner_share')} > 0)"
+            f" + on (cluster, instance, uuid) group_left () {GPU_BUSY.record}",
+            f"Share of its observed time in which a kernel ran on the {which} used GPU that it holds, 0 to 1.",
+        )
+        for operation, which in (("min", "least"), ("max", "most"))
     ),
     _of_parts(
         "gpu_workload_parts:count",

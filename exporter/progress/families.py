@@ -82,9 +82,9 @@ _FAMILIES: tuple[Family[Reported], ...] = (
         lambda progress: progress.ratio,
     ),
     _gauge(
-        "gpu_workload_expected_remaining_seconds",
+        "gpu_workload_expected_seconds_remaining",
         "Seconds the workload expects to need to its end.",
-        Unit.SECONDS,
+        Unit.NONE,  # a family with a UNIT line of OpenMetrics must end in it
         lambda progress: progress.remaining,
     ),
     _gauge(

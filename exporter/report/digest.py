@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from exporter.ledger.states import STATES
-from exporter.report import advice, promql
+from exporter.report import advice, mfu, promql
 from exporter.report.client import Client, Sample
 from exporter.report.failure import NoDataError, NoMetricsError
 from exporter.report.model import Digest, Row
@@ -80,6 +80,8 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
     ran = by_key(promql.ran(level, scope, window))
     wasted = by_key(promql.wasted(level, scope, window))
     use = by_key(promql.utilization(level, scope, window))
+    owned, by = promql.owned(level, scope), promql.keys(level)
+    flops, flops_bound = by_key(mfu.reported(owned, by, window)), by_key(mfu.bound(owned, by, window))
     price = by_key(promql.price_of_waste(level, scope, window, prices.rates))
     paid: Mapping[tuple[str, ...], Sample] = {}
     if prices.by == "used":
@@ -94,6 +96,8 @@ def _table(client: Client, level: str, scope: str, window: str, prices: _Prices,
             price_wasted=price[key].value if key in price else None,
             used=ran[key].value if key in ran else None,
             price_used=paid[key].value if key in paid else None,
+            model_flops_utilization=flops[key].value if key in flops else None,
+            model_flops_utilization_bound=flops_bound[key].value if key in flops_bound else None,
             state=state[key].labels.get("state", "") if key in state else "",
         )
         for key, sample in held.items()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from exporter.report import words
 from exporter.report.document import Block, Document, Facts, Heading, Paragraph, Table
@@ -41,27 +42,37 @@ def document(digest: Digest, currency: str) -> Document:
 
 def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    head = (
-        *(label.capitalize() for label in labels),
-        ">Held",
-        ">Used",
-        ">Utilization",
-        ">Wasted",
-        ">Price of use" if priced_by == "used" else ">Price of waste",
-        "Wasted on",
-    )
+    columns = tuple(column for column in _numbers(priced_by, currency) if column.always or _said(column, rows))
+    head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
     return Table(
-        head, [(*(row.labels[label] for label in labels), *_numbers(row, currency, priced_by)) for row in rows]
+        head, [(*(row.labels[label] for label in labels), *(column.text(row) for column in columns)) for row in rows]
     )
 
 
-def _numbers(row: Row, currency: str, priced_by: str) -> Sequence[str]:
-    price = row.price_used if priced_by == "used" else row.price_wasted
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    text: Callable[[Row], str]
+    always: bool = True
+    """Else it is left out where no row says anything."""
+
+
+def _said(column: _Column, rows: Sequence[Row]) -> bool:
+    return any(column.text(row) != words.percent(None) for row in rows)
+
+
+def _numbers(priced_by: str, currency: str) -> tuple[_Column, ...]:
+    def price(row: Row) -> str:
+        paid = row.price_used if priced_by == "used" else row.price_wasted
+        return "-" if paid is None else words.money(paid, currency)
+
     return (
-        words.hours(row.held),
-        words.hours(row.used),
-        words.percent(row.utilization),
-        words.hours(row.wasted),
-        "-" if price is None else words.money(price, currency),
-        words.title(row.state),
+        _Column(">Held", lambda row: words.hours(row.held)),
+        _Column(">Used", lambda row: words.hours(row.used)),
+        _Column(">Utilization", lambda row: words.percent(row.utilization)),
+        _Column(">MFU", lambda row: words.percent(row.model_flops_utilization), always=False),
+        _Column(">MFU at most", lambda row: words.percent(row.model_flops_utilization_bound), always=False),
+        _Column(">Wasted", lambda row: words.hours(row.wasted)),
+        _Column(">Price of use" if priced_by == "used" else ">Price of waste", price),
+        _Column("Wasted on", lambda row: words.title(row.state)),
     )

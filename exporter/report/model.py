@@ -148,6 +148,10 @@ class Row:
     """Hours its kernels ran, whatever its shares."""
     price_used: float | None = None
     """What these cost; only in a digest that is priced by use."""
+    model_flops_utilization: float | None = None
+    """Of its workloads that report their operations."""
+    model_flops_utilization_bound: float | None = None
+    """Of those that do not: at most so much."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress
     return Progress(
         **counted,
         ratio=last("gpu_workload_progress_ratio"),
-        remaining_seconds=last("gpu_workload_expected_remaining_seconds"),
+        remaining_seconds=last("gpu_workload_expected_seconds_remaining"),
         time_to_target_seconds=last("gpu_workload_time_to_target_seconds"),
         first_kernel_seconds=last("gpu_workload_first_kernel_seconds"),
         model_flops_utilization=mfu,

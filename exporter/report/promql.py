@@ -58,7 +58,7 @@ def ledger(level: str, scope: str, window: str, by: str) -> Ledger:
 
 def totals(level: str, scope: str, window: str) -> Totals:
     """GPU hours of owners, whatever the state."""
-    return Totals(level, _own(level, scope), keys(level), hours_in(window))
+    return Totals(level, owned(level, scope), keys(level), hours_in(window))
 
 
 def held(level: str, scope: str, window: str) -> str:
@@ -67,7 +67,7 @@ def held(level: str, scope: str, window: str) -> str:
 
 def ran(level: str, scope: str, window: str) -> str:
     """GPU hours that kernels of owners ran, whatever their shares of the GPUs."""
-    return f"sum by ({keys(level)}) ({_ran(_own(level, scope), window)})"
+    return f"sum by ({keys(level)}) ({_ran(owned(level, scope), window)})"
 
 
 def _ran(owner: str, window: str) -> str:
@@ -76,7 +76,7 @@ def _ran(owner: str, window: str) -> str:
 
 def price_of_use(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
     """What owners pay where use is paid for, not holding."""
-    return f"sum by ({keys(level)}) ({used_price(_own(level, scope), window, prices)})"
+    return f"sum by ({keys(level)}) ({used_price(owned(level, scope), window, prices)})"
 
 
 def used_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
@@ -98,7 +98,7 @@ def of_mark(level: str, scope: str, window: str) -> str:
 
 def wasted_on(level: str, scope: str, window: str) -> str:
     by = keys(level)
-    lost = ledger(level, _own(level, scope), window, f"{by}, state").of(among(LOST))
+    lost = ledger(level, owned(level, scope), window, f"{by}, state").of(among(LOST))
     return f"topk by ({by}) (1, {lost} > 0)"
 
 
@@ -115,10 +115,11 @@ def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
 
 
 def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
-    return f"sum by ({keys(level)}) ({waste_price(_own(level, scope), window, prices)})"
+    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
 
 
-def _own(level: str, scope: str) -> str:
+def owned(level: str, scope: str) -> str:
+    """The scope, without what has no such owner."""
     return scope if level == "workload" else f'{scope}, {level}!=""'
 
 

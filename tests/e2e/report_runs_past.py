@@ -48,7 +48,7 @@ def _node(past: Past, run: str, began: float, here: Mapping[str, str]) -> None:
         level("gpu_workload_time_to_target_seconds", owner, TARGETS[run])
     else:
         level("gpu_workload_progress_ratio", owner, 0.25)
-        level("gpu_workload_expected_remaining_seconds", owner, LEFT)
+        level("gpu_workload_expected_seconds_remaining", owner, LEFT)
     for gpu in range(GPUS):
         device = {**here, "gpu": str(gpu), "uuid": f"GPU-{here['instance']}-{gpu}"}
         level("gpu_owner_share", {**owner, **device}, 1.0)

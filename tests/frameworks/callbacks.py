@@ -15,6 +15,7 @@ os.environ["KERAS_BACKEND"] = "jax"
 import gpu_progress_callbacks as callbacks
 from gpu_progress import Progress
 
+CLIENT = str(Path(callbacks.__file__).parent)
 SAMPLES, BATCH = 96, 8
 
 
@@ -158,7 +159,7 @@ def test_ray_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # 
     (tmp_path / "state/weights").write_text("1")
     ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
     try:
-        config = {"path": sys.path[0], "checkpoint": str(tmp_path / "state")}
+        config = {"path": CLIENT, "checkpoint": str(tmp_path / "state")}
         result = TorchTrainer(
             worker, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2),
             run_config=RunConfig(storage_path=str(tmp_path / "runs")),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import promql_parser as promql
 import pytest
 
+from exporter.report.solution import WORK
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit, walk
-from tests.contract.dashboards.reading import NAMES, Query, every_query, load, queries, stand_in, variables
+from tests.contract.dashboards.reading import NAMES, Query, every_query, load, panels, queries, stand_in, variables
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
 
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
@@ -185,3 +187,24 @@ def test_variables_ask_for_what_there_is(name: str) -> None:
         asked = _LABEL_VALUES.fullmatch(variable["query"]["query"])
         assert asked, variable["name"]
         assert asked["label"] in labels(promql.parse(asked["selector"])), variable["name"]
+
+
+@pytest.mark.parametrize("name", ["throughput", "job", "workload-kubernetes", "workload-slurm"])
+@pytest.mark.parametrize("work", WORK)
+def test_whatever_programs_count_is_shown_with_its_unit(name: str, work: str) -> None:
+    rate = f"workload:gpu_workload_{work}:rate5m"
+    shown = [query for query in queries(name) if rate in {each.name for each in selectors(_parsed(query))}]
+
+    assert {query.unit for query in shown} & {"ops"}
+    assert work == "steps" or any("{{unit}}" in query.legend for query in shown)
+
+
+@pytest.mark.parametrize(
+    "name", ["fleet", "waste", "node", "throughput", "job", "workload-kubernetes", "workload-slurm"]
+)
+def test_model_flops_stand_beside_utilization_and_a_bound_is_called_one(name: str) -> None:
+    """Of every panel that shows utilization of held GPUs."""
+    for panel in panels(name):
+        said = json.dumps(panel)
+        if panel["title"] == "Utilization" or '"Utilization"' in said:
+            assert {"MFU", "MFU at most"} <= set(re.findall(r'"(MFU(?: at most)?)"', said)), panel["title"]

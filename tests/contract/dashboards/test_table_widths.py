@@ -11,8 +11,8 @@ from tests.contract.dashboards.reading import NAMES, panels, properties, renamed
 
 _SCREEN, _COLUMNS = 1568, 24
 _BORDER, _PADDING, _ARROW = 10, 14, 18
-_LEAST = 100
-"""Pixels for a column that has no width of its own: half a name of a pod, and the rest by hovering."""
+_LEAST = 150
+"""Pixels of a column that has no width of its own, by Grafana's own setting: with less, the last column is cut off."""
 _NARROW, _WIDE = set("fijlrtI.,:;'|()[]/- 1"), set("mwMW%@")
 
 
@@ -73,14 +73,34 @@ def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
     assert cut == {}
 
 
+_UNIT, _AXES, _ROW = 38, 108, 18
+"""Pixels of a panel's unit of height; of title, legend and axis; of a row whose name can be read."""
+_MANY = {("workload", 12): "What held each one back", ("job", 12): "over time", ("health", 20): "Alerts over time"}
+"""Most rows that their queries let through."""
+
+
+@pytest.mark.parametrize(("board", "rows"), _MANY)
+def test_names_of_rows_over_time_do_not_overlap(board: str, rows: int) -> None:
+    found = [
+        panel["gridPos"]["h"] * _UNIT - _AXES
+        for name in NAMES
+        if name.startswith(board)
+        for panel in panels(name)
+        if panel["type"] == "state-timeline" and _MANY[board, rows] in panel["title"]
+    ]
+
+    assert found
+    assert min(found) >= rows * _ROW
+
+
 NUMBERS = [
     pytest.param(panel, id=f"{name} / {panel['title']}")
     for name in NAMES
     for panel in panels(name)
     if panel["type"] == "stat"
 ]
-_FRAME = 62
-"""Pixels beside a panel's title: its edges, and the sign that shows its description."""
+_FRAME = 70
+"""Pixels beside a panel's title: the gap to the next, its edges, and the sign that shows its description."""
 
 
 @pytest.mark.parametrize("panel", NUMBERS)

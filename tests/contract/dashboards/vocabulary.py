@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from deploy.prometheus.recordings import GROUPS
 from exporter.attribution.owner import OWNER_LABELS
+from exporter.metrics.family import AnyFamily
+from exporter.report.solution import WORK
 from exporter.sampling.families import families
 
 TARGET = frozenset({"cluster", "job", "instance", "node"})
@@ -45,8 +47,10 @@ def _recorded_unit(record: str) -> str:
         return ""
     if re.match(r"p\d\d_", operation):  # a quantile has the unit of its histogram
         return metric.rsplit("_", 1)[-1]
-    if operation.startswith("ratio"):
+    if operation.startswith("ratio") or metric.endswith("_utilization"):
         return "ratio"
+    if metric.removeprefix("gpu_workload_") in WORK:
+        return "per second"
     if operation.startswith("rate"):
         return {"joules": "watts"}.get(metric.rsplit("_", 1)[-1], "")
     unit = metric.removeprefix("gpu_").rsplit("_", 1)[-1]
@@ -56,9 +60,14 @@ def _recorded_unit(record: str) -> str:
 def _declared() -> dict[str, Metric]:
     found: dict[str, Metric] = {}
     for family in families():
-        unit = "timestamp" if family.name.endswith(("timestamp_seconds", "start_time_seconds")) else family.unit.value
-        found[family.name] = Metric(family.type.value, unit, frozenset(family.all_labels))
+        found[family.name] = Metric(family.type.value, _declared_unit(family), frozenset(family.all_labels))
     return found
+
+
+def _declared_unit(family: AnyFamily) -> str:
+    if family.name.endswith(("timestamp_seconds", "start_time_seconds")):
+        return "timestamp"
+    return "seconds" if family.name.endswith("_seconds_remaining") else family.unit.value
 
 
 def _recorded() -> dict[str, Metric]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from exporter.report import mfu
+from exporter.report.promql import EVERYTHING
 from tests.contract.rules.case import JOB, OWNER
 from tests.contract.rules.recorded import check
 
@@ -77,6 +81,21 @@ def test_bound_is_told_where_nothing_is_reported(tmp_path: Path) -> None:
         {
             "workload:gpu_workload_model_flops_utilization:ratio_rate5m": {},
             "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m": {of(OWNER): 0.3},
+        },
+    )
+
+
+@pytest.mark.parametrize("window", ["", "10m"])
+def test_of_a_group_those_that_report_have_a_utilization_and_the_others_a_bound(window: str, tmp_path: Path) -> None:
+    """One job that reports, one pod that does not: the peak of neither is in the number of the other."""
+    reports = {f"gpu_workload_model_flops_total{{{A},{JOB}}}": f"0+{24 * PEAK}x30"}
+    check(
+        tmp_path,
+        {"gpu-progress"},
+        {**reports, **device(GPUS[0], 0.9, JOB), **device(GPUS[1], 0.6, OWNER)},
+        {
+            f"({mfu.reported(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.4},
+            f"({mfu.bound(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.3},
         },
     )
 

@@ -52,6 +52,19 @@ _REQUEUED = {
     f"gpu_workload_start_time_seconds{{{_node(1)},{_JOB}}}": "0x9 600x9 1200x11",
 }
 
+
+def _uneven() -> dict[str, str]:
+    """Two GPUs of a job, one busy for a quarter of its time and one for three, scraped by two targets."""
+    found: dict[str, str] = {}
+    for target in (_node(1), _node(1).replace('job="gpu-exporter"', 'job="again"')):
+        for gpu, busy in enumerate((15, 45)):
+            device = f'{target},gpu="{gpu}",uuid="GPU-{gpu}"'
+            found[f"gpu_owner_share{{{device},{_JOB}}}"] = "1x30"
+            for state, seconds in (("busy", busy), ("held_idle", 60 - busy), ("unobserved", 30)):
+                found[f'gpu_time_seconds_total{{{device},state="{state}"}}'] = f"0+{seconds}x30"
+    return found
+
+
 _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] = {
     "25 replicas of one service are one row": (
         _replicas(25),
@@ -69,6 +82,10 @@ _CASES: Mapping[str, tuple[Mapping[str, str], Mapping[str, tuple[str, float]]]] 
             "workload:gpu_workload_gpus:sum": (_TRAINING, 8),
             "workload:gpu_straggling:ratio_rate5m": (_TRAINING, 0.5),
         },
+    ),
+    "a job with an imbalance": (
+        _uneven(),
+        {"workload:gpu_utilization:min": (_JOB, 0.25), "workload:gpu_utilization:max": (_JOB, 0.75)},
     ),
     "a job that was requeued twice": (
         _REQUEUED,

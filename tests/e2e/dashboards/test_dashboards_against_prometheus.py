@@ -89,7 +89,7 @@ def test_fleet_shows_the_most_wasteful_workload_first_and_why(
 ) -> None:
     waste = reader.rows("fleet", panel)
     worst = max(waste, key=lambda row: float(row["value"][1]))["metric"]["workload"]
-    causes = {row["metric"]["workload"]: row["metric"]["state"] for row in reader.rows("fleet", panel, "E")}
+    causes = {row["metric"]["workload"]: row["metric"]["state"] for row in reader.rows("fleet", panel, "G")}
 
     assert pattern in worst
     assert causes[worst] == state

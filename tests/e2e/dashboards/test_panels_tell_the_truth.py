@@ -161,6 +161,18 @@ def test_a_third_of_waiting_is_told_although_more_was_busy(url: str) -> None:
     assert {int(float(value)) for row in found for _, value in row["values"]} == {STATES.index("wait_cpu")}
 
 
+def test_ranks_that_wait_for_another_say_so_although_they_were_busy_for_longer(url: str) -> None:
+    reader = Reader(url, SPAN, {"workload": "slurm:9"})
+    waits = {str(STATES.index("wait_peer")), str(STATES.index("busy"))}
+
+    for panel in ("The ranks that the others wait for, over time", "By GPU"):
+        said = {row["metric"]["gpu"]: row["values"][-1][1] for row in reader.rows("job", panel)}
+        assert set(said.values()) == waits
+        assert said["3"] == str(STATES.index("busy"))
+    table = reader.rows("job", "The ranks that the others wait for now", "B")
+    assert {row["metric"]["gpu"] for row in table if row["metric"]["state"] == "wait_peer"} == {"0", "1", "2"}
+
+
 @pytest.mark.parametrize(
     ("workload", "truth"),
     [("slurm:7", 2 / 3), ("slurm:9", (3 * 0.6 + 1) / 4), ("slurm:4000", 1.0)],  # restart and gap; four GPUs; one lost

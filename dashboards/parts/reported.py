@@ -1,0 +1,73 @@
+"""What programs report to get done, each in the units that it tells: samples, tokens, images, requests, steps."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import common, timeseries
+from grafana_foundation_sdk.models import common as shared
+from grafana_foundation_sdk.models import units
+
+from dashboards.parts import panel
+from dashboards.parts.query import over_time
+from dashboards.parts.table import Value
+from exporter.report.solution import WORK
+
+SILENT = "No program of the selection reports its progress"
+LEGEND = "{{workload}}, {{unit}}"
+_BY = "cluster, workload"
+_WIDTHS = {"steps": 95, "requests": 110}
+
+
+def work(scope: str) -> str:
+    """A second, one series per workload and unit that it reports; steps have a graph of their own."""
+    return f"sum by ({_BY}, unit) ({' or '.join(_of(name, scope) for name in WORK if name != 'steps')})"
+
+
+def steps(scope: str) -> str:
+    return f"max by ({_BY}) ({_rate('steps')}{{{scope}}})"
+
+
+def per_gpu(scope: str) -> str:
+    held = f"sum by ({_BY}) (workload:gpu_workload_gpus:sum{{{scope}}}) > 0"
+    return f"{_any(scope)} / on ({_BY}) group_left () ({held})"
+
+
+def joules(scope: str) -> str:
+    """Of one unit of work."""
+    watts = f"sum by ({_BY}) (workload:gpu_workload_energy_joules:rate5m{{{scope}}})"
+    return f"{watts} / on ({_BY}) group_right () ({_any(scope)} > 0)"
+
+
+def _any(scope: str) -> str:
+    """Work in its units, and steps of those that report nothing else."""
+    return f"({work(scope)} or on ({_BY}) sum by ({_BY}, unit) ({_of('steps', scope)}))"
+
+
+def _of(name: str, scope: str) -> str:
+    return f'label_replace({_rate(name)}{{{scope}}}, "unit", "{name}", "", "")'
+
+
+def columns(scope: str, only: str = "") -> tuple[Value, ...]:
+    """One for each unit. Of those that nobody reports Grafana shows no column."""
+    return tuple(
+        Value(
+            f"{name.capitalize()}/s",
+            f"{_rate(name)}{{{scope}}}{only}",
+            units.OpsPerSecond,
+            decimals=2 if name == "steps" else 1,
+            width=_WIDTHS.get(name, 105),
+            reduce="max" if name == "steps" else "sum",
+        )
+        for name in WORK
+    )
+
+
+def lines(
+    title: str, description: str, expr: str, unit: str, *, size: tuple[int, int] = (12, 8), legend: str = LEGEND
+) -> timeseries.Panel:
+    """Of thousands of tokens and one request in the same graph: powers of ten, and no line while nothing is done."""
+    made = panel.lines(title, description, over_time(expr, legend), unit, size=size, empty=SILENT, floor=None)
+    return made.scale_distribution(common.ScaleDistributionConfig().type(shared.ScaleDistribution.LOG).log(10))
+
+
+def _rate(name: str) -> str:
+    return f"workload:gpu_workload_{name}:rate5m"
