@@ -5,6 +5,8 @@ A workload that reports its operations is in the first, one that does not is in 
 
 from __future__ import annotations
 
+from exporter.report.promql import DEVICE
+
 FLOPS = "workload:gpu_workload_model_flops:rate5m"
 PEAKS = "workload:gpu_peak_bf16_flops:sum"
 BOUND = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
@@ -21,6 +23,18 @@ def bound(scope: str, by: str, window: str = "") -> str:
     most = f"avg_over_time({BOUND}{{{scope}}}[{window}])" if window else f"{BOUND}{{{scope}}}"
     peaks = _summed(PEAKS, scope, window)
     return f"sum by ({by}) ({most} * {peaks}) / (sum by ({by}) ({peaks} and {most}) > 0)"
+
+
+def peak_flops(selector: str, window: str) -> str:
+    """Operations a second that the GPUs of one workload, each by its share, can do at most."""
+    share = f"max by ({DEVICE}) (max_over_time(gpu_owner_share{{{selector}}}[{window}]))"
+    peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
+    return f"sum ({share} * on ({DEVICE}) {peak})"
+
+
+def flops_bound(selector: str, window: str) -> str:
+    """As recorded: an upper bound of the model FLOPs utilization of one workload."""
+    return f"avg (avg_over_time({BOUND}{{{selector}}}[{window}]))"
 
 
 def _summed(recorded: str, scope: str, window: str) -> str:

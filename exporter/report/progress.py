@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.report import promql
+from exporter.report import mfu, promql
 from exporter.report.client import Client, Sample
 from exporter.report.model import DeviceUse
 from exporter.report.solution import WORK, Progress, Run, Runs, throughput
@@ -30,16 +30,16 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress
 
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in (*WORK, "model_flops")}  # type: ignore[misc]
     flops = counted.pop("model_flops")
-    peak = one(promql.peak_flops)
-    mfu = flops / (peak * seconds) if flops is not None and peak and seconds > 0 and _whole(devices) else None
+    peak = one(mfu.peak_flops)
+    utilization = flops / (peak * seconds) if flops is not None and peak and seconds > 0 and _whole(devices) else None
     return Progress(
         **counted,
         ratio=last("gpu_workload_progress_ratio"),
         remaining_seconds=last("gpu_workload_expected_seconds_remaining"),
         time_to_target_seconds=last("gpu_workload_time_to_target_seconds"),
         first_kernel_seconds=last("gpu_workload_first_kernel_seconds"),
-        model_flops_utilization=mfu,
-        model_flops_utilization_bound=one(promql.flops_bound) if mfu is None else None,
+        model_flops_utilization=utilization,
+        model_flops_utilization_bound=one(mfu.flops_bound) if utilization is None else None,
     )
 
 

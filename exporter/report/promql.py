@@ -255,19 +255,6 @@ def newest(selector: str, window: str, most: int) -> str:
     return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
 
 
-def peak_flops(selector: str, window: str) -> str:
-    """Operations a second that the held GPUs, each by its share, can do at most."""
-    share = f"max by ({DEVICE}) (max_over_time(gpu_owner_share{{{selector}}}[{window}]))"
-    peak = f"max by ({DEVICE}) (last_over_time(gpu_peak_bf16_flops[{window}]))"
-    return f"sum ({share} * on ({DEVICE}) {peak})"
-
-
-def flops_bound(selector: str, window: str) -> str:
-    """As recorded: an upper bound of the model FLOPs utilization."""
-    recorded = "workload:gpu_workload_model_flops_utilization_bound:ratio_rate5m"
-    return f"avg (avg_over_time({recorded}{{{selector}}}[{window}]))"
-
-
 def _held(share: str, selector: str, window: str) -> str:
     """1 for each device the workload held at any time of the window."""
     held_ = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import promql_parser
 import pytest
 
-from exporter.report import layout_job, promql
+from exporter.report import layout_job, mfu, promql
 from exporter.report.formats import data, plain
 from exporter.report.model import JobReport, Name, NodeUse, Span
 from exporter.report.options import moment
@@ -118,8 +118,8 @@ def test_queries_are_promql() -> None:
                for query in (promql.reported, promql.reported_by_workloads, promql.of_workloads)]  # fmt: skip
     queries += [
         promql.newest(selector, "60s", 5),
-        promql.peak_flops(selector, "60s"),
-        promql.flops_bound(selector, "60s"),
+        mfu.peak_flops(selector, "60s"),
+        mfu.flops_bound(selector, "60s"),
     ]
     queries += [
         promql.most_of_workloads("gpu_workload_gpus", selector, "60s"),

@@ -61,7 +61,7 @@ def running() -> tuple[Scripted, JobReport]:
         "gpu_owner_share": '{node="n1", instance="n1:9835", gpu="0", uuid="GPU-a"} 1',
         "gpu_workload_gpus": '{node="n1", instance="n1:9835"} 1',
         "gpu_workload_steps_total": "",
-        "gpu_workload_expected_remaining_seconds": "{} 18000",
+        "gpu_workload_expected_seconds_remaining": "{} 18000",
     }
     prometheus = Scripted(whole, held=(0.0, NOW))
     asked = ReportRequest('namespace="ml", pod="a"', "Workload ml/a", 36_000.0, priced_by="used")
