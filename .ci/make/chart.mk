@@ -22,8 +22,9 @@ test: setup-chart
 .PHONY: setup-e2e-kubernetes
 setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
 	@.ci/make/fetch-kubernetes.sh
+	@.ci/make/fetch-kinds.sh
 
-E2E ?= install adverse claims gitops alerting networks
+E2E ?= install adverse claims gitops alerting networks kinds
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)

@@ -27,7 +27,10 @@ class _Pattern(NamedTuple):
 
 _CRON = re.compile(r"(?P<cron>.+)-[0-9]{8,10}")
 _KSERVE = "-(?:predictor|transformer|explainer)(?:-default)?(?:-[0-9]{5}-deployment)?"
-_RAY = f"(?:-raycluster{_RANDOM})?(?:-head|(?:-[a-z]+)?-?(?:worker)?group(?:-[0-9]+)?-worker){_RANDOM}"
+_MADE_CLUSTER = f"(?:(?:-raycluster)?{_RANDOM})?"
+"""What KubeRay adds to the name of a RayJob or RayService for its cluster: without the word since 1.4."""
+_RAY = f"{_MADE_CLUSTER}(?:-head|(?:-[a-z]+)?-?(?:worker)?group(?:-[0-9]+)?-worker){_RANDOM}"
+_CLUSTER = re.compile(f"(?P<name>.+?){_MADE_CLUSTER}")
 _PATTERNS = tuple(
     _Pattern(kind, re.compile(f"(?P<name>{name}){rest}"))
     for kind, name, rest in (
@@ -58,6 +61,12 @@ def _guesses(pod: str) -> Iterator[Guess]:
         if match:
             name = match["name"]
             yield Guess(name, kind, whole(name) if kind == "Job" else "")
+
+
+def of_ray_cluster(cluster: str) -> str:
+    """The RayJob or RayService that a RayCluster of that name seems to be made for; else the cluster."""
+    match = _CLUSTER.fullmatch(cluster)
+    return match["name"] if match else cluster
 
 
 def whole(job: str) -> str:

@@ -80,7 +80,9 @@ def _named(pod: Pod, steps: Sequence[_Step]) -> Root:
     label = project_labels.named(pod.projects)
     if label and not (checked and label.name == checked[-1].name):
         agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
-        return Root(label.name, label.kind, _cron(label.kind, label.name), inferred=not agrees)
+        made = label.kind == "RayCluster" and not checked
+        name = name_patterns.of_ray_cluster(label.name) if made else label.name
+        return Root(name, label.kind, _cron(label.kind, name), inferred=not agrees)
     if checked:
         return _below(checked, steps[-1].reference)
     if steps:
