@@ -6,6 +6,10 @@ MONITORING_SCHEMAS := .cache/monitoring-schemas
 chart: venv ## Write the chart's schema and README, and deploy/kubernetes
 	$(BIN)/python -m helm.generate
 
+.PHONY: lint-chart
+lint-chart: ## chart-testing on the chart with each of its profiles (Go, a minute)
+	@.ci/make/lint-chart.sh
+
 # The models have an environment of their own: they bring a pytest plugin.
 $(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py .ci/make/chart.mk
 	@echo "== Schemas of the Prometheus operator in $(MONITORING_SCHEMAS)"
@@ -24,7 +28,7 @@ setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometh
 	@.ci/make/fetch-kubernetes.sh
 	@.ci/make/fetch-kinds.sh
 
-E2E ?= install adverse claims gitops alerting networks kinds
+E2E ?= install adverse claims gitops alerting networks kinds eviction
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)

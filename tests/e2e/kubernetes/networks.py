@@ -43,7 +43,7 @@ def test_network_of_a_pod_is_entered_with_the_switch_alone(
     pid = workloads["train"][0]
 
     deploy(cluster, values)
-    with pytest.raises(subprocess.CalledProcessError, match="") as refused:
+    with pytest.raises(subprocess.CalledProcessError, match="non-zero exit status") as refused:
         entered(cluster, pid, address)
     assert "PermissionError" in refused.value.stderr
 
