@@ -1,0 +1,149 @@
+"""The application's answers, whole: status, headers, body, and how late."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+
+import pytest
+
+from exporter.exposition.pages import Page
+from exporter.exposition.scrape_schedule import Scraper
+from exporter.web.app import App, Pages, Policy, Work
+from exporter.web.auth import BasicAuth
+from exporter.web.lanes import Lane
+from exporter.web.response import Environ, Response
+
+HASH = "$2y$10$" + "a" * 53
+TEXT, HTML = "text/plain; charset=utf-8", "text/html; charset=utf-8"
+STATUS = "x" * 1023
+
+
+def application(policy: Policy | None = None, **pages: str) -> App:
+    made = Pages(
+        metrics=lambda scraper: Page(f"made for {scraper}", b"made", gzip=scraper.gzip),
+        status=lambda: pages.get("status", STATUS),
+        ready=lambda: pages.get("ready", ""),
+        unhealthy=lambda: pages.get("unhealthy", ""),
+        kept=lambda scraper: Page(f"kept for {scraper}", b"kept", gzip=scraper.gzip) if scraper.accept else None,
+    )
+    given = policy or Policy(headers=(("X-Frame-Options", "deny"),))
+    return App(made, "/metrics", lambda: given)
+
+
+def request(path: str, method: str = "GET", **more: str) -> Environ:
+    return {"REQUEST_METHOD": method, "PATH_INFO": path, **more}
+
+
+def whole(status: str, kind: str, body: bytes, *headers: tuple[str, str], shown: bytes | None = None) -> Response:
+    end = (("Content-Length", str(len(body))), ("Vary", "Accept, Accept-Encoding"), ("Cache-Control", "no-store"))
+    fixed = (("X-Frame-Options", "deny"),)
+    return Response(status, (("Content-Type", kind), *headers, *fixed, *end), body if shown is None else shown, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("pages", "asked", "expected"),
+    [
+        ({}, request("/-/healthy"), whole("200 OK", TEXT, b"healthy\n")),
+        ({}, request("/-/ready"), whole("200 OK", TEXT, b"ready\n")),
+        (
+            {"unhealthy": "hangs"},
+            request("/-/healthy"),
+            whole("503 Service Unavailable", TEXT, b"unhealthy: hangs\n"),
+        ),
+        ({"ready": "no pass"}, request("/-/ready"), whole("503 Service Unavailable", TEXT, b"not ready: no pass\n")),
+        ({}, request("/none"), whole("404 Not Found", TEXT, b"not found\n")),
+        (
+            {},
+            request("/", "POST"),
+            whole("405 Method Not Allowed", TEXT, b"only GET and HEAD\n", ("Allow", "GET, HEAD")),
+        ),
+        ({}, request("/"), whole("200 OK", HTML, STATUS.encode())),
+        ({}, request("/", "HEAD"), whole("200 OK", HTML, STATUS.encode(), shown=b"")),
+        ({"status": "\udcff"}, request("/"), whole("200 OK", HTML, b"?")),
+        ({}, request("/metrics"), whole("200 OK", f"made for {Scraper(' ')}", b"made")),
+        (
+            {},
+            request("/metrics", HTTP_ACCEPT="a", REMOTE_ADDR="::1", HTTP_USER_AGENT="p"),
+            whole("200 OK", f"kept for {Scraper('::1 p', 'a')}", b"kept"),
+        ),
+    ],
+)
+def test_answer(pages: dict[str, str], asked: Environ, expected: Response) -> None:
+    assert application(**pages).respond(asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("", False),
+        ("gzip", True),
+        ("br, GZIP", True),
+        ("*", True),
+        ("identity", False),
+        ("gzip;q=0.5", True),
+        ("gzip;q=0.001", True),
+        ("gzip; q=0", False),
+        ("gzip;Q=0.0", False),
+        ("gzip;q=0.00", False),
+        ("gzip;q=0.000", False),
+    ],
+)
+def test_compression(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a column of the table above
+    encoding = [("Content-Encoding", "gzip")] if packed else []
+    large = application(status="x" * 1024).respond(request("/", HTTP_ACCEPT_ENCODING=accepted))
+    small = application(status="x" * 1023).respond(request("/", HTTP_ACCEPT_ENCODING=accepted))
+    metrics = application().respond(request("/metrics", HTTP_ACCEPT_ENCODING=accepted))
+
+    assert [header for header in large.headers if header[0] == "Content-Encoding"] == encoding
+    assert (gzip.decompress(large.body) if packed else large.body) == b"x" * 1024
+    assert small.body == b"x" * 1023
+    assert metrics.body == b"made"  # compressed where it is made
+    assert [header for header in metrics.headers if header[0] == "Content-Encoding"] == encoding
+
+
+def test_answers_at_hand_are_given_at_once_and_others_on_their_lane() -> None:
+    app = application()
+
+    def lane(asked: Environ) -> Lane | None:
+        begun = app.begin(asked)
+        return begun.lane if isinstance(begun, Work) else None
+
+    assert [lane(request(path)) for path in ("/-/healthy", "/-/ready", "/none")] == [None] * 3
+    assert lane(request("/metrics", HTTP_ACCEPT="a")) is None
+    assert lane(request("/metrics")) is Lane.PAGE
+    assert lane(request("/")) is Lane.SLOW
+
+
+def test_refusals() -> None:
+    realm = ("WWW-Authenticate", 'Basic realm="gpu-exporter", charset="UTF-8"')
+    app = application(Policy(BasicAuth({"ada": HASH}), allows=lambda: True))
+    nobody, wrong = (app.respond(request("/", **more)) for more in ({}, {"HTTP_AUTHORIZATION": "Basic !"}))
+
+    assert (nobody.status, nobody.body, nobody.after) == ("401 Unauthorized", b"unauthorized\n", 0.0)
+    assert realm in nobody.headers
+    assert (wrong.status, wrong.after) == ("401 Unauthorized", 1.0)
+
+
+def test_beyond_the_limit() -> None:
+    full = application(Policy(allows=lambda: False))
+    found = full.respond(request("/metrics"))
+
+    assert (found.status, found.body) == ("429 Too Many Requests", b"too many requests\n")
+    assert [full.respond(request(path)).status for path in ("/-/healthy", "/-/ready")] == ["200 OK", "200 OK"]
+
+
+def test_bug_in_a_page_is_logged_once_and_costs_that_page_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise KeyError("states")
+
+    def metrics(_: Scraper) -> Page:
+        raise AssertionError
+
+    app = App(Pages(metrics=metrics, status=broken, ready=str), "/metrics")
+    with caplog.at_level(logging.ERROR):
+        answers = [app.respond(request("/")) for _ in range(2)]
+
+    assert answers == [Response("500 Internal Server Error")] * 2
+    assert [record.getMessage() for record in caplog.records] == ["/ failed"]
+    assert app.respond(request("/-/ready")).status == "200 OK"
