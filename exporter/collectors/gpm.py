@@ -13,7 +13,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Unit, counters
+from exporter.metrics.family import Family, Sample, Unit, counter, counters
 from exporter.record import record
 
 _MIB = 1024 * 1024
@@ -144,13 +144,12 @@ def _moved(
 
 
 def _seconds_of(unit: str, what: str) -> Family[Gpm]:
-    def samples(reading: Gpm) -> Iterable[Sample]:
-        total = reading.activity.seconds.get(unit) if reading.activity else None
-        return () if total is None else (Sample(total),)
+    def total(reading: Gpm) -> float | None:
+        return reading.activity.seconds.get(unit) if reading.activity else None
 
     name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
     text = f"Seconds, weighted by the share in which {what}."
-    return counters(name, text, Unit.SECONDS, samples, ())
+    return counter(name, text, Unit.SECONDS, total)
 
 
 def _bytes_of(bus: str, name: str, text: str) -> Family[Gpm]:

@@ -46,6 +46,19 @@ def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
     return previous if changed is None else changed
 
 
+def count_value(previous: Counts, value: float | None) -> Counts:
+    """As `count`, of a family without labels of its own; None where the reading has no sample."""
+    if value is None:
+        return previous
+    before = previous.get(())
+    if before is None:
+        return {(): Counted(0.0, value)}
+    base, raw = before
+    if value > raw:
+        return {(): Counted(base, value)}
+    return {(): Counted(base + raw, value)} if value < raw else previous
+
+
 def published(counts: Counts) -> tuple[Sample, ...]:
     """What a scrape shows of the counters."""
     return tuple([Sample(base + raw, labels) for labels, (base, raw) in counts.items()])

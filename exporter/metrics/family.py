@@ -71,6 +71,8 @@ class Family(Generic[R]):
     labels: tuple[str, ...] = ()
     prefix: tuple[str, ...] = DEVICE
     stability: Stability = Stability.STABLE
+    value: Callable[[R], float | None] | None = None
+    """The number of its one sample, where the family has no labels of its own: quicker had than the sample."""
 
     def __post_init__(self) -> None:
         suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
@@ -132,7 +134,7 @@ def counter(
     name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
 ) -> Family[R]:
     """A counter with one sample of each reading, absent while `value` is None."""
-    return counters(name, help, unit, _present(value), (), prefix)
+    return replace(counters(name, help, unit, _present(value), (), prefix), value=value)
 
 
 def gauges(

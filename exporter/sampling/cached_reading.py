@@ -8,7 +8,7 @@ from typing import Any
 
 from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
-from exporter.metrics.counters import Counts, count, published
+from exporter.metrics.counters import Counts, count, count_value, published
 from exporter.metrics.family import AnyFamily, Sample, Type
 
 FamilySamples = tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
@@ -51,7 +51,10 @@ def counted(collector: AnyCollector, before: CachedReading | None, reading: Any)
     """The collector's counters after one more reading."""
     previous = before.counts if before else (_NONE,) * len(collector.counters)
     return tuple(
-        [count(each, family.samples(reading)) for each, family in zip(previous, collector.counters, strict=True)]
+        [
+            count_value(each, family.value(reading)) if family.value else count(each, family.samples(reading))
+            for each, family in zip(previous, collector.counters, strict=True)
+        ]
     )
 
 

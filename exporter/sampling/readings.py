@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 from exporter.clock import MonotonicTime
@@ -85,13 +85,13 @@ def signals(gpu: Gpu, before: Throttled | None, monotonic: MonotonicTime) -> Sig
     """What the GPU did since the last pass; None when it did not answer in this one."""
     if not gpu.reading:
         return None
-    uuid = gpu.device.uuid
     utilization = _now(gpu, "utilization", Utilization, monotonic)
     power = _now(gpu, "power", Power, monotonic)
     gpm = _now(gpu, "gpm", Gpm, monotonic)
     now = throttled(gpu, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
-    clocks = reading(gpu, uuid, "clocks", Clocks)
+    clocks = reading(gpu, gpu.device.uuid, "clocks", Clocks)
+    thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
     return Signals(
         busy=_busy(utilization, ratios),
         sm_active=ratios.get("sm"),
@@ -99,10 +99,10 @@ def signals(gpu: Gpu, before: Throttled | None, monotonic: MonotonicTime) -> Sig
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
         memory_activity=utilization.memory_share if utilization else None,
-        link_activity=_link_activity(gpm, reading(gpu, uuid, "nvlink", Nvlink), reading(gpu, uuid, "pcie", Pcie)),
+        link_activity=_link_activity(gpu, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
-        throttled_thermal=_share(now, before, lambda t: t.thermal),
-        throttled_power_brake=_share(now, before, lambda t: t.power_brake),
+        throttled_thermal=thermal,
+        throttled_power_brake=power_brake,
         sm_clock=now.sm_clock if now and now.sm_clock else clocks.now.get("sm") if clocks else None,
         sm_clock_max=clocks.maximum.value.get("sm") if clocks else None,
     )
@@ -162,22 +162,25 @@ def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str
 
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
-    return max((found.seconds[reason] for reason in reasons if reason in found.seconds), default=None)
+    return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)
 
 
-def _share(now: Throttled | None, before: Throttled | None, which: Callable[[Throttled], float | None]) -> float | None:
-    if now is None or before is None:
-        return None
-    later, earlier, seconds = which(now), which(before), now.monotonic - before.monotonic
+def _throttled_shares(now: Throttled, before: Throttled) -> tuple[float | None, float | None]:
+    """By heat and by the power brake, of the time between."""
+    seconds = now.monotonic - before.monotonic
+    return _share(before.thermal, now.thermal, seconds), _share(before.power_brake, now.power_brake, seconds)
+
+
+def _share(earlier: float | None, later: float | None, seconds: float) -> float | None:
     if later is None or earlier is None or seconds <= 0:
         return None
     return min(max(later - earlier, 0.0) / seconds, 1.0)
 
 
-def _link_activity(gpm: Gpm | None, nvlink: Nvlink | None, pcie: Pcie | None) -> float | None:
+def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
     """Traffic both ways over what the links can carry both ways: the busier of NVLink and PCIe."""
-    if gpm is None:
-        return None
+    nvlink = reading(gpu, gpu.device.uuid, "nvlink", Nvlink)
+    pcie = reading(gpu, gpu.device.uuid, "pcie", Pcie)
     shares: list[float] = []
     if gpm.nvlink_bytes_per_second is not None and nvlink and nvlink.speed:
         links = sum(nvlink.up.values())

@@ -6,9 +6,12 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import requests
 
 from tests.scale.moulds import SPECS, Mould
 from tests.stack import ROOT, prometheus
@@ -57,9 +60,23 @@ def _handler(moulds: Sequence[Mould]) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+@dataclass(frozen=True, slots=True)
+class Scraping:
+    """A Prometheus with the shipped rules that scrapes the copies."""
+
+    url: str
+    config: Path
+
+    def drop_rules(self) -> None:
+        """From now on it only scrapes."""
+        document = json.loads(self.config.read_text())
+        self.config.write_text(json.dumps(document | {"rule_files": []}))
+        requests.post(f"{self.url}/-/reload", timeout=300).raise_for_status()
+
+
 @contextlib.contextmanager
-def scraped(nodes: int, port: int, folder: Path) -> Iterator[str]:
-    """URL of a Prometheus with the shipped rules that scrapes so many nodes, half of them in each of two clusters."""
+def scraped(nodes: int, port: int, folder: Path) -> Iterator[Scraping]:
+    """So many nodes, half of them in each of two clusters."""
     groups = [
         {
             "targets": [f"127.0.0.1:{port}"],
@@ -82,5 +99,5 @@ def scraped(nodes: int, port: int, folder: Path) -> Iterator[str]:
     }
     config = folder / "prometheus.yml"
     config.write_text(json.dumps(document))
-    with prometheus(config, folder, "--query.timeout=5m") as url:
-        yield url
+    with prometheus(config, folder, "--query.timeout=5m", "--web.enable-lifecycle") as url:
+        yield Scraping(url, config)

@@ -48,6 +48,13 @@ def load(url: str, seconds: float) -> Mapping[str, float]:
     return after | {f"{name}:rate": (after[name] - before[name]) / passed for name in names}
 
 
+def cpu_per_minute(url: str, minutes: int) -> float:
+    """CPU seconds a minute that Prometheus takes over the next so many."""
+    before = _own(url)["process_cpu_seconds_total"]
+    time.sleep(60 * minutes)
+    return (_own(url)["process_cpu_seconds_total"] - before) / minutes
+
+
 def _own(url: str) -> dict[str, float]:
     found: dict[str, float] = {}
     for (name, _), value in parse(requests.get(f"{url}/metrics", timeout=60).text).values.items():

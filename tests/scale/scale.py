@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.e2e.dashboards.reader import Timing
-from tests.scale.cluster import SCRAPE_SECONDS, exporters, scraped
-from tests.scale.measure import SLOW_SECONDS, RuleGroup, dashboards, load, rule_groups, up
+from tests.scale.cluster import SCRAPE_SECONDS, Scraping, exporters, scraped
+from tests.scale.measure import SLOW_SECONDS, RuleGroup, cpu_per_minute, dashboards, load, rule_groups, up
 
 GPUS = 8
 _SLOWEST = 12
+_CPU_MINUTES = 2
+"""Whole intervals of the rules."""
 
 
 def main() -> int:
@@ -28,10 +30,12 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpu-scale-") as folder, exporters() as port:
         say(f"{options.nodes} nodes of {GPUS} GPUs, scraped every {SCRAPE_SECONDS} s")
-        with scraped(options.nodes, port, Path(folder)) as url:
+        with scraped(options.nodes, port, Path(folder)) as scraping:
+            url = scraping.url
             _wait(options.minutes)
             failures = [*_load(url, options.nodes), *_rules(tuple(rule_groups(url)))]
             failures += _queries(tuple(dashboards(url, options.minutes)))
+            _rules_cpu(scraping, options.nodes)
     for failure in failures:
         say(f"FAILED  {failure}")
     return 1 if failures else 0
@@ -71,6 +75,15 @@ def _rules(groups: Sequence[RuleGroup]) -> Sequence[str]:
     for rule in sorted(rules, key=lambda rule: -rule.seconds)[:_SLOWEST]:
         say(f"  {rule.seconds:6.2f} s  {rule.name}")
     return [f"rule {rule.name}: {rule.error}" for rule in rules if rule.error]
+
+
+def _rules_cpu(scraping: Scraping, nodes: int) -> None:
+    """What Prometheus takes with its rules, less what it takes without them; their wall time tells of the machine."""
+    both = cpu_per_minute(scraping.url, _CPU_MINUTES)
+    scraping.drop_rules()
+    scrapes = cpu_per_minute(scraping.url, _CPU_MINUTES)
+    say(f"\nCPU a minute: {both:.1f} s, of it scrapes {scrapes:.1f} s and rules {both - scrapes:.1f} s")
+    say(f"Rules for 1,000 such nodes: {(both - scrapes) / nodes * 1000:.1f} s")
 
 
 def _queries(timings: Sequence[tuple[str, Timing]]) -> Sequence[str]:

@@ -31,6 +31,10 @@ def _one(function: str, kind: type[Any]) -> Callable[[Target], Any]:
     return lambda target: structs.one(target, function, kind)
 
 
+def _of_kind(function: str) -> Callable[[Target, int], Any]:
+    return lambda target, kind: structs.of_kind(target, function, kind)
+
+
 def _numbers(function: str, count: int) -> Callable[[Target], Any]:
     return lambda target: structs.numbers(target, function, count)
 
@@ -56,5 +60,12 @@ CALLS: Mapping[str, Callable[..., Any]] = {
     "nvmlDeviceGetCurrentClocksEventReasons":  _one("nvmlDeviceGetCurrentClocksEventReasons", ctypes.c_ulonglong),
     "nvmlDeviceGetModuleId":                   _numbers("nvmlDeviceGetModuleId", 1),
     "nvmlDeviceGetGspFirmwareMode":            _numbers("nvmlDeviceGetGspFirmwareMode", 2),
+    "nvmlDeviceGetClockInfo":                  _of_kind("nvmlDeviceGetClockInfo"),
+    "nvmlDeviceGetMaxClockInfo":               _of_kind("nvmlDeviceGetMaxClockInfo"),
+    "nvmlDeviceGetPerformanceState":           _numbers("nvmlDeviceGetPerformanceState", 1),
+    "nvmlDeviceGetEncoderUtilization":         _numbers("nvmlDeviceGetEncoderUtilization", 2),
+    "nvmlDeviceGetDecoderUtilization":         _numbers("nvmlDeviceGetDecoderUtilization", 2),
+    "nvmlDeviceGetJpgUtilization":             _numbers("nvmlDeviceGetJpgUtilization", 2),
+    "nvmlDeviceGetOfaUtilization":             _numbers("nvmlDeviceGetOfaUtilization", 2),
     "nvmlDeviceGetMinMaxFanSpeed":             _numbers("nvmlDeviceGetMinMaxFanSpeed", 2),
 }  # fmt: skip

@@ -143,6 +143,19 @@ def one(target: Target, function: str, kind: type[Any]) -> int:
     return found
 
 
+def of_kind(target: Target, function: str, kind: int) -> int:
+    """A call that fills one unsigned int, of the kind that is asked for."""
+    kept = target.buffers.get(function)
+    if kept is None:
+        number = ctypes.c_uint()
+        kept = target.buffers[function] = (number, ctypes.byref(number))
+    number, pointer = kept
+    number.value = 0
+    target.library.ask(function, target.handle, kind, pointer)
+    found: int = number.value
+    return found
+
+
 def utilization_rates(target: Target) -> Record:
     """Percent."""
     return read(target, UTILIZATION)
@@ -150,9 +163,15 @@ def utilization_rates(target: Target) -> Record:
 
 def numbers(target: Target, function: str, count: int) -> Any:
     """A call that fills `count` unsigned ints: the binding keeps one buffer for all threads in these."""
-    found = [ctypes.c_uint() for _ in range(count)]
-    target.library.ask(function, target.handle, *(ctypes.byref(number) for number in found))
-    return found[0].value if count == 1 else tuple(number.value for number in found)
+    kept = target.buffers.get(function)
+    if kept is None:
+        made = [ctypes.c_uint() for _ in range(count)]
+        kept = target.buffers[function] = (made, [ctypes.byref(number) for number in made])
+    found, pointers = kept
+    for number in found:
+        number.value = 0
+    target.library.ask(function, target.handle, *pointers)
+    return found[0].value if count == 1 else tuple([number.value for number in found])
 
 
 def _older(error: UnsupportedError) -> bool:
