@@ -58,6 +58,8 @@ class Kit(AccountedCluster):
         self.controller_hook.write_text(hook)
         self.controller_hook.chmod(0o755)
         (self.work / "ended").mkdir()
+        for folder in ("gpumap", "ended"):  # as the package and the unit make them
+            (self.work / folder).chmod(0o750)
         hint = (KIT / "job_submit.lua").read_text().replace("/var/lib/gpu-exporter-summaries", str(self.work))
         (self.work / "etc/job_submit.lua").write_text(hint)
         health = self.work / "etc/healthcheck"

@@ -18,6 +18,7 @@ from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
 from tests.attribution_kit.slurm_kit import KIT, ROOT, Kit
+from tests.attribution_kit.slurm_user import tries
 from tests.exporter_process import exporter
 from tests.stack import poll, prometheus
 
@@ -250,6 +251,24 @@ def test_components_of_a_heterogeneous_job_are_known_by_their_names(kit: Kit) ->
         ("mixed", first, place) for place in ("0", "1")
     ]
     assert [job.name for job in accounted if job] == names
+
+
+@pytest.mark.deep
+def test_user_who_tries_to_hold_to_read_to_forge_and_to_fill_fails(kit: Kit) -> None:
+    """With 100,000 files, and with the prolog's own variables in the job's environment. Others' jobs are noted on."""
+    job, said = tries(kit)
+    mine = noted(kit, job)
+    other = sbatch(kit, "--gres=gpu:1", "--wrap", "sleep 600")
+    poll("the prolog of another's job", lambda: noted(kit, other) or None, 60)
+    names = {file.name for file in (kit.work / "gpumap").iterdir()}
+    kit.run("scancel", job, other)
+    poll("their epilogs", lambda: None if noted(kit, job) or noted(kit, other) else True, 60)
+
+    assert said == [f"tried 100000 files in {kit.work}/{name}" for name in ("gpumap", "ended")]
+    assert names == {f"job_{job}", f"job_{other}"}
+    assert (mine["SLURM_JOB_USER"], len(mine["SLURM_JOB_GPUS"].split(","))) == ("nobody", 1)
+    assert not mine.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG")
+    assert all(file.name.isdecimal() for file in (kit.work / "ended").iterdir())
 
 
 def _ended_of(sacct: Sacct, array: str) -> Sequence[AccountedJob]:

@@ -9,10 +9,11 @@ reader waiting.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from exporter.host.text import lines, read_regular
 _INDEX = re.compile(r"([0-9]{1,4})(?:\.([0-9]{1,4}))?")
 _JOB = re.compile(r"([0-9]{1,10})(?:[.\s].*)?")
 _MAX_FILES = 1024
+_MAX_OF_OTHERS = 16384
+"""Where others may write, looking at what they left costs something; the kit's folder is root's alone."""
 _MAX_BYTES = 1 << 16
 
 
@@ -72,10 +75,10 @@ def read(folder: Path) -> PrologFiles:
     """Raises OSError."""
     found: dict[str, list[MappedDevice]] = defaultdict(list)
     noted: dict[str, JobFile] = {}
-    trusted = {0, os.geteuid(), folder.stat().st_uid}
-    for name in sorted(_listed(folder)):
+    owners = _owners(folder)
+    for name in sorted(_listed(folder, owners)):
         try:
-            content = read_regular(folder / name, _MAX_BYTES, trusted)
+            content = read_regular(folder / name, _MAX_BYTES, owners)
         except OSError:  # the epilog was quicker, or it is a link
             continue
         text = (content or b"").decode(errors="replace")
@@ -103,14 +106,30 @@ def _devices(note: JobFile) -> list[MappedDevice]:
     return [MappedDevice(device=name) for name in note.devices] or [MappedDevice(index) for index in note.indices]
 
 
-def _listed(folder: Path) -> frozenset[str]:
-    """Names in the folder that mean something; others are passed over, however many. Raises OSError."""
-    found: set[str] = set()
+def _owners(folder: Path) -> frozenset[int]:
+    """Whose files count. Raises OSError."""
+    return frozenset({0, os.geteuid(), folder.stat().st_uid})
+
+
+def _listed(folder: Path, owners: Collection[int]) -> Mapping[str, os.stat_result]:
+    """Files of the owners with names that mean something; others are passed over. Raises OSError."""
+    found: dict[str, os.stat_result] = {}
+    of_others = 0
     with os.scandir(folder) as entries:
         for entry in entries:
-            if len(found) < _MAX_FILES and (named(entry.name) or job_files.job_of(entry.name)):
-                found.add(entry.name)
-    return frozenset(found)
+            if not named(entry.name) and not job_files.job_of(entry.name):
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # the epilog was quicker
+                continue
+            if status.st_uid not in owners:
+                of_others += 1
+                if of_others > _MAX_OF_OTHERS:
+                    raise OSError(errno.E2BIG, f"more than {_MAX_OF_OTHERS} files that are not root's", str(folder))
+            elif len(found) < _MAX_FILES:
+                found[entry.name] = status
+    return found
 
 
 class MappingFolder:
@@ -132,11 +151,5 @@ class MappingFolder:
 
 def _marks(folder: Path) -> frozenset[tuple[str, int, int, int]]:
     """Changes whenever a file does: epilogs put new files in place, prologs add lines. Raises OSError."""
-    found: set[tuple[str, int, int, int]] = set()
-    for name in _listed(folder):
-        try:
-            status = (folder / name).lstat()
-        except OSError:  # the epilog was quicker
-            continue
-        found.add((name, status.st_ino, status.st_size, status.st_mtime_ns))
-    return frozenset(found)
+    files = _listed(folder, _owners(folder))
+    return frozenset((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in files.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,34 @@ def test_file_of_another_user_names_no_job(tmp_path: Path) -> None:
     os.chown(tmp_path / "0", 12345, 12345)
 
     assert read(tmp_path).devices == {}
+
+
+def _of_another(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        (folder / name).write_text("9\n")
+        os.chown(folder / name, 12345, 12345)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file somebody else's")
+def test_files_of_another_user_take_nobodys_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prolog_files, "_MAX_FILES", 3)
+    _of_another(tmp_path, (f"job_{number}" for number in range(50)))
+    (tmp_path / "0").write_text("1\n")
+    _of_another(tmp_path, (f"GPU-00000000-0000-0000-0000-{number:012}" for number in range(50)))
+
+    assert MappingFolder(tmp_path).read().devices == {"1": (MappedDevice(0),)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file somebody else's")
+def test_folder_that_others_fill_is_said_to_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prolog_files, "_MAX_OF_OTHERS", 20)
+    folder = MappingFolder(tmp_path)
+    (tmp_path / "0").write_text("1\n")
+    folder.read()
+    _of_another(tmp_path, (f"job_{number}" for number in range(21)))
+
+    with pytest.raises(OSError, match="more than 20 files that are not root's"):
+        folder.read()
 
 
 @given(st.text())
