@@ -33,10 +33,34 @@ unpack() {
   for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/unpacked/usr/sbin/$program"; done
 }
 
+nvml_plugin() { # AutoDetect=nvml is in Debian's contrib, which few machines have among their sources
+  local work options folder
+  folder=$(dirname "$(find "$dir/unpacked/usr/lib" -name gres_gpu.so)")
+  work=$(mktemp -d "$dir/nvml.XXXXXX")
+  trap 'rm -rf "$work"' RETURN
+  chmod 755 "$work"
+  mkdir -p "$work/parts" "$work/lists/partial"
+  cat >"$work/parts/contrib.sources" <<SOURCES
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: $(. /etc/os-release && echo "$VERSION_CODENAME")
+Components: contrib
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+SOURCES
+  options=(-o Dir::Etc::SourceList=/dev/null -o "Dir::Etc::SourceParts=$work/parts" -o "Dir::State::Lists=$work/lists")
+  options+=(-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root)
+  (cd "$work" && apt-get "${options[@]}" -qq update && apt-get "${options[@]}" -qq download slurm-wlm-nvml-plugin) &&
+    dpkg-deb -x "$work"/*.deb "$work/package" && cp "$work"/package/usr/lib/*/slurm-wlm/gpu_nvml.so "$folder" && return
+  echo "fetch-slurm: no slurm-wlm-nvml-plugin to be had: tests/e2e/test_slurm_mig.py is left out" >&2
+}
+
 mkdir -p "$dir"
 exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
-complete && exit 0
-unpack
-complete || { echo "fetch-slurm: still incomplete in $dir" >&2; exit 1; }
-echo "Slurm unpacked in $dir"
+if ! complete; then
+  unpack
+  complete || { echo "fetch-slurm: still incomplete in $dir" >&2; exit 1; }
+  echo "Slurm unpacked in $dir"
+fi
+[ -e "$dir/.nvml" ] || nvml_plugin
+touch "$dir/.nvml" # asked for once: a machine that cannot reach it is not to wait for it each time

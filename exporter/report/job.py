@@ -52,6 +52,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     info = wider(promql.info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
+    at_once = wider(promql.at_once) if len(nodes) > 1 else ()
     hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
@@ -67,6 +68,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
         used_hours=used,
         priced_by=request.priced_by,
         runs=runs(client, info, window(request.since), now, request.changed_at),
+        at_once=at_once[0].value if at_once else None,
     )
 
 

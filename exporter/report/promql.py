@@ -203,6 +203,12 @@ def nodes(selector: str, window: str) -> str:
     return most("gpu_workload_gpus", selector, window)
 
 
+def at_once(selector: str, window: str) -> str:
+    """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
+    step = max(1, int(window.removesuffix("s")) // 1000)
+    return f"max_over_time(sum(gpu_workload_gpus{{{selector}}})[{window}:{step}s])"
+
+
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
     """How far a counter of the workload got, per node."""
     return f"sum by ({', '.join((PLACE, *more))}) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"

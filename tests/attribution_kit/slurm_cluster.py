@@ -42,18 +42,17 @@ _CONF = """\
 ClusterName=e2e
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller}
-SlurmdPort={daemon}
 AuthType=auth/munge
 AuthInfo=socket={work}/run/munge.sock
 PluginDir={plugins}
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={work}/state
-SlurmdSpoolDir={work}/spool
+SlurmdSpoolDir={work}/spool/%n
 SlurmctldPidFile={work}/run/slurmctld.pid
-SlurmdPidFile={work}/run/slurmd.pid
+SlurmdPidFile={work}/run/slurmd-%n.pid
 SlurmctldLogFile={work}/logs/slurmctld.log
-SlurmdLogFile={work}/logs/slurmd.log
+SlurmdLogFile={work}/logs/slurmd-%n.log
 ReturnToService=2
 MpiDefault=none
 SelectType=select/cons_tres
@@ -68,13 +67,17 @@ Epilog={work}/etc/epilog.sh
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu,shard
 SlurmdParameters=config_overrides
-NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=32 RealMemory=1000 Gres=gpu:fake:8,shard:32
-PartitionName=gpu Nodes={node} Default=YES MaxTime=INFINITE State=UP
+{nodes}PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
+_NODE = """\
+NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=32 RealMemory=1000 Gres=gpu:fake:8,shard:32
+"""
 _GRES = """\
 NodeName=other Name=gpu Type=fake File=/dev/nvidia[0-7]
+"""
+_NODE_GRES = """\
 NodeName={node} Name=gpu Type=fake File={work}/gpu[4-7],{work}/gpu[0-3]
 NodeName={node} Name=shard Count=32
 """
@@ -120,6 +123,7 @@ class SlurmCluster:
         self.tracking = tracking
         self.node = f"e2e{os.getpid()}{tracking}"
         """Of its own, for its cgroups carry the name and test workers run side by side."""
+        self.nodes: Sequence[str] = (self.node,)
         self.work = Path(tempfile.mkdtemp(prefix="slurm-e2e-"))
         self._children: list[subprocess.Popen[bytes]] = []
         self.environment = {
@@ -145,7 +149,7 @@ class SlurmCluster:
             for child in self._children:
                 child.kill()
                 child.wait(20)
-            for name in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
+            for name in (*(f"slurmd-{node}" for node in self.nodes), "slurmctld", "slurmdbd", "mariadbd", "munged"):
                 self.stop_daemon(name)
             for pid in self._left():
                 self._kill(pid, signal.SIGKILL)
@@ -230,7 +234,9 @@ class SlurmCluster:
             "host": socket.gethostname(),
             "node": self.node,
             "controller": free_port(),
-            "daemon": free_port(),
+            "nodes": "".join(
+                _NODE.format(node=node, host=socket.gethostname(), port=free_port()) for node in self.nodes
+            ),
             "plugins": f"{LIBRARIES}/slurm-wlm",
             "tracking": self.tracking,
             "task": "task/cgroup" if cgroup else "task/none",
@@ -238,7 +244,7 @@ class SlurmCluster:
         }
         files = {
             "etc/slurm.conf": _CONF,
-            "etc/gres.conf": _GRES,
+            "etc/gres.conf": _GRES + "".join(_NODE_GRES.replace("{node}", node) for node in self.nodes),
             "etc/cgroup.conf": "CgroupPlugin=autodetect\nConstrainDevices=yes\n",
             "etc/prolog.sh": _HOOK.replace("{hook}", "prolog"),
             "etc/epilog.sh": _HOOK.replace("{hook}", "epilog"),
@@ -263,8 +269,13 @@ class SlurmCluster:
         self._start_accounting()
         self.run("slurmctld", "-c")
         until(lambda: "is UP" in self.run("scontrol", "ping", check=False))
-        self.run("slurmd", "-c", "-N", self.node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
-        until(lambda: self.run("sinfo", "-h", "-o", "%t", check=False).strip() == "idle")
+        for node in self.nodes:
+            self._start_daemon(node)
+        ready = f"idle {len(self.nodes)}"
+        until(lambda: self.run("sinfo", "-h", "-o", "%t %D", check=False).strip() == ready)
+
+    def _start_daemon(self, node: str) -> None:
+        self.run("slurmd", "-c", "-N", node, "-d", f"{ROOT}/usr/sbin/slurmstepd")
 
     def _start_accounting(self) -> None:
         """Nothing: this cluster has no slurmdbd."""

@@ -80,8 +80,8 @@ SHORT = 120
 """Seconds of a job that eight scrapes saw: what it had at the first of them counts too."""
 
 
-def short_job(past: Past, began: float) -> None:
-    owner = {**OWNER, "workload": "slurm:4712", "slurm_job": "4712", "instance": "n3:9836", "job": "gpu"}
+def short_job(past: Past, began: float, job: str = "4712", node: str = "n3") -> None:
+    owner = {**OWNER, "workload": f"slurm:{job}", "slurm_job": job, "instance": f"{node}:9836", "job": "gpu"}
     times = [began + 11 + SCRAPE * scrape for scrape in range(15)]
 
     def held(t: float) -> float:

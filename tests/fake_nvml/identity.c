@@ -179,3 +179,14 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned words, un
         out[(unsigned)node / 64] = 1ul << ((unsigned)node % 64);
     return leave(NVML_SUCCESS);
 }
+
+/* The node's first CPUs, so many as the scenario says. */
+nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned size, unsigned long *set)
+{
+    BEGIN;
+    NEED(cpus, "cpus");
+    memset(set, 0, size * sizeof *set);
+    for (unsigned cpu = 0; cpu < cpus && cpu / (8 * sizeof *set) < size; cpu++)
+        set[cpu / (8 * sizeof *set)] |= 1UL << cpu % (8 * sizeof *set);
+    return leave(NVML_SUCCESS);
+}

@@ -33,6 +33,6 @@ def test_jobs_run_on_when_the_package_is_removed(vm: Machine) -> None:
 
 def test_nothing_is_left_when_the_package_is_purged(vm: Machine) -> None:
     vm.run("dpkg -P gpu-exporter")
-    assert vm.run(_LEFT).split() == ["/etc/slurm/epilog.d/gpu-exporter", "/etc/slurm/prolog.d/gpu-exporter"]
+    assert sorted(vm.run(_LEFT).split()) == ["/etc/slurm/epilog.d/gpu-exporter", "/etc/slurm/prolog.d/gpu-exporter"]
     assert "Submitted" in vm.run(_JOB)
     idle(vm)

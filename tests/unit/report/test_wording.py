@@ -97,6 +97,7 @@ def test_every_query_parses() -> None:
     queries = [
         promql.holding(selector),
         promql.nodes(selector, "60s"),
+        promql.at_once(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
         promql.on_devices(promql.advanced("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
         promql.shares(selector, "60s"),

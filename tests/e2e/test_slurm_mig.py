@@ -1,0 +1,97 @@
+"""MIG instances that a real Slurm found by itself: each idle job holds its own, or nobody's, never a whole GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.devices import Devices
+from exporter.attribution.slurm.local_view import SlurmSite
+from exporter.attribution.slurm.show_job import ShowJob
+from exporter.attribution.slurm.source import Slurm
+from tests.attribution_kit.nodes import becomes, until
+from tests.attribution_kit.slurm_cluster import TRACKING
+from tests.attribution_kit.slurm_mig import INSTANCES, LACKING, MigCluster, targets
+
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.xdist_group("slurm"),
+    pytest.mark.skipif(bool(LACKING), reason=LACKING),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[MigCluster]:
+    with MigCluster() as started:
+        for _ in INSTANCES:
+            started.run("salloc", "-Q", "--no-shell", "--gres=gpu:1")
+        until(lambda: len(list((started.work / "gpumap").glob("job_*"))) == len(INSTANCES))
+        yield started
+
+
+def test_idle_jobs_hold_the_instances_that_slurm_gives_their_steps(cluster: MigCluster) -> None:
+    given = {_visible(cluster, job): job for job in _jobs(cluster)}
+
+    assert given.keys() == {target.uuid for target in targets()}
+    with _attribution(cluster, str(cluster.work / "gpumap")) as found:
+        becomes(given, lambda: _held(found))
+
+
+@pytest.mark.skipif(
+    TRACKING[0] != "cgroup", reason="without cgroups nothing tells of an idle job but the prolog's file"
+)
+def test_without_the_prologs_files_an_index_gives_nobody_a_gpu(cluster: MigCluster) -> None:
+    """Slurm counts instances here, and by turns: its 1 is the first of GPU 1, and neither GPU 1 nor the second of 0."""
+    second = _jobs(cluster)[1]
+
+    assert "gpu:1(IDX:1)" in cluster.run("scontrol", "-o", "-d", "show", "job", second)
+    assert _visible(cluster, second) == targets()[2].uuid
+    with _attribution(cluster, "") as found:
+        until(lambda: {job for job in _jobs(cluster) if _known(found, job)} == set(_jobs(cluster)))
+        assert _held(found) == {}
+
+
+def _jobs(cluster: MigCluster) -> Sequence[str]:
+    return sorted(cluster.run("squeue", "-h", "-o", "%A").split(), key=int)
+
+
+def _visible(cluster: MigCluster, job: str) -> str:
+    return cluster.run("srun", "-Q", "--overlap", f"--jobid={job}", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES").strip()
+
+
+@contextlib.contextmanager
+def _attribution(cluster: MigCluster, mapping: str) -> Iterator[Slurm]:
+    site = SlurmSite(
+        gres_conf=cluster.work / "etc/gres.conf",
+        mapping=Path(mapping) if mapping else None,
+        scontrol=str(cluster.scontrol),
+        names=frozenset({cluster.node}),
+        required=True,
+    )
+    slurm = Slurm(site, ShowJob(site.scontrol))
+    slurm.start()
+    try:
+        yield slurm
+    finally:
+        slurm.stop()
+
+
+def _known(slurm: Slurm, job: str) -> bool:
+    """Whether slurmctld has told what the job holds."""
+    found = slurm.job(job)
+    return bool(found and found.gres)
+
+
+def _held(slurm: Slurm) -> Mapping[str, str]:
+    """Instance to job, by all that any source says."""
+    devices = Devices(targets())
+    return {
+        target.uuid: job
+        for job in slurm.present()
+        for names in slurm.held(job).values()
+        for name in names
+        for target in devices.find(name)
+    }
