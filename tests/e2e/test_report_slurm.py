@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from tests.attribution_kit.slurm_cluster import LACKING
 from tests.attribution_kit.slurm_kit import ROOT
@@ -84,7 +85,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
         for running in nodes:
             success = "gpu_exporter_attribution_success"
             running.until("the look at the prolog's files", success, 1.0, source="slurm_mapping")
-        yield Ran(kit, url, _run(kit))
+        yield Ran(kit, url, _run(kit, url))
 
 
 @contextlib.contextmanager
@@ -102,7 +103,7 @@ def _exporter(kit: PairKit, node: str, folder: Path) -> Iterator[Running]:
         yield running
 
 
-def _run(kit: PairKit) -> Mapping[str, str]:
+def _run(kit: PairKit, url: str) -> Mapping[str, str]:
     """All at once, as far as there are GPUs; ends with the last epilog."""
     array = _sbatch(kit, "--array=1-5", "--wrap", "sleep 15")
     whole = _sbatch(kit, ":", "--gres=gpu:2", "--wrap", "sleep 15")
@@ -114,6 +115,7 @@ def _run(kit: PairKit) -> Mapping[str, str]:
     kit.run("scontrol", "requeue", again)
     poll("its first end", lambda: (kit.work / f"epilog.{again}").exists() or None, 60)
     poll("its turn", lambda: "PENDING" in kit.run("squeue", "-h", "-j", again, "-o", "%T") or None, 60)
+    poll("its end in Prometheus", lambda: _answer(url, f'gpu_workload_gpus{{slurm_job="{again}"}} == 0') or None, 60)
     # A slurmd runs no second prolog for a job whose credential it still has, for which Slurm waits two minutes.
     kit.run("scontrol", "update", f"JobId={again}", f"ReqNodeList={second}", "StartTime=now")
     poll("the end of all", lambda: not kit.run("squeue", "-h").strip() or None, 240)
@@ -122,6 +124,12 @@ def _run(kit: PairKit) -> Mapping[str, str]:
     for raw in (*parts.values(), again, short):
         poll(f"the epilog of {raw}", functools.partial(_there, kit.work / f"epilog.{raw}"), 60)
     return {"again": again, "array": array, "whole": whole, "short": short, **parts}
+
+
+def _answer(url: str, query: str) -> Sequence[object]:
+    answer = requests.get(f"{url}/api/v1/query", params={"query": query}, timeout=30).json()
+    found: Sequence[object] = answer["data"]["result"]
+    return found
 
 
 def _there(file: Path) -> bool | None:
