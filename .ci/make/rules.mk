@@ -22,3 +22,7 @@ scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with
 .PHONY: rules
 rules: venv ## Write deploy/prometheus/rules from the declarations
 	$(BIN)/python -m deploy.prometheus.generate
+
+.PHONY: rulers
+rulers: venv ## The rules in the parsers and query engines of Thanos and Mimir (needs Go; 10 minutes the first time)
+	$(BIN)/python -m tests.rulers.run

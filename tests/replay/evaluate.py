@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 
@@ -51,12 +54,20 @@ def families() -> set[str]:
 
 
 def write(plan: Plan, start: float, interval: float, folder: Path, workers: int = 2) -> Path:
-    """Record every node of `plan` from `start` (Unix seconds) into the data of a Prometheus; its folder."""
-    (folder / "scenario.yaml").write_text(yaml.safe_dump(plan.scenario(start)))
-    data = folder / "prometheus"
-    data.mkdir()
+    """Record every node of `plan` from `start` (Unix seconds) into the data of a Prometheus; its folder.
+
+    A node that `folder` has already is not recorded again.
+    """
+    asked = yaml.safe_dump({"interval": interval, "series": sorted(families()), "scenario": plan.scenario(start)})
+    scenario, data = folder / "scenario.yaml", folder / "prometheus"
+    if (folder / "asked.yaml").exists() and (folder / "asked.yaml").read_text() != asked:
+        raise ValueError(f"{folder}: holds a recording of another plan, interval or set of series")
+    (folder / "asked.yaml").write_text(asked)
+    scenario.write_text(yaml.safe_dump(plan.scenario(start)))
+    data.mkdir(exist_ok=True)
+    missing = [node for node in plan.nodes if not (folder / f"{node}.done").exists()]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        done = [pool.submit(_write_node, plan, node, start, interval, folder) for node in plan.nodes]
+        done = [pool.submit(_write_node, plan, node, start, interval, folder) for node in missing]
         for future in done:
             future.result()
     return data
@@ -73,30 +84,40 @@ def _write_node(plan: Plan, node: str, start: float, interval: float, folder: Pa
         Cure(each.cure, each.gpu or 0, start + each.mended) for each in plan.planted if each.node == node and each.cure
     ]
     lines = record(folder / "scenario.yaml", node, times, families(), down, cures)
+    blocks = folder / node
+    shutil.rmtree(blocks, ignore_errors=True)
+    blocks.mkdir()
     for number, chunk in groupby(lines, key=lambda line: int(float(line.rpartition(" ")[2]) // BLOCK)):
         path = folder / f"{node}-{number}.txt"
         with path.open("w") as text:
             text.writelines(chunk)
             text.write("# EOF\n")
         subprocess.run(
-            [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "-q", path, folder / "prometheus"],
+            [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "-q", path, blocks],
             check=True,
             capture_output=True,
         )
         path.unlink()
+    for block in blocks.iterdir():
+        block.rename(folder / "prometheus" / block.name)
+    (folder / f"{node}.done").touch()
 
 
 def evaluate(plan: Plan, start: float, step: float, folder: Path) -> Iterator[Fired]:
-    """Every alert that fires over the whole time."""
-    config = folder / "prometheus.yaml"
+    """Every alert that fires over the whole time. What `folder` has of a rule as it is now is not asked again."""
+    config, found = folder / "prometheus.yaml", folder / "fired"
     config.write_text("{}\n")
+    found.mkdir(exist_ok=True)
+    rules = [rule for group in render()["groups"] for rule in group["rules"] if rule["alert"] not in IGNORED]
     with prometheus(config, folder, "--storage.tsdb.retention.time=10y", "--query.timeout=10m") as url:
-        for group in render()["groups"]:
-            for rule in group["rules"]:
-                if rule["alert"] not in IGNORED:
-                    yield from _alert(
-                        url, rule["alert"], rule["expr"], _seconds(rule["for"]), (start, plan.hours, step)
-                    )
+        for rule in rules:
+            asked = f"{rule['alert']} {rule['for']} {step} {rule['expr']}"
+            path = found / f"{sha256(asked.encode()).hexdigest()}.json"
+            if not path.exists():
+                fired = _alert(url, rule["alert"], rule["expr"], _seconds(rule["for"]), (start, plan.hours, step))
+                path.with_suffix(".part").write_text(json.dumps([asdict(each) for each in fired]))
+                path.with_suffix(".part").replace(path)
+            yield from (Fired(**each) for each in json.loads(path.read_text()))
 
 
 def _alert(url: str, name: str, expr: str, wait: float, span: tuple[float, float, float]) -> Iterator[Fired]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import sys
 import tempfile
@@ -91,12 +92,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="faults of each kind")
     parser.add_argument("--interval", type=float, default=120, help="seconds between samples")
     parser.add_argument("--workers", type=int, default=2, help="processes that record")
+    parser.add_argument("--folder", type=Path, help="keep the recording here, and go on where an earlier run was cut")
     options = parser.parse_args()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        verdict = replay(
-            make(options.nodes, options.hours, options.rounds), Path(folder), options.interval, options.workers
-        )
+    plan = make(options.nodes, options.hours, options.rounds)
+    with contextlib.ExitStack() as stack:
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        verdict = replay(plan, folder, options.interval, options.workers)
     sys.stdout.write(f"{verdict.text}in {time.monotonic() - started:.0f} s\n")
     return 1 if verdict.missed or verdict.false or verdict.broken else 0
 
