@@ -8,6 +8,8 @@ cause_program.py follow          waits for its sibling's word on standard input
 cause_program.py write PATH      writes PATH past the page cache and has it on disk, over and over
 cause_program.py serve PORT      listens on PORT, and a thread looks again and again whether there is work
 cause_program.py receive PORT    sits in a receive from a server on PORT that says nothing
+cause_program.py loader          sleeps while its child, which loads its data, is full
+cause_program.py crowd NUMBER    sleeps, and so do NUMBER children of it
 """
 
 from __future__ import annotations
@@ -20,19 +22,25 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE_VFORK = 0x4000
+_PR_SET_PDEATHSIG = 1
 
 
 def ready() -> None:
     print("ready", flush=True)  # noqa: T201 - the parent waits for it
 
 
-def burn() -> None:
-    ready()
+def load() -> None:
     while True:
         sum(range(1000))
+
+
+def burn() -> None:
+    ready()
+    load()
 
 
 def sleep() -> None:
@@ -86,6 +94,31 @@ def receive(port: str) -> None:
         connection.recv(1)
 
 
+def child(does: Callable[[], None]) -> None:
+    """Start a child that does something until this process ends."""
+    parent = os.getpid()
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            does()
+        os._exit(0)
+
+
+def rest() -> None:
+    time.sleep(600)
+
+
+def loader() -> None:
+    child(load)
+    sleep()
+
+
+def crowd(number: str) -> None:
+    for _ in range(int(number)):
+        child(rest)
+    sleep()
+
+
 if __name__ == "__main__":
-    programs = (burn, sleep, read, blocked, follow, write, serve, receive)
+    programs = (burn, sleep, read, blocked, follow, write, serve, receive, loader, crowd)
     {program.__name__: program for program in programs}[sys.argv[1]](*sys.argv[2:])

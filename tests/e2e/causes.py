@@ -92,11 +92,16 @@ def running(*arguments: str, within: Cgroup | None = None) -> Iterator[int]:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         if within:
-            within.add(process.pid)
+            for pid in (process.pid, *children(process.pid)):
+                within.add(pid)
         yield process.pid
     finally:
         process.kill()
         process.communicate()
+
+
+def children(pid: int) -> tuple[int, ...]:
+    return tuple(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 def wait_until_blocked(pid: int) -> None:

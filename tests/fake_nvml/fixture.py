@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,18 +40,21 @@ class FakeNvml:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 
+def make_fake_nvml(
+    folder: Path, values: Mapping[str, Value] | None = None, branch: str = NEWEST, without: Iterable[str] = ()
+) -> FakeNvml:
+    """A fake driver with its files in a folder: a node of two H100s with these changes."""
+    scenario, log = folder / "scenario", folder / "calls"
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(build(branch, without)),
+        "FAKE_NVML_SCENARIO": str(scenario),
+        "FAKE_NVML_LOG": str(log),
+    }
+    return FakeNvml(Scenario(scenario, {**node(), **(values or {})}), environment, log)
+
+
 @pytest.fixture
 def fake_nvml(tmp_path: Path) -> Callable[..., FakeNvml]:
     """Makes a fake driver: of which branch, without which functions, with which changes to a node of two H100s."""
-
-    def make(values: Mapping[str, Value] | None = None, branch: str = NEWEST, without: Iterable[str] = ()) -> FakeNvml:
-        scenario, log = tmp_path / "scenario", tmp_path / "calls"
-        environment = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(build(branch, without)),
-            "FAKE_NVML_SCENARIO": str(scenario),
-            "FAKE_NVML_LOG": str(log),
-        }
-        return FakeNvml(Scenario(scenario, {**node(), **(values or {})}), environment, log)
-
-    return make
+    return partial(make_fake_nvml, tmp_path)
