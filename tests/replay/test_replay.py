@@ -10,6 +10,7 @@ import pytest
 
 from tests.replay.evaluate import Fired
 from tests.replay.plan import DEVICE, HOUR, Plan, Planted, make
+from tests.replay.ranks import SLOW, problems
 from tests.replay.replay import judge, replay
 
 
@@ -58,3 +59,24 @@ def test_every_device_fault_has_a_gpu_of_its_own() -> None:
     places = [(each.node, each.gpu) for each in plan.planted if each.gpu is not None]
 
     assert len(places) == len(set(places)) == 3 * len(DEVICE)
+
+
+STRAGGLER = Fired("GpuStraggler", {"workload": "slurm:4711"}, 1.2 * HOUR, 2 * HOUR)
+HUNG = Fired("GpuCollectiveHung", {"workload": "slurm:4711"}, 2.8 * HOUR, 3.5 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("fired", "named", "wrong"),
+    [
+        ([STRAGGLER, HUNG], (SLOW, "0", "wait_storage"), 0),
+        ([STRAGGLER, HUNG], (SLOW, "1", "wait_storage"), 1),
+        ([STRAGGLER, HUNG], (SLOW, "0", "wait_cpu"), 1),
+        ([STRAGGLER], (SLOW, "0", "wait_storage"), 1),
+        ([replace(STRAGGLER, begin=0.5 * HOUR), HUNG], (SLOW, "0", "wait_storage"), 1),
+        ([replace(STRAGGLER, alert="GpuLost"), HUNG], (SLOW, "0", "wait_storage"), 1),
+    ],
+)
+def test_job_over_four_nodes_is_judged_by_who_is_named(
+    fired: list[Fired], named: tuple[str, str, str], wrong: int
+) -> None:
+    assert len(list(problems(fired, {named}))) == wrong
