@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, link, look, mfu, panel, uid, variable
+from dashboards.parts import block, link, look, mfu, panel, ports, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
@@ -35,6 +35,9 @@ def node() -> build.Dashboard:
     _load(made)
     made.with_row(build.Row("Heat and power"))
     _heat(made)
+    made.with_row(build.Row("Network"))
+    made.with_panel(ports.ports())
+    made.with_panel(ports.traffic())
     made.with_row(build.Row("Processes"))
     made.with_panel(block.processes(NODE))
     return made

@@ -55,6 +55,18 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class Port:
+    """A network port; `receives` bytes a second, sends half of it, and counts so many errors a second."""
+
+    device: str
+    state: str
+    near: str
+    receives: float = 0.0
+    errors: float = 0.0
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
 class Known:
     """One node. Times are seconds from the start of the span."""
 
@@ -67,6 +79,7 @@ class Known:
     gap: tuple[float, float] = (float("inf"), float("inf"))
     """When it was not scraped."""
     jobs: tuple[str, ...] = (JOB,)
+    ports: tuple[Port, ...] = ()
 
 
 TRAIN = Owner("slurm:4000", user="ada", account="physics")
@@ -109,6 +122,11 @@ NODES = (
     Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "held_idle": 0.5}), Gpu({"free": 1.0})),
           jobs=(JOB, "monitoring/again")),
     Known("late", "one", (Gpu({"free": 1.0}),), born=1200),
+    Known("ports", "one", (Gpu({"free": 1.0}),), ports=(
+        Port("mlx5_0", "active", "0,1", receives=2e9),
+        Port("mlx5_1", "active", "2,3", receives=1e9, errors=0.5, trouble="errors"),
+        Port("mlx5_2", "down", "", trouble="down"),
+    )),
 )  # fmt: skip
 
 
@@ -143,6 +161,8 @@ def _samples(node: Known, seconds: float, counted: float) -> Samples:
     for index, gpu in enumerate(node.gpus):
         device = {"gpu": str(index), "uuid": f"GPU-{node.cluster}-{node.name}-{index}"}
         yield from _device(gpu, device, counted, max(0.0, seconds - gpu.lost_after))
+    for port in node.ports:
+        yield from _port(port, counted)
     for owner in {held.owner for gpu in node.gpus for held in gpu.held}:
         yield from _owner(owner, node, seconds, counted)
 
@@ -159,6 +179,18 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
         yield "gpu_time_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
     for held in gpu.held:
         yield "gpu_owner_share", device | held.owner.labels, held.share
+
+
+def _port(port: Port, counted: float) -> Samples:
+    labels = {"device": port.device, "port": "1"}
+    yield "gpu_rdma_port_info", labels | {"link_layer": "InfiniBand", "nearest_gpu": port.near}, 1
+    yield "gpu_rdma_port_state", labels | {"state": port.state}, 1
+    yield "gpu_rdma_port_rate_bytes_per_second", labels, 50e9
+    yield "gpu_rdma_port_bytes_total", labels | {"direction": "receive"}, port.receives * counted
+    yield "gpu_rdma_port_bytes_total", labels | {"direction": "transmit"}, port.receives / 2 * counted
+    yield "gpu_rdma_port_errors_total", labels | {"type": "symbol_error"}, port.errors * counted
+    if port.trouble:
+        yield "gpu_rdma_port_degraded", labels | {"reason": port.trouble}, 1
 
 
 def _owner(owner: Owner, node: Known, seconds: float, counted: float) -> Samples:

@@ -242,3 +242,33 @@ def test_promql_and_python_say_the_same(url: str, definition: Definition) -> Non
     assert len(said) == len({(node.cluster, each.owner) for node in NODES for gpu in node.gpus for each in gpu.held})
     assert asked == {key: pytest.approx(value, rel=EDGES) for key, value in said.items() if value is not None}
     assert ("one", "team-mig/notebook") in said
+
+
+def test_the_ports_of_a_node_are_told_with_their_state_traffic_and_errors(url: str) -> None:
+    reader = Reader(url, SPAN, {"cluster": "one", "instance": "ports"})
+
+    def told(column: str) -> dict[tuple[str, ...], float]:
+        return rows(url, "node", "Network ports", column, "device", cluster="one", instance="ports")
+
+    def words(query: str, label: str) -> set[tuple[str, str]]:
+        found = [row["metric"] for row in reader.rows("node", "Network ports", query)]
+        return {(labels["device"], labels.get(label, "")) for labels in found}
+
+    def of_each(*values: float) -> dict[tuple[str, ...], Any]:
+        return {(f"mlx5_{number}",): pytest.approx(value, rel=0.01) for number, value in enumerate(values)}
+
+    assert words("B", "state") == {("mlx5_0", "active"), ("mlx5_1", "active"), ("mlx5_2", "down")}
+    assert words("C", "reason") == {("mlx5_1", "errors"), ("mlx5_2", "down")}
+    assert words("E", "nearest_gpu") == {("mlx5_0", "0,1"), ("mlx5_1", "2,3"), ("mlx5_2", "")}
+    assert told("Rate") == of_each(50e9, 50e9, 50e9)
+    assert told("Receives") == of_each(2e9, 1e9, 0)
+    assert told("Sends") == of_each(1e9, 0.5e9, 0)
+    assert told("Errors in range") == of_each(0, 1800, 0)
+    assert rows(url, "node", "Network port traffic", "", "device", "direction", cluster="one", instance="ports") == {
+        ("mlx5_0", "receive"): pytest.approx(2e9),
+        ("mlx5_0", "transmit"): pytest.approx(1e9),
+        ("mlx5_1", "receive"): pytest.approx(1e9),
+        ("mlx5_1", "transmit"): pytest.approx(0.5e9),
+        ("mlx5_2", "receive"): 0.0,
+        ("mlx5_2", "transmit"): 0.0,
+    }
