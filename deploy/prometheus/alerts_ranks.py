@@ -28,12 +28,14 @@ STRAGGLER = Alert(
     description=f"The other GPUs of {OWNER} on the same node waited for one of them.{STATES_OF_STRAGGLERS}",
 )
 
+_HELD_ON_NODE = f"sum by {_ON_NODE} (gpu_workload_gpus > 0)"
 _SHARE_ON_NODE = f"""\
 (
-    sum by {_ON_NODE} (rate({_SECONDS}{{{_WAITS}}}[<window>]))
+    (sum by {_ON_NODE} (rate({_SECONDS}{{{_WAITS}}}[<window>])) or 0 * {_HELD_ON_NODE})
   /
-    sum by {_ON_NODE} (gpu_workload_gpus > 0)
+    {_HELD_ON_NODE}
   )"""
+"""The lean profile has no series of a state that never was: a node that never waited waited for nothing of the time."""
 
 STRAGGLER_NODE = Alert(
     name="GpuStragglerNode",
@@ -46,7 +48,7 @@ STRAGGLER_NODE = Alert(
   and on {_WORKLOAD} (
     avg by {_WORKLOAD} {_SHARE_ON_NODE} > <others>
     and
-    count by {_WORKLOAD} (sum by {_ON_NODE} (gpu_workload_gpus > 0)) > 1
+    count by {_WORKLOAD} ({_HELD_ON_NODE}) > 1
   )
   unless on {_ON_NODE} {_STRAGGLES} > <others>"""
     ),
@@ -87,13 +89,14 @@ HUNG = Alert(
     /
       sum by {_WORKLOAD} (gpu_workload_gpus > 0)
   ) > <spins>
-  and on {_WORKLOAD} (
+  unless on {_WORKLOAD} (
       sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
     /
       sum by {_WORKLOAD} (gpu_workload_gpus > 0)
-  ) < <busy>
+  ) >= <busy>
   unless on {_WORKLOAD} {_STRAGGLES} > <spins>"""
     ),
+    # A job that hangs from its start may have no series of a busy state.
     # Where all wait for one GPU, GpuStraggler names it.
     for_="5m",
     params=(

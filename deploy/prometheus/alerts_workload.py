@@ -11,6 +11,7 @@ from deploy.prometheus.wording import GPUS_OF_XIDS, OWNER, TOP_STATE, XIDS
 from exporter.attribution.owner import OWNER_LABELS
 
 _OWNER = f"(cluster, {', '.join(WHOLE)})"
+_IDENTITY = "(cluster, workload, kind, namespace, slurm_job, user)"
 WORKLOAD_LABELS = "(cluster, workload)"
 _OTHERS = ", ".join(label for label in WHOLE if label != "workload")
 LATELY, ABOUT = "2m", "10m"
@@ -19,17 +20,30 @@ HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}]
 HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{ABOUT}] offset <window>)) > 0"
 
 
-def named(expr: str, held: str = f"sum by {_OWNER} (max_over_time(gpu_workload_gpus[{LATELY}]))") -> str:
+def named(expr: str, lately: str = LATELY) -> str:
     """One series per workload of `expr`, with the labels that its owners have in common.
 
-    Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still.
-    Pods are no part of it: an alert must not begin anew with each of them.
+    Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still, and
+    which of two equals is named must not change from one evaluation to the next. Programs outside a scheduler share
+    their name with those of other people: where the users differ, none is named. Pods are no part of it: an alert must
+    not begin anew with each of them.
     """
+    held, told = (f"max_over_time(gpu_workload_gpus{which}[{lately}])" for which in ("", '{user!=""}'))
     return f"""\
 (
 {expr}
 )
-+ on {WORKLOAD_LABELS} group_left ({_OTHERS}) 0 * topk by {WORKLOAD_LABELS} (1, {held})"""
++ on {WORKLOAD_LABELS} group_left ({_OTHERS}) 0 * (
+  {_agreed(_OWNER, held)}
+  or on {WORKLOAD_LABELS} {_agreed(_IDENTITY, told)}
+  or on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} ({held})
+)"""
+
+
+def _agreed(labels: str, held: str) -> str:
+    """The workloads that have one set of these labels."""
+    found = f"sum by {labels} ({held})"
+    return f"({found} unless on {WORKLOAD_LABELS} count by {WORKLOAD_LABELS} ({found}) > 1)"
 
 
 EXCEPT = Param(
@@ -55,11 +69,15 @@ UNDERUTILIZED = Alert(
     name="GpuUnderutilized",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
+    # The lean profile has no series of a state that never was.
     # A new workload is left alone for `window` (it held GPUs that long ago) and `for`, an ended one holds none now.
     expr=named(
         f"""\
   (
-      sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
+      (
+        sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
+        or 0 * sum by {WORKLOAD_LABELS} (rate({_SECONDS}[<window>]))
+      )
     /
       (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)
   ) < <utilization>
@@ -173,14 +191,17 @@ XID_APPLICATION = Alert(
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
-    topk by {_DEVICE} (1, gpu_owner_share offset <recent> == 1)
+    max by (cluster, instance, uuid, workload) (gpu_owner_share offset <recent> == 1)
+    unless on {_DEVICE} count by {_DEVICE} (
+      max by (cluster, instance, uuid, workload) (gpu_owner_share offset <recent> == 1)
+    ) > 1
     and on {_DEVICE} (
       (changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
       or
       ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
     )
   )""",
-        f"sum by {_OWNER} (max_over_time(gpu_workload_gpus[{ABOUT}]))",
+        ABOUT,
     ),
     keep_firing_for="1h",
     params=(

@@ -83,6 +83,15 @@ STRAGGLER = (
             ).items()
         },
     ),
+    fires(
+        "GpuStragglerNode",
+        "a node waits for one that never waited, as the lean profile shows it",
+        "30m",
+        held(JOB, "4x60")
+        | held(JOB, "4x60", SECOND_NODE)
+        | ledger(JOB, busy="0+20x60", wait_collective="0+220x60")
+        | ledger(JOB, SECOND_NODE, busy="0+40x60", wait_cpu="0+200x60"),
+    ),
     silent(
         "GpuStragglerNode",
         "two nodes that compute alike",
@@ -101,6 +110,12 @@ STRAGGLER = (
 )
 
 HUNG = (
+    fires(
+        "GpuCollectiveHung",
+        "a job that never computed, as the lean profile shows it",
+        "40m",
+        held(JOB, "4x60") | ledger(JOB, wait_collective=_SPINS),
+    ),
     fires(
         "GpuCollectiveHung",
         "all GPUs of two nodes spin",

@@ -24,6 +24,13 @@ UP = gauge("gpu_up", "1x200")
 
 JOB_BEFORE = JOB.replace(',partition="gpu"', "")
 """The same job as an exporter of another version names it: with a label less."""
+JOB_OF_NOBODY = JOB.replace('user="bob",account="physics",', "")
+
+
+def _program(user: str) -> str:
+    return f'workload="process:python3",kind="process",user="{user}"'
+
+
 ALTERNATING = (
     " ".join(f"{40 * 6 * turn + 40 * 33 * turn}+6x39 {240 + 1560 * turn}+33x39" for turn in range(3)),
     " ".join(f"{2160 * turn + 1080 * turn}+54x39 {2160 + 3240 * turn}+27x39" for turn in range(3)),
@@ -66,6 +73,33 @@ UNDERUTILIZED = (
         | held(JOB_BEFORE, "4x60", SECOND_NODE)
         | ledger(JOB, busy="0+48x60", wait_peer="0+432x60")
         | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+480x60"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "two versions hold as many GPUs of one job: what both say of its owner",
+        "50m",
+        held(JOB, "4x60")
+        | held(JOB_BEFORE, "4x60", SECOND_NODE)
+        | ledger(JOB, wait_peer="0+240x60")
+        | ledger(JOB_BEFORE, SECOND_NODE, wait_peer="0+240x60"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "a node does not know the user of a job",
+        "50m",
+        held(JOB, "4x60")
+        | held(JOB_OF_NOBODY, "4x60", SECOND_NODE)
+        | ledger(JOB, wait_peer="0+240x60")
+        | ledger(JOB_OF_NOBODY, SECOND_NODE, wait_peer="0+240x60"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "programs of one name, of two people on two nodes: neither is named",
+        "50m",
+        held(_program("ada"), "1x60")
+        | held(_program("bob"), "2x60", SECOND_NODE)
+        | ledger(_program("ada"), busy="0+60x60")
+        | ledger(_program("bob"), SECOND_NODE, wait_other="0+240x60"),
     ),
     silent(
         "GpuUnderutilized",

@@ -22,6 +22,17 @@ CASES = (
         "31m",
         xid(94, "restart_app", "_x30 1x60", "_x30 1800x60") | share(JOB, "1x100") | held(JOB, "1x100") | UP,
     ),
+    silent(
+        "GpuXidApplication",
+        "two workloads are each said to hold the GPU alone: neither is blamed",
+        "31m 40m",
+        xid(13, "restart_app", "_x30 1x60", "_x30 1800x60")
+        | share(JOB, "1x100")
+        | share(OWNER, "1x100")
+        | held(JOB, "1x100")
+        | held(OWNER, "1x100")
+        | UP,
+    ),
     fires(
         "GpuXidApplication",
         "comes again, and is told for an hour",
