@@ -146,12 +146,19 @@ def peer(evidence: Evidence, limits: Thresholds) -> float:
 def network(evidence: Evidence, limits: Thresholds) -> float:
     """Its program sits in a receive, its network namespace carries much, or its way to other nodes is in trouble.
 
-    A service's traffic is its requests.
+    A service's traffic is its requests. The network namespace is the whole pod's: what it carries while the GPU's own
+    program uses no CPU at all is a sidecar's.
     """
     if evidence.work in ON_DEMAND:
         return 0.0
     receives = evidence.slow_port or _at_least(evidence.own.receiving, limits.blocked)
-    return float(receives or _at_least(evidence.host.network_bytes_per_second, limits.network_rate))
+    asleep = _below(evidence.own.hottest_thread, _SOME_CPU)
+    carries = _at_least(evidence.host.network_bytes_per_second, limits.network_rate) and not asleep
+    return float(receives or carries)
+
+
+_SOME_CPU = 0.005
+"""Less than one tick of the kernel's clock in a second."""
 
 
 def requests(evidence: Evidence, limits: Thresholds) -> float:

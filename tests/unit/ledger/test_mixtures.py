@@ -66,3 +66,12 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
     assert shares(found, 2)["held_unused"] >= 0.9
     assert straggling(found)["GPU-2"] == pytest.approx(0.0, abs=10.0)
     assert all(shares(found, gpu)["wait_peer"] >= 0.3 for gpu in (0, 1))
+
+
+@pytest.mark.parametrize(("hottest", "state"), [(0.0, "wait_other"), (0.03, "wait_network"), (None, "wait_network")])
+def test_what_a_sidecar_downloads_does_not_keep_a_sleeping_program(hottest: float | None, state: str) -> None:
+    """The containers of a pod share its network: the counter is everybody's, the CPU the program's own."""
+    own = ProcessSignals(hottest, 0.0, receiving=0.0, polling=False)
+    found = run([[idle(0.2)]] * 100, processes={100: own}, host=replace(CALM, network_bytes_per_second=9e7))
+
+    assert shares(found)[state] == pytest.approx(0.8)
