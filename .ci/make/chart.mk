@@ -6,10 +6,6 @@ MONITORING_SCHEMAS := .cache/monitoring-schemas
 chart: venv ## Write the chart's schema and README, and deploy/kubernetes
 	$(BIN)/python -m helm.generate
 
-.PHONY: lint-chart
-lint-chart: ## chart-testing on the chart with each of its profiles (Go, a minute)
-	@.ci/make/lint-chart.sh
-
 # The models have an environment of their own: they bring a pytest plugin.
 $(MONITORING_SCHEMAS)/PrometheusRule.json: helm/monitoring_schemas.py .ci/make/chart.mk
 	@echo "== Schemas of the Prometheus operator in $(MONITORING_SCHEMAS)"
