@@ -68,7 +68,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
         used_hours=used,
         priced_by=request.priced_by,
         runs=runs(client, info, window(request.since), now, request.changed_at),
-        at_once=at_once[0].value if at_once else None,
+        gpus_at_once=at_once[0].value if at_once else None,
     )
 
 

@@ -102,7 +102,7 @@ class JobReport:
     priced_by: str = "held"
     runs: Runs | None = None
     """Of the same name and user, where they report what they get done."""
-    at_once: float | None = None
+    gpus_at_once: float | None = None
     """The most GPUs it held on all its nodes together, where it had several."""
 
     @property
@@ -127,7 +127,7 @@ class JobReport:
     def gpus(self) -> float:
         """One after the other counts once: a requeued job may have run on other nodes."""
         on_nodes = sum(node.gpus for node in self.nodes)
-        return min(on_nodes, self.at_once) if self.at_once else on_nodes
+        return min(on_nodes, self.gpus_at_once) if self.gpus_at_once else on_nodes
 
     @property
     def cost_wasted(self) -> float | None:

@@ -117,6 +117,7 @@ JOB = {
         {instance="n2:9835", gpu="2", uuid="GPU-c"} 0.5
         {instance="n2:9835", gpu="3", uuid="GPU-d"} 1
     """,
+    r"^max_over_time\(sum\(gpu_workload_gpus": "{} 3.5",
     "gpu_workload_gpus": """
         {node="n1", instance="n1:9835"} 2
         {instance="n2:9835"} 1.5
