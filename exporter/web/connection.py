@@ -80,9 +80,6 @@ class Connection(asyncio.BufferedProtocol):
             self._idle = False
             self._until(self._loop.time() + HEAD_SECONDS)
         self._head_bytes += len(data)
-        if self._head_bytes > HEAD_BYTES:
-            self._refuse("431 Request Header Fields Too Large")
-            return
         self._http.receive_data(data)
         self._next()
 
@@ -120,7 +117,14 @@ class Connection(asyncio.BufferedProtocol):
         except h11.RemoteProtocolError as error:
             self._refuse("431 Request Header Fields Too Large" if error.error_status_hint == 431 else "400 Bad Request")  # noqa: PLR2004 - h11's hint
             return
-        if isinstance(event, h11.Request):
+        if not isinstance(event, h11.Request):
+            return
+        self._head_bytes -= len(self._http.trailing_data[0])
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse("431 Request Header Fields Too Large")
+        elif _two_lengths(event):
+            self._refuse("400 Bad Request")
+        else:
             self._hand_over(event)
 
     def _hand_over(self, request: Any) -> None:
@@ -192,6 +196,11 @@ class Connection(asyncio.BufferedProtocol):
         transport.resume_reading()
         if not self._idle:
             self._loop.call_soon(self._next)  # a request that came with the last one
+
+
+def _two_lengths(request: Any) -> bool:
+    """A proxy may go by the other one: what is the body to it would be a request to us."""
+    return {b"content-length", b"transfer-encoding"} <= {name for name, _ in request.headers}
 
 
 def _environ(request: Any, peer: str) -> Environ:

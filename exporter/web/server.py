@@ -40,6 +40,10 @@ _UNREAD = 32 * 1024
 if sys.version_info >= (3, 11):
     sslproto.SSLProtocol.max_size = HEAD_BYTES
     """Of the buffer that each TLS connection keeps; asyncio's own 256 KiB would be 64 MiB for all there is room for."""
+_UNTAKEN = 128 * 1024
+"""Bytes of answers that the kernel keeps for a client that does not take them; of itself it keeps up to 4 MiB."""
+_NETWORK = 8
+"""Bytes of an IPv6 address that name the network."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_PAUSE = 0.1
 
@@ -225,8 +229,10 @@ class _Desk:
 
 def _peer(address: str) -> str:
     """Whose connections count together: an address, of IPv6 the network that one machine has to itself."""
-    plain = address.removeprefix("::ffff:")
-    return ":".join(plain.split(":")[:4]) if ":" in plain else plain
+    plain = address.removeprefix("::ffff:").partition("%")[0]
+    if ":" not in plain or plain.startswith("fe80:"):
+        return plain
+    return socket.inet_pton(socket.AF_INET6, plain)[:_NETWORK].hex(":", 2) + "::"
 
 
 def _bound(address: tuple[str, int]) -> socket.socket:
@@ -247,8 +253,9 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:
     made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)
-    # Those that are accepted have both from here; asyncio sets NODELAY only where the protocol is named.
+    # Those that are accepted have all of it from here; asyncio sets NODELAY only where the protocol is named.
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _UNREAD)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNTAKEN)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setblocking(False)  # noqa: FBT003 - the same
     return made

@@ -43,6 +43,7 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> None:
     made.verify_mode = tls.client_auth
     if tls.ciphers:
         made.set_ciphers(":".join(tls.ciphers))
+    made.options |= ssl.OP_NO_RENEGOTIATION  # OpenSSL before 3 would shake hands as often as a client asks
     if not tls.prefer_server_ciphers:
         made.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.curve:

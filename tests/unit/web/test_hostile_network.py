@@ -15,7 +15,7 @@ from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
 from exporter.web import connection
 from exporter.web.app import App, Pages, Policy
-from exporter.web.server import Server
+from exporter.web.server import Server, _bound, _peer
 from exporter.web.tls import Certificates
 from exporter.web.tls_settings import Tls
 from tests.attribution_kit.nodes import until
@@ -192,6 +192,35 @@ def test_requests_in_a_row_on_one_connection_are_all_answered(port: int) -> None
     assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 404")) == (300, 1)
 
 
+def test_many_requests_in_a_row_are_no_long_head(port: int) -> None:
+    """A load test or a proxy may send more of them ahead than one head may be long."""
+    with client(port) as stream:
+        sender = threading.Thread(
+            target=stream.sendall,
+            args=(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\n\r\n" * 2000 + b"GET /x HTTP/1.0\r\n\r\n",),
+        )
+        sender.start()
+        answer = said(stream)
+        sender.join()
+
+    assert (answer.count(b"HTTP/1.1 200"), answer.count(b"HTTP/1.1 404"), answer.count(b" 431 ")) == (2000, 1, 0)
+
+
+def test_body_of_two_lengths_ends_the_connection(port: int) -> None:
+    """Else what a proxy takes for the body would be a request of its own."""
+    inner = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+    with client(port) as stream:
+        stream.sendall(
+            b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+            + b"Content-Length: %d\r\n\r\n0\r\n\r\n" % (5 + len(inner))
+            + inner
+        )
+        answer = said(stream)
+
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
 def test_http_1_0_is_answered_and_ended(port: int) -> None:
     with client(port) as stream:
         stream.sendall(b"GET /-/ready HTTP/1.0\r\n\r\n")
@@ -212,6 +241,10 @@ def test_stalled_handshakes_keep_nobody_waiting(certificates: Certificates, monk
         with client(port) as raw, context.wrap_socket(raw) as wrapped:
             wrapped.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert said(wrapped).endswith(BODY)
+
+
+def test_hands_are_shaken_once_for_a_connection(certificates: Certificates) -> None:
+    assert certificates.context().options & ssl.OP_NO_RENEGOTIATION
 
 
 def test_probes_are_answered_while_every_worker_is_busy() -> None:
@@ -281,3 +314,36 @@ def test_kernel_takes_little_from_a_client_ahead_of_what_is_read() -> None:
     server.stop()
 
     assert sent - queued < 128 * 1024
+
+
+def test_kernel_keeps_little_of_an_answer_that_is_not_taken() -> None:
+    """Else 256 clients that do not read make it keep a gigabyte."""
+    listening = _bound(("127.0.0.1", 0))
+    with client(listening.getsockname()[1]):
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                accepted, _ = listening.accept()
+                break
+        with accepted, listening:
+            accepted.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while sent < 1 << 24:
+                    sent += accepted.send(b"a" * 65536)
+
+    assert sent < 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("2001:db8::1", "2001:db8::a:b:c:d", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", False),
+        ("::1", "::1", True),
+    ],
+)
+def test_all_addresses_of_one_machine_are_one_peer(one: str, other: str, same: bool) -> None:  # noqa: FBT001 - a parameter
+    assert (_peer(one) == _peer(other)) is same
