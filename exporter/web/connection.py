@@ -21,6 +21,8 @@ ANSWER_SECONDS = 10.0
 """For the client to take the whole answer."""
 REFUSED_SECONDS = 1.0
 """What is no request is answered so late; a client that sends nothing else gets no further."""
+CLOSING_SECONDS = 1.0
+"""For the client to take part in the end of TLS."""
 IDLE_SECONDS = 120.0
 """Between two requests: more than the usual scrape interval, so that scrapes share one connection."""
 
@@ -98,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         del exc
         if self._deadline:
             self._deadline.cancel()
+        self._transport = None  # it knows us: the two would be kept until a search for circles
         self._desk.writing(self, unsent=False)
         self._desk.left(self)
 
@@ -185,7 +188,8 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         if self._close_after or self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            self._until(self._loop.time() + 1.0)  # for a client that does not take part in the end of TLS
+            self._desk.silent(self)  # it gives way meanwhile
+            self._until(self._loop.time() + CLOSING_SECONDS)
             transport.close()
             return
         self._http.start_next_cycle()

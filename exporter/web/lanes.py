@@ -57,3 +57,4 @@ def _work(waiting: queue.Queue[Task | None]) -> None:
         if task is None:
             return
         task()
+        del task  # it knows its connection
