@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 
@@ -15,13 +13,10 @@ import requests
 from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
 from exporter.web import connection
-from exporter.web.app import App, Pages, Policy
+from exporter.web.app import App, Pages
 from exporter.web.server import Server, _bound, _peer
-from exporter.web.tls import Certificates
-from exporter.web.tls_settings import Tls
 from tests.attribution_kit.nodes import until
-
-BODY = b"gpu_up 1\n" * 30_000
+from tests.unit.web.hostile import client, pages, said, scrape, serving
 
 
 @pytest.fixture(autouse=True)
@@ -29,53 +24,10 @@ def _refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "REFUSED_SECONDS", 0.01)
 
 
-def pages() -> Pages:
-    return Pages(metrics=lambda _: Page("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
-
-
-@contextlib.contextmanager
-def serving(policy: Policy | None = None, certificates: Certificates | None = None) -> Iterator[int]:
-    fixed = policy or Policy()
-    server = Server(App(pages(), "/metrics", lambda: fixed), ("127.0.0.1", 0), 2, certificates)
-    server.start()
-    try:
-        yield server.port
-    finally:
-        server.stop()
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     with serving() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    from tests.unit.web.test_web import certificate  # noqa: PLC0415 - only where TLS is tested
-
-    folder = tmp_path_factory.mktemp("keys")
-    certificate(folder, "x")
-    return Certificates(Tls(folder / "cert.pem", folder / "key.pem"))
-
-
-def client(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), 10)
-
-
-def scrape(port: int, scheme: str = "http") -> int:
-    answer = requests.get(f"{scheme}://127.0.0.1:{port}/metrics", timeout=10, verify=False)  # noqa: S501 - made here
-    assert answer.content == BODY
-    return answer.status_code
-
-
-def said(stream: socket.socket) -> bytes:
-    """All that comes until the other side ends."""
-    found = b""
-    with contextlib.suppress(ConnectionError):
-        while chunk := stream.recv(65536):
-            found += chunk
-    return found
 
 
 def test_a_thousand_idle_connections_keep_nobody_waiting(port: int) -> None:
@@ -227,54 +179,6 @@ def test_http_1_0_is_answered_and_ended(port: int) -> None:
         stream.sendall(b"GET /-/ready HTTP/1.0\r\n\r\n")
 
         assert said(stream).endswith(b"ready\n")
-
-
-def test_stalled_handshakes_keep_nobody_waiting(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("urllib3.connectionpool.warnings.warn", lambda *_: None)
-    with serving(certificates=certificates) as port, contextlib.ExitStack() as stack:
-        for number in range(100):
-            stalled = stack.enter_context(client(port))
-            if number % 2:
-                stalled.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with client(port) as raw, context.wrap_socket(raw) as wrapped:
-            wrapped.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert said(wrapped).endswith(BODY)
-
-
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
-def test_connection_that_has_ended_is_forgotten_at_once(certificates: Certificates) -> None:
-    """Over TLS each holds 200 KiB, and the search for circles begins after hundreds of them."""
-    gc.collect()
-    gc.disable()
-    try:
-        with serving(certificates=certificates) as port:
-            for _ in range(3):
-                assert scrape(port, "https") == 200
-            until(lambda: not any(isinstance(each, connection.Connection) for each in gc.get_objects()))
-    finally:
-        gc.enable()
-
-
-@pytest.mark.filterwarnings("ignore:Unverified HTTPS request")
-def test_client_that_does_not_end_tls_gives_way(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.web.server.room", lambda **_: 4)
-    monkeypatch.setattr(connection, "CLOSING_SECONDS", 3600.0)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with serving(certificates=certificates) as port, contextlib.ExitStack() as stack:
-        for _ in range(4):
-            stream = stack.enter_context(context.wrap_socket(client(port), suppress_ragged_eofs=True))
-            stream.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert stream.recv(15) == b"HTTP/1.1 200 OK"
-
-        assert scrape(port, "https") == 200
-
-
-def test_hands_are_shaken_once_for_a_connection(certificates: Certificates) -> None:
-    assert certificates.context().options & ssl.OP_NO_RENEGOTIATION
 
 
 def test_probes_are_answered_while_every_worker_is_busy() -> None:
