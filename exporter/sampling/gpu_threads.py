@@ -2,7 +2,7 @@
 
 Threads that call the driver side by side spend as much again on the interpreter's lock, so GPUs are read one after the
 other. A read that overstays its turn keeps the thread it is on, and the others go on on another one: a call that never
-returns costs one GPU alone.
+returns costs one GPU alone. A thread that only waits for a CPU, on a node whose jobs use them all, has another turn.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from exporter.clock import NEVER, MonotonicTime, monotonic_time
+from exporter.host.process import parse_stat
+from exporter.host.text import read_text
 from exporter.sampling.worker import Worker
 from exporter.threads.runner import Threads
 
 T = TypeVar("T")
 
-_TURN = 0.02
-"""Seconds."""
-_STEADY = 60
+_TURN = 0.05
+"""Seconds: of eight GPUs half a pass."""
+_STEADY = 20
 """Reads in a row within a turn after which a GPU goes back to the thread of all."""
 
 
@@ -100,10 +102,13 @@ class _Turns(Generic[T]):
         self.results: _Results[T] = {}
         self._current = ""
         self._began = NEVER
+        self._thread = 0
+        """Of the kernel: the one that reads."""
         self._ended = False
         self._closed = False
 
     def run(self) -> _Results[T]:
+        self._thread = threading.get_native_id()
         try:
             while task := self._next():
                 result = task()
@@ -121,9 +126,12 @@ class _Turns(Generic[T]):
         Once it has returned, no further read begins.
         """
         with self._changed:
+            turn_ends = NEVER
             while not self._ended:
                 now = monotonic_time()
-                turn_ends = self._began + self._turn if self._current else now + _TURN
+                turn_ends = max(turn_ends, self._began + self._turn if self._current else now + _TURN)
+                if now >= turn_ends and runs(self._thread):
+                    turn_ends = now + self._turn
                 if now >= min(turn_ends, deadline):
                     self._closed = True
                     return self._current or self._dropped()
@@ -144,3 +152,9 @@ class _Turns(Generic[T]):
         name = next(iter(self.left))
         del self.left[name]
         return name
+
+
+def runs(thread: int) -> bool:
+    """Whether a thread of this process has a CPU or waits for one, and for nothing else; no where /proc is hidden."""
+    stat = parse_stat(read_text(f"/proc/self/task/{thread}/stat"))
+    return stat is not None and stat.state == "R"

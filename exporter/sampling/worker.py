@@ -2,78 +2,73 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from exporter.clock import MonotonicTime, monotonic_time
+from exporter.clock import NEVER, MonotonicTime, monotonic_time
 from exporter.threads.runner import Threads
 
 T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """Runs one task at a time; the caller waits for it only as long as it likes.
+    """Runs one task at a time; the caller, which is one thread, waits for it only as long as it likes.
 
     The thread is a daemon: a hung ctypes call cannot be stopped and must not hold up the exit.
     """
 
     def __init__(self, name: str, threads: Threads | None = None) -> None:
         self.name = name
-        self._changed = threading.Condition()
-        self._task: Callable[[], T] | None = None
-        self._result: T | None = None
-        self._busy_since: MonotonicTime | None = None
+        self._tasks: SimpleQueue[tuple[int, Callable[[], T]] | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[int, T | None]] = SimpleQueue()
+        """With the number of the task: of one that nobody waited for any more, the result is dropped."""
+        self._given = self._done = self._told = 0
+        """Numbers of the last task that was submitted, that has ended, and whose result was given out."""
+        self._since = NEVER
         self._stopped = False
         (threads or Threads()).start(name, self._run, longest_pause=1.0)
 
     @property
     def busy_seconds(self) -> float:
         """How long the task at hand has been running; 0 when idle."""
-        since = self._busy_since
-        return 0.0 if since is None else monotonic_time() - since
+        return 0.0 if self._done == self._given else monotonic_time() - self._since
 
     def submit(self, task: Callable[[], T]) -> bool:
         """Start `task` unless the one before still runs; whether it was started."""
-        with self._changed:
-            if self._busy_since is not None or self._stopped:
-                return False
-            self._task, self._result, self._busy_since = task, None, monotonic_time()
-            self._changed.notify_all()
-            return True
+        if self._done != self._given or self._stopped:
+            return False
+        self._since = monotonic_time()
+        self._given += 1
+        self._tasks.put((self._given, task))
+        return True
 
     def wait(self, deadline: MonotonicTime) -> T | None:
         """The result of the task at hand, or None when it is not there by `deadline` (monotonic seconds).
 
         A result is given out once.
         """
-        with self._changed:
-            while self._busy_since is not None:
-                left = deadline - monotonic_time()
-                if left <= 0:
-                    return None
-                self._changed.wait(left)
-            result, self._result = self._result, None
-            return result
+        while self._told != self._given:
+            try:
+                number, result = self._results.get(timeout=max(deadline - monotonic_time(), 0.0))
+            except Empty:
+                return None
+            if number == self._given:
+                self._told = number
+                return result
+        return None
 
     def stop(self) -> None:
         """Let the thread end once idle."""
-        with self._changed:
-            self._stopped = True
-            self._changed.notify_all()
+        self._stopped = True
+        self._tasks.put(None)
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while self._task is None:
-                    if self._stopped:
-                        return
-                    self._changed.wait()
-                task, self._task = self._task, None
+        while (given := self._tasks.get()) is not None:
+            number, task = given
             result: T | None = None
             try:
                 result = task()
             finally:
-                with self._changed:
-                    self._result, self._busy_since = result, None
-                    self._changed.notify_all()
+                self._done = number
+                self._results.put((number, result))

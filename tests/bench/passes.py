@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.cli import assembly
+from exporter.cli.serve import settle
 from exporter.clock import Moment
 from exporter.config import load as config
 from exporter.exposition.text import Renderer
@@ -41,6 +42,7 @@ def main() -> int:
         return _outside(given)
     profiles = ThreadProfiles() if given.profile else None
     sampler = _sampler(given.options.split())
+    settle()
     found = _measure(sampler, given.passes)
     if profiles:
         profiles.write(45)

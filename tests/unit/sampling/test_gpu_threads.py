@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from exporter.sampling.gpu_threads import _STEADY, GpuThreads
+from exporter.sampling.gpu_threads import _STEADY, GpuThreads, runs
 
 PATIENCE = 10.0
 Threads = GpuThreads[str]
@@ -109,3 +109,33 @@ def test_read_that_raises_costs_its_pass_alone() -> None:
     assert found.get("a") is None
     assert readers.read({"a": here, "b": here}, time.monotonic() + PATIENCE)["a"] is not None
     readers.stop()
+
+
+def test_gpu_whose_thread_only_waits_for_a_cpu_stays_on_the_thread_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a node whose jobs use all its CPUs: asked once each turn, it is let on."""
+    readers: Threads = GpuThreads(turn=0.01)
+    asked = threading.Semaphore(0)
+    monkeypatch.setattr("exporter.sampling.gpu_threads.runs", lambda _: (asked.release(), True)[1])
+
+    def starved() -> str:
+        for _ in range(3):
+            asked.acquire(timeout=PATIENCE)
+        return here()
+
+    found = readers.read({"a": starved, "b": here}, soon())
+
+    assert found == {"a": "gpus", "b": "gpus"}
+    readers.stop()
+
+
+def test_a_thread_runs_while_it_computes_and_not_while_it_waits(gate: threading.Event) -> None:
+    waiting = threading.Thread(target=gate.wait, args=(PATIENCE,))
+    waiting.start()
+
+    assert runs(threading.get_native_id())
+    deadline = soon()
+    while runs(waiting.native_id or 0):
+        assert time.monotonic() < deadline
+    assert not runs(0)
+    gate.set()
+    waiting.join()

@@ -25,6 +25,20 @@ def test_worker_gives_a_result_once_and_takes_one_task_at_a_time() -> None:
     worker.stop()
 
 
+def test_result_of_a_task_that_came_too_late_is_not_that_of_the_next_one() -> None:
+    gate = threading.Event()
+    worker: Worker[str] = Worker("late")
+    worker.submit(lambda: (gate.wait(DEADLINE), "late")[1])
+    assert worker.wait(time.monotonic()) is None
+    gate.set()
+    until(lambda: worker.busy_seconds == 0)
+
+    assert worker.submit(lambda: "next")
+
+    assert worker.wait(time.monotonic() + DEADLINE) == "next"
+    worker.stop()
+
+
 def test_worker_that_was_stopped_takes_nothing_and_its_thread_ends() -> None:
     worker: Worker[str] = Worker("stopped-worker")
     worker.stop()
