@@ -86,6 +86,7 @@ def kubelet(home: Path, ports: Ports) -> str:
             "podLogsDir": f"{home}/pod-logs",
             "port": ports.kubelet,
             "healthzPort": 0,
+            "imageGCHighThresholdPercent": 100,  # never: the images are nowhere to be pulled from again
             "evictionHard": {"memory.available": "1Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         }
     )
