@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache/planted"
 _COPIED = ("exporter", "tests", "docs", "deploy", "helm", "pyproject.toml", "README.md")
 _PASSED, _FAILED = 0, 1
+_SHOWN = 120
+"""Characters of a test's name, which may hold a whole page as its parameter."""
 _FAILURE = re.compile(r"^(?:FAILED|ERROR) (?:tests/)?(?P<test>.+?)(?: - .*)?$", re.MULTILINE)
 
 
@@ -72,7 +74,7 @@ def outcome(fault: Fault, folder: Path) -> tuple[bool, str]:
     found = _FAILURE.search(done.stdout)
     if done.returncode != _FAILED or not found:
         return False, f"TESTS DID NOT RUN: {what}\n{done.stdout[-2000:]}{done.stderr[-2000:]}\n"
-    return True, f"noticed: {what}, by {found['test']}\n"
+    return True, f"noticed: {what}, by {found['test'][:_SHOWN]}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
