@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 import requests
 
-from tests.scale.moulds import SPECS, Mould
+from tests.scale.moulds import ONE_JOB, SPECS, Mould
 from tests.stack import ROOT, prometheus
 
 RULES = ROOT / "deploy/prometheus/rules"
@@ -21,12 +21,17 @@ SCRAPE_SECONDS = 30
 
 
 @contextlib.contextmanager
-def exporters() -> Iterator[int]:
-    """The port of a server that answers for copy N at /N/metrics."""
+def exporters(job_nodes: int = 0) -> Iterator[int]:
+    """The port of a server that answers for copy N at /N/metrics; the first ones run two jobs of so many nodes."""
     moulds = [Mould(spec, number) for number, spec in enumerate(SPECS)]
-    for mould in moulds:
+    jobs = [Mould(spec, len(SPECS) + number, one_job=True) for number, spec in enumerate(ONE_JOB)]
+    for mould in (*moulds, *jobs):
         mould.start()
-    server = _Server(("127.0.0.1", 0), _handler(moulds))
+
+    def mould_of(copy: int) -> Mould:
+        return jobs[copy // job_nodes] if copy < len(jobs) * job_nodes else moulds[copy % len(moulds)]
+
+    server = _Server(("127.0.0.1", 0), _handler(mould_of))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -34,7 +39,7 @@ def exporters() -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
-        for mould in moulds:
+        for mould in (*moulds, *jobs):
             mould.stop()
 
 
@@ -43,11 +48,11 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
 
-def _handler(moulds: Sequence[Mould]) -> type[BaseHTTPRequestHandler]:
+def _handler(mould_of: Callable[[int], Mould]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             copy = int(self.path.split("/")[1])
-            body = moulds[copy % len(moulds)].exposition(copy)
+            body = mould_of(copy).exposition(copy)
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -75,14 +80,15 @@ class Scraping:
 
 
 @contextlib.contextmanager
-def scraped(nodes: int, port: int, folder: Path) -> Iterator[Scraping]:
-    """So many nodes, half of them in each of two clusters."""
+def scraped(nodes: int, port: int, folder: Path, job_nodes: int = 0) -> Iterator[Scraping]:
+    """So many nodes, half of them in each of two clusters; a job's nodes are in one."""
+    in_jobs = len(ONE_JOB) * job_nodes
     groups = [
         {
             "targets": [f"127.0.0.1:{port}"],
             "labels": {
                 "__metrics_path__": f"/{copy}/metrics",
-                "cluster": "west" if copy % len(SPECS) < len(SPECS) // 2 else "east",
+                "cluster": "west" if copy < in_jobs or copy % len(SPECS) < len(SPECS) // 2 else "east",
                 "instance": f"node-{copy:04d}:9836",
                 "node": f"node-{copy:04d}",
             },

@@ -21,17 +21,21 @@ SPECS = (
     "8xL40S:6*inference,1*notebook,1*free;scheduler=kubernetes",
     "8xH100:7*training,1*thermal;scheduler=kubernetes",
 )
+ONE_JOB = ("8xH200:8*communication-bound;scheduler=slurm", "8xH200:8*communication-bound;scheduler=kubernetes")
+"""Of nodes that run one Slurm job together, and of nodes that run a pod each of one workload."""
 _NODE, _GROUP = "\x00", "\x01"
 """Where the number of the copy goes, and that of its group: characters that no exposition holds."""
 _UUID = re.compile(r'(uuid="(?:GPU|MIG)-)[0-9a-f]{8}')
 _POD = re.compile(r'(pod="|workload="[^":/]+/)(?=[^"])')
+_OWN_POD = re.compile(r'(pod=")(?=[^"])')
 _JOB = re.compile(r'(slurm_job="|workload="slurm:)(?=\d)')
 
 
 class Mould:
-    """One simulated node that runs, as `gpu-exporter --simulate` does."""
+    """One simulated node that runs, as `gpu-exporter --simulate` does. With `one_job` its copies run one job all."""
 
-    def __init__(self, spec: str, number: int) -> None:
+    def __init__(self, spec: str, number: int, *, one_job: bool = False) -> None:
+        self._one_job = one_job
         arguments = ["--simulate", f"{spec};node=mould{number};seed={number}"]
         self._renderer = Renderer()
         self._exporter = assembly.assemble(config.load(arguments, {}, config.options()), lambda _: None)
@@ -54,11 +58,13 @@ class Mould:
         with self._lock:
             if self._template[1] != snapshot.status.passes:
                 text = self._renderer.render(snapshot.blocks, "")[1].decode()
-                self._template = (_template(text), snapshot.status.passes)
+                self._template = (_template(text, one_job=self._one_job), snapshot.status.passes)
             return self._template[0]
 
 
-def _template(text: str) -> str:
+def _template(text: str, *, one_job: bool) -> str:
     text = _UUID.sub(rf"\g<1>{_NODE}", text)
+    if one_job:
+        return _OWN_POD.sub(rf"\g<1>n{_NODE}-", text)
     text = _POD.sub(rf"\g<1>n{_NODE}-", text)
     return _JOB.sub(rf"\g<1>{_GROUP}", text)

@@ -7,6 +7,7 @@ from tests.contract.rules.series import share
 
 _RUN = 'job="gpu-exporter",cluster="c1"'
 _JOB = 'workload="ml/pretrain",kind="pod",namespace="ml",container="main"'
+_SLURM = 'workload="slurm:4711",kind="slurm",slurm_job="4711",user="ada",account="nlp",partition="gpu"'
 _CONTROLLER = 'workload="ml/agent",kind="pod",namespace="ml",container="main"'
 
 
@@ -14,11 +15,11 @@ def _of(node: int, owner: str, pod: str) -> str:
     return f'{_RUN},node="n{node}",instance="n{node}:9836",{owner},pod="{pod}"'
 
 
-def _job(**states: str) -> dict[str, str]:
-    """64 pods of 8 GPUs each, one on a node."""
+def _job(owner: str = _JOB, pods: str = "pretrain-worker-{}", **states: str) -> dict[str, str]:
+    """64 pods of 8 GPUs each, one on a node; without `pods` the job of Slurm on as many nodes."""
     found: dict[str, str] = {}
     for rank in range(64):
-        own = _of(rank, _JOB, f"pretrain-worker-{rank}")
+        own = _of(rank, owner, pods.format(rank))
         found[f"gpu_workload_gpus{{{own}}}"] = "8x90"
         found |= {
             f'gpu_workload_gpu_seconds_total{{{own},state="{state}"}}': values for state, values in states.items()
@@ -69,6 +70,12 @@ CASES = (
         "a job of 64 pods at 10 %: one alert",
         "60m",
         _job(busy="0+48x90", wait_cpu="0+432x90"),
+    ),
+    fires(
+        "GpuUnderutilized",
+        "a Slurm job of 64 nodes at 10 %: one alert",
+        "60m",
+        _job(_SLURM, pods="", busy="0+48x90", wait_cpu="0+432x90"),
     ),
     fires("GpuHeldIdle", "a controller that makes a new pod every 20 minutes and idles on 8 GPUs", "2h", _IDLES),
     fires("GpuHeldIdle", "the same after 10 hours, with a new pod just made", "10h1m", _IDLES),
