@@ -58,16 +58,21 @@ def evaluation(evidence: Evidence, limits: Thresholds) -> float:
 def unused(evidence: Evidence, limits: Thresholds) -> float:
     """No kernel for long, though others of the workload run, or though nothing is in its way.
 
-    A rank that its peers wait for in a collective is in use, whatever keeps it.
+    A rank that its peers wait for in a collective is in use, whatever keeps it; so is a GPU whose engines for video,
+    images or optical flow work: they need no kernel.
     """
     past = evidence.past
-    if _reported(evidence, *_PHASES) >= limits.wait_cover:
+    if _reported(evidence, *_PHASES) >= limits.wait_cover or _at_least(evidence.signals.engine_active, _ENGINE):
         return 0.0
     long = past.quiet_seconds >= (limits.unused_after if past.ran else limits.unused_never)
     if not long or evidence.work in ON_DEMAND or evidence.peers_spin >= limits.spin_busy / 2:
         return 0.0
     others_run = _covers(evidence.peer_lead, evidence, limits)
     return float(others_run or not any(claim(evidence, limits) for claim in (checkpoint, storage, cpu, network)))
+
+
+_ENGINE = 0.1
+"""Share of the driver's window."""
 
 
 def _stalled(evidence: Evidence, limits: Thresholds) -> bool:

@@ -20,6 +20,8 @@ class Signals:
 
     busy: float | None = None
     """Time in which a kernel ran."""
+    engine_active: float | None = None
+    """Of its engines for video, images and optical flow, the one that was in use most: they work without a kernel."""
     sm_active: float | None = None
     tensor_active: float | None = None
     dram_active: float | None = None

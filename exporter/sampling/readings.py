@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from exporter.clock import MonotonicTime
 from exporter.collectors.clocks import Clocks
+from exporter.collectors.engines import Engines
 from exporter.collectors.gpm import Gpm
 from exporter.collectors.info import Info
 from exporter.collectors.memory import Memory
@@ -94,6 +95,7 @@ def signals(gpu: Gpu, before: Throttled | None, monotonic: MonotonicTime) -> Sig
     thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
     return Signals(
         busy=_busy(utilization, ratios),
+        engine_active=_engines(gpu, monotonic),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
@@ -114,6 +116,19 @@ def _busy(utilization: Utilization | None, ratios: Mapping[str, float]) -> float
     if utilization is None or (graphics is not None and (utilization.busy is None or not utilization.busy.sampled)):
         return graphics
     return utilization.share
+
+
+_ENGINES_SECONDS = 12.0
+"""Two of the collector's turns and a late pass."""
+
+
+def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
+    """The one that was in use most, by its last reading: they are asked every few passes."""
+    cached = gpu.states.get(gpu.device.uuid, NO_STATE).readings.get("engines")
+    if cached is None or monotonic - cached.monotonic > _ENGINES_SECONDS or not isinstance(cached.reading, Engines):
+        return None
+    found = (cached.reading.encoder, cached.reading.decoder, cached.reading.jpeg, cached.reading.ofa)
+    return max((share for share in found if share is not None), default=None)
 
 
 def _vector(ratios: Mapping[str, float]) -> float | None:

@@ -75,3 +75,10 @@ def test_what_a_sidecar_downloads_does_not_keep_a_sleeping_program(hottest: floa
     found = run([[idle(0.2)]] * 100, processes={100: own}, host=replace(CALM, network_bytes_per_second=9e7))
 
     assert shares(found)[state] == pytest.approx(0.8)
+
+
+def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
+    found = run([[replace(NOTHING, engine_active=0.9), NOTHING]] * 100, processes={100: SLEEPS, 101: SLEEPS})
+
+    assert shares(found, 0) == {"wait_other": pytest.approx(1.0)}
+    assert shares(found, 1)["held_unused"] >= 0.9
