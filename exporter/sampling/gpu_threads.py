@@ -2,7 +2,8 @@
 
 Threads that call the driver side by side spend as much again on the interpreter's lock, so GPUs are read one after the
 other. A read that overstays its turn keeps the thread it is on, and the others go on on another one: a call that never
-returns costs one GPU alone. A thread that only waits for a CPU, on a node whose jobs use them all, has another turn.
+returns costs one GPU alone. A thread that only waits for a CPU, on a node whose jobs use them all, has another turn
+for half of the time there is.
 """
 
 from __future__ import annotations
@@ -127,10 +128,14 @@ class _Turns(Generic[T]):
         """
         with self._changed:
             turn_ends = NEVER
+            patient = monotonic_time()
+            patient += (
+                deadline - patient
+            ) / 2  # then the others go on on threads of their own, each with a CPU's turns
             while not self._ended:
                 now = monotonic_time()
                 turn_ends = max(turn_ends, self._began + self._turn if self._current else now + _TURN)
-                if now >= turn_ends and runs(self._thread):
+                if turn_ends <= now < patient and runs(self._thread):
                     turn_ends = now + self._turn
                 if now >= min(turn_ends, deadline):
                     self._closed = True
