@@ -8,7 +8,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, look, mfu, panel, price, uid, variable, workload_resources
+from dashboards.parts import block, look, mfu, panel, price, states, uid, variable, workload_resources
 from dashboards.parts.frame import dashboard
 from dashboards.parts.link import cell, to_gpu, to_node
 from dashboards.parts.look import BLUE
@@ -22,7 +22,7 @@ from dashboards.parts.query import (
     over_time,
     owner_states,
     owners,
-    rate,
+    telling_of_shares,
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import Kind
@@ -34,8 +34,8 @@ _STARTED = f"workload:gpu_workload_start_time_seconds:max{{{SCOPE}}}"
 _RESTARTED = f"workload:gpu_workload_restarts:max{{{SCOPE}}}"
 _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
 _FIRST = 12
-_POINTS = 90
-"""Steps of a row: hundreds of rows are looked at as a picture."""
+_POINTS = 72
+"""Steps of a row: of six hours, as long as what is recorded of each looks back."""
 _PAGE = 64
 """Rows of a panel whose names can be read."""
 
@@ -114,10 +114,12 @@ def _ledger() -> timeseries.Panel:
     )
 
 
-def _of_gpus(more: str = "") -> str:
-    """Of the GPUs that it holds, the time in each state that took any."""
-    seconds = rate(f"gpu_time_seconds_total{{{NODE}{more}}}")
-    return f"(({seconds} > 0) and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0))"
+_HELD = f"and on ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0)"
+
+
+def _shares(more: str = "") -> str:
+    """Of the GPUs of its nodes, the share of time in each state that took any, as recorded."""
+    return f"gpu_state:gpu_time_seconds:rate5m{{{NODE}{more}}}"
 
 
 _WAITS = 'state=~"wait_collective|wait_peer"'
@@ -125,14 +127,14 @@ _WAITS = 'state=~"wait_collective|wait_peer"'
 
 def _lead(moment: str = "") -> str:
     """How much less of its time each of its twelve first GPUs waits for others than they do on the average."""
-    waits = f"rate(gpu_time_seconds_total{{{NODE}, {_WAITS}}}[$__rate_interval]{moment})"
-    held = f"gpu_owner_share{{{SCOPE}}}{moment} > 0"
-    own = f"sum by ({_BY_GPU}) ({waits}) and on ({_BY_GPU}) ({held})"
-    return f"topk({_FIRST}, scalar(avg({own})) - ({own}))"
+    held = f"(max by ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}}{moment}) > 0)"
+    waits = f"sum by ({_BY_GPU}) (gpu_state:gpu_time_seconds:rate5m{{{NODE}, {_WAITS}}}{moment})"
+    own = f"(({waits} and {held}) or 0 * {held})"
+    return f"topk({_FIRST}, scalar(avg({own})) - {own})"
 
 
 def _slowest() -> table.Panel:
-    state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"), _BY_GPU)
+    state = main_states(lambda more: f"({_shares(more)} {_HELD})", _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
         title="The ranks that the others wait for now",
@@ -156,24 +158,22 @@ def _slowest() -> table.Panel:
 
 
 def _first_ranks() -> statetimeline.Panel:
-    return block.told(
+    return _rows(
         "The ranks that the others wait for, over time",
         "The twelve GPUs that at the end of the time range wait least for others: where most wait and one computes, reads "
         "or is throttled, that is the one.",
-        lambda more: f"({_of_gpus(more)} and on ({_BY_GPU}) {_lead(' @ end()')})",
-        _BY_GPU,
+        telling_of_shares(lambda more: f"({_shares(more)} and on ({_BY_GPU}) {_lead(' @ end()')})", _BY_GPU),
         "{{instance}} {{gpu}}",
-        size=(24, 10),
-        empty=_NONE,
-    ).max_data_points(_POINTS)
+        height=10,
+    )
 
 
 def _nodes() -> statetimeline.Panel:
+    held = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0))"
     return _rows(
         "By node",
         "A row for each of its nodes. A row that computes while the others wait is the one they wait for.",
-        lambda more: f"(sum by ({_BY_NODE}, state) ({rate(f'gpu_workload_gpu_seconds_total{{{SCOPE}{more}}}')} > 0))",
-        _BY_NODE,
+        telling_of_shares(lambda more: f"sum by ({_BY_NODE}, state) ({_shares(more)} {_HELD})", _BY_NODE, gpus=held),
         "{{instance}}",
     )
 
@@ -183,15 +183,16 @@ def _ranks() -> statetimeline.Panel:
         "By GPU",
         "A row for each of its GPUs, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        _of_gpus,
-        _BY_GPU,
+        telling_of_shares(_shares, _BY_GPU, f" {_HELD}"),
         "{{instance}} {{gpu}}",
     )
 
 
-def _rows(title: str, text: str, seconds: Callable[[str], str], by: str, legend: str) -> statetimeline.Panel:
+def _rows(title: str, text: str, expr: str, legend: str, *, height: int = 34) -> statetimeline.Panel:
     """Hundreds of rows, a screen of them at a time where Grafana can turn pages (11.2 and newer)."""
-    made = block.told(title, text, seconds, by, legend, size=(24, 34), empty=_NONE)
+    made = panel.timeline(
+        title, f"{text} {block.TOLD}", over_time(expr, legend), states.by_code(), size=(24, height), empty=_NONE
+    )
     return made.max_data_points(_POINTS).per_page(_PAGE)
 
 

@@ -119,7 +119,24 @@ def main_states(seconds: Callable[[str], str], by: str) -> str:
 
 def telling(seconds: Callable[[str], str], by: str) -> str:
     """The place in the table of states of the one to be told of each `by`: one number, for a state timeline."""
-    top = f"topk by ({by}) (1, {main_states(seconds, by)})"
+    return _code(f"topk by ({by}) (1, {main_states(seconds, by)})", by)
+
+
+def telling_of_shares(shares: Callable[[str], str], by: str, only: str = "", gpus: str = "") -> str:
+    """The same of what each GPU's time is shared into, which need not be divided by its sum.
+
+    `only` chooses among the rows; `gpus` counts the GPUs of each, where they are more than one.
+    """
+    notable = f"on ({by}) group_left () ({NOTABLE} * {gpus})" if gpus else NOTABLE
+    lost = f"{shares(', ' + among((*LOST, *POSSIBLY_LOST)))} >= {notable}"
+    return _code(f"(topk by ({by}) (1, ({_MOST_GPUS} + ({lost})) or {shares('')}){only})", by)
+
+
+_MOST_GPUS = 1000
+"""Of a node: a loss that is told comes before whatever took more."""
+
+
+def _code(top: str, by: str) -> str:
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 

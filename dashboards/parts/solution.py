@@ -61,12 +61,12 @@ def _runs(scope: str) -> str:
     """Work of each run per GPU hour, over the range."""
     amount = f"sum by (cluster, workload, user, unit) (sum_over_time(workload_unit:gpu_workload_throughput:rate5m{{{scope}}}[{RANGE}]) * 60)"
     held = f"sum by ({_ON}) ({hours(f'workload:gpu_workload_held:rate5m{{{scope}}}')})"
-    named = f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}]))'
+    named = f'max by ({_ON}, job_name) (last_over_time(gpu_workload_info{{{scope}, job_name!=""}}[{RANGE}:5m]))'
     return f"({amount} / on ({_ON}) group_left () ({held} > 0)) * on ({_ON}) group_left (job_name) {named}"
 
 
 def _started(scope: str) -> str:
-    return f"max by ({_ON}) (last_over_time(workload:gpu_workload_start_time_seconds:max{{{scope}}}[{RANGE}]))"
+    return f"max by ({_ON}) (last_over_time(workload:gpu_workload_start_time_seconds:max{{{scope}}}[{RANGE}:5m]))"
 
 
 def runs(scope: str) -> table.Panel:

@@ -9,6 +9,7 @@ from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, record
 from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
+    GPU_STATES,
     HEAT,
     INFO,
     INFO_JOIN,
@@ -57,7 +58,7 @@ _MAINTENANCE = record(
 )
 
 GROUPS = (
-    Group("gpu-device", INTERVAL, (INFO, GPU_BUSY, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
+    Group("gpu-device", INTERVAL, (INFO, GPU_STATES, GPU_BUSY, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
     Group(
         "gpu-node",
         INTERVAL,

@@ -125,14 +125,20 @@ INFO = record(
     f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
     "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
 )
+GPU_STATES = record(
+    "gpu_state:gpu_time_seconds:rate5m",
+    ("instance", "gpu", "uuid", "state"),
+    once(("gpu", "uuid", "state"), "rate(gpu_time_seconds_total[5m]) > 0"),
+    "Share of its time that each GPU spent in each state that took any.",
+)
 _OBSERVED, _BUSY = (
-    summed(("instance", "uuid"), f"rate(gpu_time_seconds_total{{{matcher}}}[5m])")
+    summed(("instance", "uuid"), f"{GPU_STATES.record}{{{matcher}}}")
     for matcher in ('state!="unobserved"', f'state=~"{regex(BUSY)}"')
 )
 GPU_BUSY = record(
     "gpu:gpu_utilization:ratio_rate5m",
     ("instance", "uuid"),
-    f"{_BUSY} / ({_OBSERVED} > 0)",
+    f"({_BUSY} or 0 * {_OBSERVED}) / ({_OBSERVED} > 0)",
     "Share of the observed time in which a kernel ran on the GPU, 0 to 1; none while it does not answer.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"

@@ -169,6 +169,8 @@ def test_ranks_that_wait_for_another_say_so_although_they_were_busy_for_longer(u
         said = {row["metric"]["gpu"]: row["values"][-1][1] for row in reader.rows("job", panel)}
         assert set(said.values()) == waits
         assert said["3"] == str(STATES.index("busy"))
+    (node,) = reader.rows("job", "By node")
+    assert node["values"][-1][1] == str(STATES.index("wait_peer"))
     table = reader.rows("job", "The ranks that the others wait for now", "B")
     assert {row["metric"]["gpu"] for row in table if row["metric"]["state"] == "wait_peer"} == {"0", "1", "2"}
 
