@@ -90,15 +90,18 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
 
 @contextlib.contextmanager
 def _exporter(kit: PairKit, node: str, folder: Path) -> Iterator[Running]:
+    own = folder / node
+    own.mkdir()
+    slow = own / "scontrol"
+    slow.write_text(f'#!/bin/sh\nsleep 0.5\nexec {kit.scontrol} "$@"\n')
+    slow.chmod(0o755)
     options = (
         *("--path.cgroupfs", str(kit.work / "etc")),  # no cgroups: those of other clusters are none of this one's
         *("--sample.interval", "500ms", "--sample.deadline", "400ms", "--attribution.slurm", "on"),
         *("--attribution.slurm.mapping-dir", str(kit.mapping(node))),
-        *("--attribution.slurm.scontrol", str(kit.scontrol)),
+        *("--attribution.slurm.scontrol", str(own / "scontrol")),
         *("--attribution.slurm.gres-conf", f"{kit.work}/etc/gres.conf"),
     )
-    own = folder / node
-    own.mkdir()
     with exporter(own, *options, environment={**os.environ, **kit.driver, "SLURMD_NODENAME": node}) as running:
         yield running
 
@@ -126,9 +129,9 @@ def _run(kit: PairKit, url: str) -> Mapping[str, str]:
     return {"again": again, "array": array, "whole": whole, "short": short, **parts}
 
 
-def _answer(url: str, query: str) -> Sequence[object]:
+def _answer(url: str, query: str) -> Sequence[Mapping[str, Any]]:
     answer = requests.get(f"{url}/api/v1/query", params={"query": query}, timeout=30).json()
-    found: Sequence[object] = answer["data"]["result"]
+    found: Sequence[Mapping[str, Any]] = answer["data"]["result"]
     return found
 
 
@@ -180,6 +183,21 @@ def test_job_of_nine_seconds_has_held_nine_seconds(ran: Ran, record_property: Re
     short = ran.ids["short"]
 
     _right(ran, short, [(short, 1)], record_property)
+
+
+def test_job_is_told_of_once_at_a_time_and_by_the_same_labels_while_slurmctld_is_slow(ran: Ran) -> None:
+    """It answers half a second after it was asked about each, with a name that the prolog did not know."""
+    told = (
+        'max by (slurm_job) (max_over_time(count by (slurm_job, instance) (gpu_workload_info{slurm_job!=""})[15m:1s]))'
+    )
+    names = 'max by (slurm_job) (last_over_time(gpu_workload_info{job_name="wrap"}[15m]))'
+    owners = (
+        "count by (slurm_job) (count by (slurm_job, user, account, partition) (last_over_time(gpu_workload_gpus[15m])))"
+    )
+
+    for query in (told, names, owners):
+        found = {row["metric"]["slurm_job"]: row["value"][1] for row in _answer(ran.url, query)}
+        assert found == dict.fromkeys(set(ran.ids.values()), "1"), query
 
 
 def test_epilog_times_are_of_every_run(ran: Ran) -> None:
