@@ -24,5 +24,5 @@ rules: venv ## Write deploy/prometheus/rules from the declarations
 	$(BIN)/python -m deploy.prometheus.generate
 
 .PHONY: rulers
-rulers: venv ## The rules in the parsers and query engines of Thanos and Mimir (needs Go; 10 minutes the first time)
+rulers: venv ## The rules in Mimir's own parser (needs Go; builds for minutes the first time)
 	$(BIN)/python -m tests.rulers.run
