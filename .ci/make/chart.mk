@@ -24,7 +24,7 @@ setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometh
 	@.ci/make/fetch-kubernetes.sh
 	@.ci/make/fetch-kinds.sh
 
-E2E ?= install adverse claims gitops alerting networks kinds eviction
+E2E ?= install adverse toolkit claims gitops alerting networks kinds eviction
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)
