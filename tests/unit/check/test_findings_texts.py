@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.check.facts import Facts, Series, parse
+from exporter.check.program import finding_of
 from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS, short, summary
 from exporter.check.rule import Finding, Limits, Verdict, over, stated
@@ -80,6 +81,14 @@ CASES: Mapping[str, tuple[str, Limits]] = {
     ),
     "links down, counted by the exporter": (
         "\n".join(series("gpu_nvlink_link_up", 0, link=link) for link in ("10", "9")),
+        Limits(),
+    ),
+    "links down and kept": (
+        f"{series('gpu_nvlink_link_up', 0, link='1')}\n{fault('nvlink_down', '1 of 12 links down', 'reset')}",
+        Limits(),
+    ),
+    "collector that fails for want of a driver": (
+        'gpu_exporter_driver_error{error="X"} 1\ngpu_scrape_collector_success{collector="power"} 0',
         Limits(),
     ),
     "links down, each told": (
@@ -214,6 +223,29 @@ def test_series_over_a_number_and_series_in_a_state() -> None:
 )
 def test_reference_as_text(name: str, value: float, labels: dict[str, str], shown: str) -> None:
     assert REFERENCES[name].value(Series(labels, value)) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("false", "false: status 1"),
+        ("sh -c 'echo first; echo; echo \" last \"; exit 3'", "sh: last"),
+        ("/no/such/program-of-a-site", "program-of-a-site: cannot be run: No such file or directory"),
+    ],
+)
+def test_finding_of_the_sites_program(command: str, reason: str) -> None:
+    name = reason.partition(":")[0]
+
+    assert finding_of(command, 60.0) == Finding(
+        rule="program",
+        verdict=Verdict.FAILED,
+        gpu="",
+        uuid="",
+        reason=reason,
+        action="Run it by hand and read all it says.",
+        short=f"{name[:16]} fails",
+        hands=True,
+    )
 
 
 def test_stages_leave_out_what_is_no_fault_then() -> None:
