@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import enum
 import re
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from exporter.host import program
 
 _MARK = re.compile(r"^(?P<text>.*) \[gpu-exporter(?:: (?:(?P<hands>mend by hand)|(?P<good>\d+) good))?\]$")
 _BEFORE = "gpu-exporter: "
 """How reasons began before they ended with the mark."""
 _LONGEST = 200
 """Characters of a reason. sinfo -R shows the first 20: what is wrong comes first."""
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 """Seconds scontrol may take: with a dead controller it tries for 18."""
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
@@ -106,17 +107,9 @@ def scontrol(command: str) -> Run:
 
     def run(arguments: Sequence[str]) -> str:
         try:
-            done = subprocess.run(  # noqa: S603 - the administrator's own scontrol
-                [command, *arguments], capture_output=True, text=True, timeout=_PATIENCE, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise SlurmError(f"{command} does not answer within {_PATIENCE:g} s") from None
-        except OSError as error:
-            raise SlurmError(f"{command}: {error.strerror or error}") from None
-        if done.returncode:
-            message = " ".join((done.stderr or done.stdout).split())
-            raise SlurmError(f"{command} {arguments[0]}: {message or f'status {done.returncode}'}")
-        return done.stdout
+            return program.output((command, *arguments), _TIMEOUT)
+        except program.ProgramError as error:
+            raise SlurmError(str(error)) from None
 
     return run
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.gres import gpu_files
+from exporter.host import program
 
 _DEVICE = re.compile(r"/dev/nvidia[0-9]+")
 _TIMEOUT = 5.0
+_MAX_BYTES = 1 << 20
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
 _OFF = frozenset({"MAINT", "MAINTENANCE", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "PLANNED_DOWN"})
@@ -35,16 +36,9 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
 def slurm_maintenance(scontrol: str, node: str) -> bool:
     """Whether somebody took the node out of service in Slurm. Raises SourceError."""
     try:
-        done = subprocess.run(  # noqa: S603 - the administrator's own scontrol
-            [scontrol, "show", "node", node], capture_output=True, text=True, timeout=_TIMEOUT, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise SourceError(f"{scontrol}: no answer within {_TIMEOUT:g} s") from None
-    except OSError as error:
-        raise SourceError(f"{scontrol}: {error.strerror or error}") from None
-    if done.returncode:
-        raise SourceError(f"{scontrol} show node {node}: {done.stderr.strip()[:200] or done.returncode}")
-    return in_maintenance(done.stdout)
+        return in_maintenance(program.output((scontrol, "show", "node", node), _TIMEOUT, _MAX_BYTES))
+    except program.ProgramError as error:
+        raise SourceError(str(error)) from None
 
 
 def in_maintenance(text: str) -> bool:

@@ -7,11 +7,18 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 from exporter.clock import MonotonicTime, monotonic_time
+
+_MAX_BYTES = 64 << 20
+"""sacct's answer about 100,000 jobs is half of it."""
+
+
+class ProgramError(Exception):
+    """One line: what kept a program from giving its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +31,29 @@ class Finished:
     cut: bool = False
 
 
-def run(command: Sequence[str], timeout: float, limit: int) -> Finished:
+def output(
+    command: Sequence[str], timeout: float, limit: int = _MAX_BYTES, environment: Mapping[str, str] | None = None
+) -> str:
+    """What `command` prints, whatever bytes are in it. Raises ProgramError, also where it fails or prints too much."""
+    name = " ".join(command[:2])
+    try:
+        done = run(command, timeout, limit, environment)
+    except TimeoutError:
+        raise ProgramError(f"{name}: no answer within {timeout:g} s") from None
+    except OSError as error:
+        raise ProgramError(f"{command[0]}: {error.strerror or error}") from None
+    if done.cut:
+        raise ProgramError(f"{name}: answers more than {limit} bytes")
+    if done.status:
+        message = (done.errors or done.output).decode("utf-8", "replace").strip().partition("\n")[0]
+        raise ProgramError(f"{name}: {message[:200] or f'status {done.status}'}")
+    return done.output.decode("utf-8", "replace")
+
+
+def run(command: Sequence[str], timeout: float, limit: int, environment: Mapping[str, str] | None = None) -> Finished:
     """Run `command` to its end; it may write `limit` bytes, then it is killed with all it has started.
+
+    Its environment is this program's, unless `environment` is given.
 
     Raises TimeoutError where it has not ended after `timeout` seconds, and OSError where it cannot be started.
     """
@@ -36,16 +64,17 @@ def run(command: Sequence[str], timeout: float, limit: int) -> Finished:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        env=environment,
     ) as process:
         try:
-            output, errors, cut = _read(process, deadline, limit)
+            written, errors, cut = _read(process, deadline, limit)
             if not cut:
                 process.wait(max(0.0, deadline - monotonic_time()))
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
         finally:
             _kill(process)
-    return Finished(process.returncode, output, errors, cut)
+    return Finished(process.returncode, written, errors, cut)
 
 
 def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int) -> tuple[bytes, bytes, bool]:
@@ -65,8 +94,8 @@ def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int)
                     found[stream] += chunk
                     if not chunk:
                         selector.unregister(stream)
-    output, errors = found.values()
-    return bytes(output[:limit]), bytes(errors[:limit]), len(output) + len(errors) > limit
+    written, errors = found.values()
+    return bytes(written[:limit]), bytes(errors[:limit]), len(written) + len(errors) > limit
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-import subprocess
+
+from exporter.host import program
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +43,6 @@ class Commenter:
 
     def _output(self, *command: str) -> str:
         try:
-            done = subprocess.run(  # noqa: S603 - the administrator's command
-                command, capture_output=True, timeout=_TIMEOUT, check=False, stdin=subprocess.DEVNULL
-            )
-        except subprocess.TimeoutExpired:
-            raise CommentError(f"{command[0]}: no answer within {_TIMEOUT:g} s") from None
-        except OSError as error:
-            raise CommentError(f"{command[0]}: {error.strerror or error}") from None
-        if done.returncode:
-            text = (done.stderr or done.stdout).decode("utf-8", "replace").strip().partition("\n")[0]
-            raise CommentError(f"{command[0]}: {text[:200] or done.returncode}")
-        return done.stdout.decode("utf-8", "replace")
+            return program.output(command, _TIMEOUT)
+        except program.ProgramError as error:
+            raise CommentError(str(error)) from None

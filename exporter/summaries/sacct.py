@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from exporter.host import program
 from exporter.host.text import lines
 
 _FIELDS = (
@@ -79,17 +79,9 @@ class Sacct:
         command = [self._command, "-n", "-P", f"--delimiter={_SEPARATOR}", "-o", ",".join(_FIELDS), *what]
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
         try:
-            done = subprocess.run(  # noqa: S603 - the administrator's command
-                command, env=environment, capture_output=True, timeout=_TIMEOUT, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise SacctError(f"{self._command}: no answer within {_TIMEOUT:g} s") from None
-        except OSError as error:
-            raise SacctError(f"{self._command}: {error.strerror or error}") from None
-        if done.returncode:
-            message = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            raise SacctError(f"{self._command}: {message[:200] or done.returncode}")
-        return done.stdout.decode("utf-8", "replace")
+            return program.output(command, _TIMEOUT, environment=environment)
+        except program.ProgramError as error:
+            raise SacctError(str(error)) from None
 
 
 def parse(text: str) -> Sequence[AccountedJob]:

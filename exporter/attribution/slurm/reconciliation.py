@@ -52,13 +52,9 @@ class Scontrol:
 
     def _output(self, *question: str) -> str:
         try:
-            answer = program.run((self._command, *question), _TIMEOUT, _MAX_BYTES)
-        except (TimeoutError, OSError) as error:
-            raise SourceError(f"{self._command} {question[0]}: {error or 'no answer'}") from None
-        if answer.status:
-            message = answer.errors.decode("utf-8", "replace").strip()[:200]
-            raise SourceError(f"{self._command} {question[0]}: {message or answer.status}")
-        return answer.output.decode("utf-8", "replace")
+            return program.output((self._command, *question), _TIMEOUT, _MAX_BYTES)
+        except program.ProgramError as error:
+            raise SourceError(str(error)) from None
 
 
 class Reconciliation:

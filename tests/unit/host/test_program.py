@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.host.program import run
+from exporter.host.program import ProgramError, output, run
 
 
 def test_both_streams_and_the_status_are_told() -> None:
@@ -28,3 +28,29 @@ def test_program_that_does_not_end_is_ended(script: str) -> None:
 def test_missing_program_is_an_error() -> None:
     with pytest.raises(OSError, match="no-such-program"):
         run(["/no-such-program"], 1, 1)
+
+
+def test_output_of_any_bytes_is_text() -> None:
+    assert output(["printf", r"a\377b"], 10) == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_environment_may_be_given() -> None:
+    assert output(["/bin/sh", "-c", "echo $NAME"], 10, environment={"NAME": "value"}) == "value\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["sh", "-c", "echo first >&2; echo second >&2; exit 3"], "sh -c: first"),
+        (["sh", "-c", "echo only; exit 3"], "sh -c: only"),
+        (["false"], "false: status 1"),
+        (["yes"], "yes: answers more than 1000 bytes"),
+        (["sleep", "60"], "sleep 60: no answer within 0.2 s"),
+        (["/no-such-program", "-x"], "/no-such-program: No such file or directory"),
+    ],
+)
+def test_program_without_an_answer_is_one_line(command: list[str], says: str) -> None:
+    with pytest.raises(ProgramError) as raised:
+        output(command, 10 if command[0] != "sleep" else 0.2, 1000)
+
+    assert str(raised.value) == says
