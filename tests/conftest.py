@@ -1,4 +1,7 @@
-"""Prints, when all tests have ended, what they measured: `record_property("measured", "2.1 s from here to there")`."""
+"""Prints, when all tests have ended, what they measured: `record_property("measured", "2.1 s from here to there")`.
+
+And which of them had to be run twice.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of one group share servers and an order: stop at once where pytest-xdist does not keep them together."""
     _leave_out_deep(config, items)
+    _run_again(config, items)
     if not getattr(config.option, "loadgroup", False):
         return
     torn = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
@@ -33,12 +37,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"pytest-xdist does not group tests with this pytest, as {torn[0].nodeid}")
 
 
+def _run_again(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that waits for programs or threads and failed is run once more, and the end of the run tells of it.
+
+    A machine that stalls for seconds fails such a test, a fault in the code fails it twice. Not so what is named on the
+    command line: there the first failure is what one wants to see.
+    """
+    if not config.pluginmanager.hasplugin("rerunfailures") or _is_named(config):
+        return
+    for item in items:
+        if _starts_programs(item) or _waits_for_threads(item):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def _is_named(config: pytest.Config) -> bool:
+    return any("::" in argument or argument.endswith(".py") for argument in config.args)
+
+
+def _waits_for_threads(item: pytest.Item) -> bool:
+    module = getattr(item, "module", None)
+    return any(hasattr(module, name) for name in ("threading", "until", "becomes", "socket"))
+
+
 def _leave_out_deep(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `deep` run in `make test-deep`, and where they are named on the command line."""
     if config.getoption("--fast"):
         _leave_out(config, items, [item for item in items if _starts_programs(item)])
-    named = any("::" in argument or argument.endswith(".py") for argument in config.args)
-    if DEEP or named:
+    if DEEP or _is_named(config):
         return
     _leave_out(config, items, [item for item in items if item.get_closest_marker("deep")])
 
@@ -61,7 +86,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, text in report.user_properties
         if name == "measured"
     )
+    _section(terminalreporter, "measured", lines)
+    again = [_first_failure(report) for report in terminalreporter.stats.get("rerun", ())]
+    _section(terminalreporter, "failed once, and were run again", again)
+
+
+def _section(terminalreporter: pytest.TerminalReporter, title: str, lines: list[str]) -> None:
     if lines:
-        terminalreporter.section("measured")
+        terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(line)
+
+
+def _first_failure(report: pytest.TestReport) -> str:
+    message = getattr(getattr(report.longrepr, "reprcrash", None), "message", "")
+    return f"{report.nodeid}: {message[:300]}"

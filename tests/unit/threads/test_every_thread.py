@@ -142,6 +142,7 @@ def test_thread_of_connections(process: Process, monkeypatch: pytest.MonkeyPatch
     def broken() -> None:
         raise SystemError("thrown by the test")
 
+    until(lambda: process.server._loop)
     loop = process.server._loop
     assert loop is not None
     monkeypatch.setattr(loop, "_run_once", broken)
