@@ -115,7 +115,7 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root |
         image=images.get(container, ""),
         start_time=pod.start_time,
         pod_labels=pod.labels,
-        asked_class=pod.asked_class,
+        requested_class=pod.requested_class,
         restarts=pod.restarts.get(container),
         pods=max(pod.group_size or 0, root.pods or 0) or None,
     )

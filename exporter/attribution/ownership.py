@@ -69,7 +69,7 @@ class WorkloadInfo:
     """Whether nobody who knows has told the workload's name."""
     restarts: int | None = None
     """How often its scheduler has started it again."""
-    asked_class: str = ""
+    requested_class: str = ""
     """Class of work that the pod's own label asks for."""
     nodes: int | None = None
     """How many nodes it runs on, where its source tells."""

@@ -52,7 +52,7 @@ def limit(rows: Iterable[ProcessRow], count: int) -> tuple[ProcessRow, ...]:
     by_gpu: dict[str, dict[str, ProcessRow]] = {}
     for row in rows:
         gpu = by_gpu.setdefault(row.uuid, {})
-        gpu[row.pid] = _together(gpu[row.pid], row) if row.pid in gpu else row
+        gpu[row.pid] = _merged(gpu[row.pid], row) if row.pid in gpu else row
     shown: list[ProcessRow] = []
     for gpu in by_gpu.values():
         ranked = sorted(gpu.values(), key=lambda row: (-(row.memory_bytes or 0), row.pid))
@@ -62,7 +62,7 @@ def limit(rows: Iterable[ProcessRow], count: int) -> tuple[ProcessRow, ...]:
     return tuple(shown)
 
 
-def _together(row: ProcessRow, more: ProcessRow) -> ProcessRow:
+def _merged(row: ProcessRow, more: ProcessRow) -> ProcessRow:
     return replace(
         row,
         memory_bytes=_added(row.memory_bytes, more.memory_bytes),
@@ -76,7 +76,7 @@ def _sum(rows: Sequence[ProcessRow]) -> ProcessRow:
         rows[0], pid=OTHER, command="", owner=NOBODY, cpu_seconds=None, start_time=None, resident_bytes=None
     )
     for row in rows[1:]:
-        total = _together(total, row)
+        total = _merged(total, row)
     resident = [row.resident_bytes for row in rows if row.resident_bytes is not None]
     return replace(total, resident_bytes=Bytes(sum(resident)) if resident else None)
 

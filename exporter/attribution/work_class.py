@@ -105,7 +105,7 @@ def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequenc
     """What people say counts before what is seen; a notebook in a batch job is a notebook, and a server a server."""
     program = _of_programs(host.programs)
     candidates = (
-        (info.asked_class if info.asked_class in CLASSES else "", "label"),
+        (info.requested_class if info.requested_class in CLASSES else "", "label"),
         (_of_rules(owner, rules), "option"),
         (program if program == "interactive" else "", "program"),
         (program if program == "service" and host.serves else "", "program"),

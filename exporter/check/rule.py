@@ -85,7 +85,7 @@ class Finding:
     hands: bool = False
 
 
-def over(family: str, limit: float = 0.0, **labels: str) -> Find:
+def above(family: str, limit: float = 0.0, **labels: str) -> Find:
     """Series above a number."""
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.check import findings, leftovers, reference
-from exporter.check.rule import Rule, Verdict, over, stated
+from exporter.check.rule import Rule, Verdict, above, stated
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
@@ -130,25 +130,25 @@ RULES: tuple[Rule, ...] = (
          "XID {xid}, {minutes} min ago",                                  "Keep the report of nvidia-bug-report.sh and ask the vendor.", "xid"),
     _row("ecc_uncorrectable",   FAILED,   findings.uncorrectable,
          "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours"),
-    _row("ecc_sram",            FAILED,   over("gpu_ecc_sram_threshold_exceeded"),
+    _row("ecc_sram",            FAILED,   above("gpu_ecc_sram_threshold_exceeded"),
          "on-chip memory has failed past NVIDIA's threshold",             "Replace the board (RMA).", "nvml"),
-    _row("row_remap_failed",    FAILED,   over("gpu_row_remap_failed"),
+    _row("row_remap_failed",    FAILED,   above("gpu_row_remap_failed"),
          "a memory row could not be remapped",                            "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory"),
-    _row("row_remap_pending",   DEGRADED, over("gpu_row_remap_pending"),
+    _row("row_remap_pending",   DEGRADED, above("gpu_row_remap_pending"),
          "a memory row waits to be remapped",                             "Reset the GPU when what runs has ended.", "memory"),
-    _row("page_pending",        DEGRADED, over("gpu_retired_pages_pending"),
+    _row("page_pending",        DEGRADED, above("gpu_retired_pages_pending"),
          "a memory page waits to be retired",                             "Reset the GPU, or reload the driver, when what runs has ended.", "memory"),
     _row("fabric_state",        FAILED,   stated("gpu_fabric_state", "state", ["not_started", "in_progress"]),
          "has not joined the NVLink fabric: {state}",                     "Look at the fabric manager: systemctl status nvidia-fabricmanager.", "nvml"),
-    _row("fabric_route",        FAILED,   over("gpu_fabric_unhealthy", check="route_unhealthy"),
+    _row("fabric_route",        FAILED,   above("gpu_fabric_unhealthy", check="route_unhealthy"),
          "the NVLink fabric has an unhealthy route",                      "Look at the fabric manager's log; reset the GPU.", "nvml"),
-    _row("fabric_configuration", FAILED,  over("gpu_fabric_unhealthy", check="incorrect_configuration"),
+    _row("fabric_configuration", FAILED,  above("gpu_fabric_unhealthy", check="incorrect_configuration"),
          "the NVLink fabric is configured wrongly",                       "Look at the fabric manager's configuration and log.", "nvml"),
-    _row("fabric_bandwidth",    DEGRADED, over("gpu_fabric_unhealthy", check="degraded_bandwidth"),
+    _row("fabric_bandwidth",    DEGRADED, above("gpu_fabric_unhealthy", check="degraded_bandwidth"),
          "the NVLink fabric runs at degraded bandwidth",                  "Look for links that are down (nvidia-smi nvlink -s); drain and reset the GPU.", "nvml"),
-    _row("fabric_recovery",     DEGRADED, over("gpu_fabric_unhealthy", check="route_recovery"),
+    _row("fabric_recovery",     DEGRADED, above("gpu_fabric_unhealthy", check="route_recovery"),
          "the NVLink fabric recovers a route",                            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
-    _row("fabric_timeout",      DEGRADED, over("gpu_fabric_unhealthy", check="access_timeout_recovery"),
+    _row("fabric_timeout",      DEGRADED, above("gpu_fabric_unhealthy", check="access_timeout_recovery"),
          "the NVLink fabric recovers from an access time-out",            "Wait for it; if it stays, drain and reset the GPU.", "nvml"),
     _row("fabric_cliques",      DEGRADED, findings.cliques,
          "its NVLink clique is {clique}, that of most GPUs here {most}",  "Look at the fabric manager's partitions and log; reset the GPU.", "ours"),
@@ -172,9 +172,9 @@ RULES: tuple[Rule, ...] = (
          "{size} GiB in use that no process owns",                        "Reset the GPU: nvidia-smi --gpu-reset.", "ours"),
     _row("pcie_width",          DEGRADED, findings.narrow,
          "the PCIe link runs on {width} of {best} lanes",                 "Reseat the card and its riser; look for PCIe errors in the kernel log.", "ours"),
-    _row("power_brake",         DEGRADED, over("gpu_throttle_active", reason="hw_power_brake"),
+    _row("power_brake",         DEGRADED, above("gpu_throttle_active", reason="hw_power_brake"),
          "the power brake holds the clocks down",                         "Check power supplies, cables and the rack's power budget.", "nvml"),
-    _row("hw_thermal",          DEGRADED, over("gpu_throttle_active", reason="hw_thermal"),
+    _row("hw_thermal",          DEGRADED, above("gpu_throttle_active", reason="hw_thermal"),
          "heat holds the clocks down",                                    "Check fans, air flow and inlet temperature.", "nvml"),
     _row("temperature",         DEGRADED, findings.hot,
          "{margin} degrees left before it slows down (at {celsius} °C)",  "Check fans, air flow and inlet temperature.", "ours"),

@@ -66,7 +66,7 @@ def run(arguments: Sequence[str]) -> int:
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
-    settle()
+    tune_runtime()
     exporter.start()
     server.start()
     address = settings["web.listen-address"][0] or "*"
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     return status
 
 
-def settle() -> None:
+def tune_runtime() -> None:
     """Let no thread keep the others waiting for long: short turns, and no search for garbage in what stays for ever.
 
     Before there are threads: glibc would give each a heap of its own, and every one grows to the size of a page.

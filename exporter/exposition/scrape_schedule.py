@@ -22,7 +22,7 @@ class Scraper:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _ScraperTimes:
     """Times are monotonic seconds; `interval` is that between its last two scrapes, None after the first."""
 
     last: MonotonicTime
@@ -34,14 +34,14 @@ class ScrapeSchedule:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[Scraper, _Seen] = {}
+        self._seen: dict[Scraper, _ScraperTimes] = {}
 
     def scraped(self, scraper: Scraper, now: MonotonicTime) -> None:
         with self._lock:
             before = self._seen.pop(scraper, None)
             while len(self._seen) >= _SCRAPERS:
                 del self._seen[next(iter(self._seen))]
-            self._seen[scraper] = _Seen(now, None if before is None else now - before.last)
+            self._seen[scraper] = _ScraperTimes(now, None if before is None else now - before.last)
 
     def expected(self, begin: MonotonicTime, end: MonotonicTime) -> tuple[Scraper, ...]:
         """Scrapers whose next scrape is due between `begin` and `end`."""

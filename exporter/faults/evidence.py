@@ -12,14 +12,16 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Power
 from exporter.collectors.remapped_rows import RemappedRows
 from exporter.driver.interface import Device
-from exporter.faults.model import Seen
+from exporter.faults.model import ObservedGpu
 
 
-def seen(device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool, failure: str) -> Seen:
+def seen(
+    device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool, failure: str
+) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")
     nvlink, rows = readings.get("nvlink"), readings.get("remapped_rows")
-    return Seen(
+    return ObservedGpu(
         uuid=device.uuid,
         index=device.index,
         serial=info.serial if isinstance(info, Info) else "",

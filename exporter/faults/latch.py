@@ -1,4 +1,4 @@
-"""From the book of one look to that of the next: faults are latched on evidence, and end on proof. Pure.
+"""From the state of one observation to that of the next: faults are latched on evidence, and end on proof. Pure.
 
 A fault ends when its GPU was reset, its driver reloaded or its node restarted (the driver's own counters began anew, or
 the boot id changed), when the GPU was replaced, when what was missing is back, or when somebody acknowledges it.
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid import class_of
-from exporter.faults.model import Acknowledgement, Action, Book, Fault, Kind, Known, Look, Seen
+from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, Observation, ObservedGpu
 
 GRACE = 10.0
 """Seconds without an answer before a GPU is lost: a reset takes a few."""
@@ -38,37 +38,39 @@ _BY_RESET = frozenset({Kind.XID, Kind.ECC})
 """Faults that a reset ends. The others end when their evidence does, or with the GPU."""
 
 
-def advance(book: Book, look: Look) -> Book:
-    """The book after this look."""
-    book = _acknowledged(book, look)
-    if look.boot and book.boot and look.boot != book.boot:
-        book = _restarted(book, look)
-    book = replace(book, boot=look.boot or book.boot)
-    if not look.driver:
-        return book
-    book = _replaced(book, look.gpus)
-    devices, faults = dict(book.devices), {(f.uuid, f.index, f.kind, f.evidence): f for f in book.faults}
-    for seen in look.gpus:
-        known = devices.get(seen.uuid, Known(seen.index))
+def advance(state: FaultState, observation: Observation) -> FaultState:
+    """The state after this observation."""
+    state = _acknowledged(state, observation)
+    if observation.boot and state.boot and observation.boot != state.boot:
+        state = _restarted(state, observation)
+    state = replace(state, boot=observation.boot or state.boot)
+    if not observation.driver:
+        return state
+    state = _replaced(state, observation.gpus)
+    devices, faults = dict(state.devices), {(f.uuid, f.index, f.kind, f.evidence): f for f in state.faults}
+    for seen in observation.gpus:
+        known = devices.get(seen.uuid, KnownGpu(seen.index))
         mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
-        known, kept = _one(known, mine, seen, look.time)
+        known, kept = _one(known, mine, seen, observation.time)
         devices[seen.uuid] = known
         for fault in mine:
             del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
         faults |= {
-            (f.uuid, f.index, f.kind, f.evidence): f for f in kept if (f.uuid, f.kind.value) not in book.accepted
+            (f.uuid, f.index, f.kind, f.evidence): f for f in kept if (f.uuid, f.kind.value) not in state.accepted
         }
-    for uuid in devices.keys() - {seen.uuid for seen in look.gpus}:
+    for uuid in devices.keys() - {seen.uuid for seen in observation.gpus}:
         if not devices[uuid].expected:
             continue
-        devices[uuid], lost = _away(uuid, devices[uuid], look.time, _code(look, devices[uuid]))
+        devices[uuid], lost = _away(uuid, devices[uuid], observation.time, _code(observation, devices[uuid]))
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
-    book = replace(book, devices=devices, faults=_with_refused(tuple(faults.values()), devices, look))
-    return replace(book, accepted=_still_accepted(book.accepted, look))
+    state = replace(state, devices=devices, faults=_with_refused(tuple(faults.values()), devices, observation))
+    return replace(state, accepted=_still_accepted(state.accepted, observation))
 
 
-def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
+def _one(
+    known: KnownGpu, faults: Iterable[Fault], seen: ObservedGpu, now: UnixTime
+) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
     known = replace(
         known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus, expected=True
@@ -97,7 +99,9 @@ def _one(known: Known, faults: Iterable[Fault], seen: Seen, now: UnixTime) -> tu
     return known, (*standing, *found)
 
 
-def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
+def _cures(
+    known: KnownGpu, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
+) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """Whether the driver's counters of this GPU began anew: proof of a reset or a reload of the driver."""
     if not _anew(known, seen, now):
         return replace(known, low=0), faults
@@ -107,7 +111,7 @@ def _cures(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -
     return cured, tuple(fault for fault in faults if fault.kind not in _BY_RESET)
 
 
-def _anew(known: Known, seen: Seen, now: UnixTime) -> bool:
+def _anew(known: KnownGpu, seen: ObservedGpu, now: UnixTime) -> bool:
     if seen.uncorrected is not None and seen.uncorrected < known.uncorrected:
         return True
     if known.joules is None or seen.joules is None or seen.joules >= known.joules:
@@ -115,7 +119,9 @@ def _anew(known: Known, seen: Seen, now: UnixTime) -> bool:
     return 0 <= seen.joules <= _MAX_WATTS * max(now - known.marked, 1.0)
 
 
-def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) -> tuple[Known, tuple[Fault, ...]]:
+def _back(
+    known: KnownGpu, faults: tuple[Fault, ...], seen: ObservedGpu, now: UnixTime
+) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """What was missing and is there again ends, when it stays."""
     whole = seen.links is None or seen.links >= known.links
     missing = [f for f in faults if f.kind is Kind.LOST or (f.kind is Kind.NVLINK and whole)]
@@ -129,7 +135,7 @@ def _back(known: Known, faults: tuple[Fault, ...], seen: Seen, now: UnixTime) ->
     return replace(known, back=None), tuple(fault for fault in faults if fault not in missing)
 
 
-def _new_xids(known: Known, seen: Seen, faults: Iterable[Fault]) -> Iterator[Fault]:
+def _new_xids(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault]) -> Iterator[Fault]:
     standing = {fault.evidence for fault in faults if fault.kind is Kind.XID}
     for xid, time in sorted(seen.xids.items()):
         action, evidence = _ACTIONS.get(class_of(xid)), f"XID {xid}"
@@ -137,7 +143,7 @@ def _new_xids(known: Known, seen: Seen, faults: Iterable[Fault]) -> Iterator[Fau
             yield Fault(seen.uuid, seen.index, Kind.XID, evidence, action, time)
 
 
-def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
+def _memory(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
     if not known.low and (seen.uncorrected or 0.0) > known.uncorrected and Kind.ECC not in here:
         count = f"{(seen.uncorrected or 0.0) - known.uncorrected:g} uncorrectable error(s)"
@@ -150,88 +156,92 @@ def _memory(known: Known, seen: Seen, faults: Iterable[Fault], now: UnixTime) ->
         yield Fault(seen.uuid, seen.index, Kind.SRAM, "over NVIDIA's threshold", Action.REPLACE, now)
 
 
-def _recent(seen: Seen, now: UnixTime, xids: Iterable[int]) -> bool:
+def _recent(seen: ObservedGpu, now: UnixTime, xids: Iterable[int]) -> bool:
     return any(now - seen.xids.get(xid, EPOCH) <= _NEAR for xid in xids)
 
 
-def _links(known: Known, seen: Seen, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
+def _links(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     """Links that never were up (no bridge) are no fault: fewer than this GPU has had."""
     if seen.links is not None and seen.links < known.links and not _stands(faults, seen.uuid, Kind.NVLINK):
         evidence = f"{known.links - seen.links} of {known.links} links down"
         yield Fault(seen.uuid, seen.index, Kind.NVLINK, evidence, Action.INSPECT, now)
 
 
-def _away(uuid: str, known: Known, now: UnixTime, why: str) -> tuple[Known, Fault | None]:
+def _away(uuid: str, known: KnownGpu, now: UnixTime, why: str) -> tuple[KnownGpu, Fault | None]:
     since = known.away if known.away is not None else now
     known = replace(known, away=since, back=None)
     lost = Fault(uuid, known.index, Kind.LOST, why, Action.RESTART, since) if now - since >= GRACE else None
     return known, lost
 
 
-def _code(look: Look, known: Known) -> str:
-    return dict(look.refused).get(known.index, "not shown by the driver")
+def _code(observation: Observation, known: KnownGpu) -> str:
+    return dict(observation.refused).get(known.index, "not shown by the driver")
 
 
-def _with_refused(faults: tuple[Fault, ...], devices: dict[str, Known], look: Look) -> tuple[Fault, ...]:
+def _with_refused(
+    faults: tuple[Fault, ...], devices: dict[str, KnownGpu], observation: Observation
+) -> tuple[Fault, ...]:
     """GPUs that give no handle: by their UUID where the node has known one at that index, else by the index alone."""
-    shown = {seen.uuid for seen in look.gpus}
+    shown = {seen.uuid for seen in observation.gpus}
     missing = {known.index for uuid, known in devices.items() if uuid not in shown and known.expected}
     nameless = {(f.index, f.kind): f for f in faults if not f.uuid}
     now = {
         (index, Kind.LOST): nameless.get(
-            (index, Kind.LOST), Fault("", index, Kind.LOST, code, Action.RESTART, look.time)
+            (index, Kind.LOST), Fault("", index, Kind.LOST, code, Action.RESTART, observation.time)
         )
-        for index, code in look.refused
+        for index, code in observation.refused
         if index not in missing
     }
     return (*(fault for fault in faults if fault.uuid), *now.values())
 
 
-def _replaced(book: Book, gpus: Iterable[Seen]) -> Book:
+def _replaced(state: FaultState, gpus: Iterable[ObservedGpu]) -> FaultState:
     """A card with another UUID at the bus address of a known one has taken its place."""
     shown = {seen.uuid: seen for seen in gpus}
     places = {seen.bus for seen in gpus if seen.bus}
-    gone = {uuid for uuid, known in book.devices.items() if uuid not in shown and known.bus in places}
-    moved = bool(shown) and bool(book.devices) and not shown.keys() & book.devices.keys()
-    return _without(book, set(book.devices) if moved else gone)
+    gone = {uuid for uuid, known in state.devices.items() if uuid not in shown and known.bus in places}
+    moved = bool(shown) and bool(state.devices) and not shown.keys() & state.devices.keys()
+    return _without(state, set(state.devices) if moved else gone)
 
 
-def _without(book: Book, uuids: set[str]) -> Book:
+def _without(state: FaultState, uuids: set[str]) -> FaultState:
     return replace(
-        book,
-        devices={uuid: known for uuid, known in book.devices.items() if uuid not in uuids},
-        faults=tuple(fault for fault in book.faults if fault.uuid not in uuids),
+        state,
+        devices={uuid: known for uuid, known in state.devices.items() if uuid not in uuids},
+        faults=tuple(fault for fault in state.faults if fault.uuid not in uuids),
     )
 
 
-def _restarted(book: Book, look: Look) -> Book:
+def _restarted(state: FaultState, observation: Observation) -> FaultState:
     """The node has started anew: every driver counter too."""
     devices = {
-        uuid: replace(known, joules=None, uncorrected=0.0, low=0, marked=look.time, cured=look.time, away=None)
-        for uuid, known in book.devices.items()
+        uuid: replace(
+            known, joules=None, uncorrected=0.0, low=0, marked=observation.time, cured=observation.time, away=None
+        )
+        for uuid, known in state.devices.items()
     }
-    return replace(book, devices=devices, faults=tuple(f for f in book.faults if f.kind not in _BY_RESET))
+    return replace(state, devices=devices, faults=tuple(f for f in state.faults if f.kind not in _BY_RESET))
 
 
-def _acknowledged(book: Book, look: Look) -> Book:
-    for acknowledgement in sorted(look.acknowledgements, key=lambda each: each.time):
-        if acknowledgement.time > book.heard:
-            book = replace(_without_acknowledged(book, acknowledgement), heard=acknowledgement.time)
-    return book
+def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
+    for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
+        if acknowledgement.time > state.acknowledged_until:
+            state = replace(_without_acknowledged(state, acknowledgement), acknowledged_until=acknowledgement.time)
+    return state
 
 
-def _without_acknowledged(book: Book, acknowledgement: Acknowledgement) -> Book:
-    meant = [fault for fault in book.faults if acknowledgement.covers(fault)]
+def _without_acknowledged(state: FaultState, acknowledgement: Acknowledgement) -> FaultState:
+    meant = [fault for fault in state.faults if acknowledgement.covers(fault)]
     devices = {
         uuid: _mended(known, [f.kind for f in meant if f.uuid == uuid], acknowledgement)
-        for uuid, known in book.devices.items()
+        for uuid, known in state.devices.items()
     }
     levels = {(f.uuid, f.kind.value) for f in meant if f.kind in (Kind.REMAP, Kind.SRAM)}
-    faults = tuple(fault for fault in book.faults if fault not in meant)
-    return replace(book, devices=devices, faults=faults, accepted=book.accepted | levels)
+    faults = tuple(fault for fault in state.faults if fault not in meant)
+    return replace(state, devices=devices, faults=faults, accepted=state.accepted | levels)
 
 
-def _mended(known: Known, kinds: Sequence[Kind], acknowledgement: Acknowledgement) -> Known:
+def _mended(known: KnownGpu, kinds: Sequence[Kind], acknowledgement: Acknowledgement) -> KnownGpu:
     """What happened to this GPU before somebody called these faults mended does not count any more."""
     if not kinds:
         return known
@@ -241,11 +251,11 @@ def _mended(known: Known, kinds: Sequence[Kind], acknowledgement: Acknowledgemen
     return replace(known, expected=False, away=None, back=None) if Kind.LOST in kinds else known
 
 
-def _still_accepted(accepted: frozenset[tuple[str, str]], look: Look) -> frozenset[tuple[str, str]]:
+def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observation) -> frozenset[tuple[str, str]]:
     """An accepted fault that ended by itself counts when it comes again."""
     over = {
         (seen.uuid, kind.value)
-        for seen in look.gpus
+        for seen in observation.gpus
         for kind, flag in ((Kind.REMAP, seen.remap_failed), (Kind.SRAM, seen.sram_exceeded))
         if flag is False
     }

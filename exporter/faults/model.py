@@ -48,7 +48,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownGpu:
     """A GPU this node has had. Its marks tell a counter that began anew from one that went on."""
 
     index: int
@@ -88,19 +88,19 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class FaultState:
     """All that survives a restart. `accepted` are level faults somebody acknowledged while they stand."""
 
     boot: str = ""
-    devices: Mapping[str, Known] = field(default_factory=dict[str, Known])
+    devices: Mapping[str, KnownGpu] = field(default_factory=dict[str, KnownGpu])
     faults: tuple[Fault, ...] = ()
     accepted: frozenset[tuple[str, str]] = frozenset()
-    heard: UnixTime = EPOCH
+    acknowledged_until: UnixTime = EPOCH
     """Unix seconds of the last acknowledgement that was taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedGpu:
     """One GPU as a pass saw it. None is what the GPU does not tell."""
 
     uuid: str
@@ -119,13 +119,13 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Observation:
     """One look at the node. `driver` is whether the driver is open; without it nothing is known of any GPU."""
 
     time: UnixTime
     boot: str
     driver: bool
-    gpus: tuple[Seen, ...]
+    gpus: tuple[ObservedGpu, ...]
     refused: tuple[tuple[int, str], ...] = ()
     """Index and error code of GPUs the driver counts and gives no handle for."""
     acknowledgements: tuple[Acknowledgement, ...] = ()

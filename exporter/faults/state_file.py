@@ -1,4 +1,4 @@
-"""The book as a small file: read once at the start, replaced in one move whenever it changes."""
+"""The state as a small file: read once at the start, replaced in one move whenever it changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.clock import UnixTime
-from exporter.faults.model import Action, Book, Fault, Kind, Known
+from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
 
 _VERSION = 1
 _LARGEST = 4 << 20
@@ -22,27 +22,27 @@ class StateError(Exception):
     """One line on why the file cannot be used."""
 
 
-def read(path: Path) -> Book:
-    """The book in the file; an empty one where there is none. Raises StateError."""
+def read(path: Path) -> FaultState:
+    """The state in the file; an empty one where there is none. Raises StateError."""
     try:
         if path.stat().st_size > _LARGEST:
             raise StateError(f"{path}: larger than {_LARGEST} bytes")
-        return _book(json.loads(path.read_bytes()))
+        return _state(json.loads(path.read_bytes()))
     except FileNotFoundError:
-        return Book()
+        return FaultState()
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise StateError(f"{path}: not the faults this version wrote: {error or type(error).__name__}") from None
 
 
-def write(path: Path, book: Book) -> None:
+def write(path: Path, state: FaultState) -> None:
     """Replace the file, whole or not at all. Raises StateError."""
     new = path.with_name(f".{path.name}.new")
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o640)
         with os.fdopen(descriptor, "w") as file:
-            json.dump(_content(book), file, separators=(",", ":"))
+            json.dump(_content(state), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
@@ -52,18 +52,18 @@ def write(path: Path, book: Book) -> None:
         raise StateError(f"{path}: {error.strerror or error}") from None
 
 
-def _content(book: Book) -> dict[str, Any]:
+def _content(state: FaultState) -> dict[str, Any]:
     return {
         "version": _VERSION,
-        "boot": book.boot,
-        "heard": book.heard,
-        "accepted": sorted(book.accepted),
-        "devices": {uuid: asdict(known) for uuid, known in book.devices.items()},
-        "faults": [asdict(fault) for fault in book.faults],
+        "boot": state.boot,
+        "acknowledged_until": state.acknowledged_until,
+        "accepted": sorted(state.accepted),
+        "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
+        "faults": [asdict(fault) for fault in state.faults],
     }
 
 
-def _book(content: dict[str, Any]) -> Book:
+def _state(content: dict[str, Any]) -> FaultState:
     if content["version"] != _VERSION:
         raise ValueError(f"version {content['version']}")
     devices = {str(uuid): _known(entry) for uuid, entry in content["devices"].items()}
@@ -71,17 +71,17 @@ def _book(content: dict[str, Any]) -> Book:
     if max(len(devices), len(faults)) > _MAX_ENTRIES:
         raise ValueError(f"more than {_MAX_ENTRIES} entries")
     accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
-    return Book(str(content["boot"]), devices, faults, accepted, UnixTime(float(content["heard"])))
+    return FaultState(str(content["boot"]), devices, faults, accepted, UnixTime(float(content["acknowledged_until"])))
 
 
-def _known(entry: dict[str, Any]) -> Known:
-    names = {field.name for field in fields(Known)}
+def _known(entry: dict[str, Any]) -> KnownGpu:
+    names = {field.name for field in fields(KnownGpu)}
     if not names >= entry.keys():
         raise ValueError(f"unknown {sorted(entry.keys() - names)}")
     numbers = ("links", "uncorrected", "marked", "low", "cured", "index")
     if not all(isinstance(entry[name], int | float) for name in numbers):
         raise ValueError("a number is none")
-    return Known(**entry)
+    return KnownGpu(**entry)
 
 
 def _fault(entry: dict[str, Any]) -> Fault:

@@ -15,7 +15,7 @@ from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
-from exporter.faults.model import Acknowledgement, Book, Fault, Look, Seen
+from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu
 from exporter.faults.state_file import StateError
 from exporter.threads.runner import Threads
 
@@ -54,7 +54,7 @@ class FaultWatch:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._book = Book()
+        self._state = FaultState()
         self._looked = NEVER
         self._status = FaultStatus()
         self._last_acknowledged: tuple[Acknowledgement, ...] = ()
@@ -63,7 +63,7 @@ class FaultWatch:
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
         if site.folder:
             try:
-                self._book = state_file.read(site.folder / NAME)
+                self._state = state_file.read(site.folder / NAME)
             except StateError as error:
                 log.warning("faults that were known are lost: %s", error)
 
@@ -75,7 +75,7 @@ class FaultWatch:
 
     def stop(self) -> None:
         if self._saver:
-            self._saver.stop(self._book)
+            self._saver.stop(self._state)
         for source in self._sources():
             source.stop()
 
@@ -99,23 +99,23 @@ class FaultWatch:
         self,
         time: UnixTime,
         monotonic: MonotonicTime,
-        gpus: tuple[Seen, ...],
+        gpus: tuple[ObservedGpu, ...],
         refused: tuple[tuple[int, str], ...],
         *,
         driver: bool,
     ) -> None:
-        """Look at the node as this pass found it."""
+        """Observation at the node as this pass found it."""
         self._looked = monotonic
-        before = self._book
-        look = Look(time, self._site.boot, driver, gpus, refused, self._acknowledged())
-        self._book = advance(before, look)
-        _log_changes(before.faults, self._book.faults)
+        before = self._state
+        look = Observation(time, self._site.boot, driver, gpus, refused, self._acknowledged())
+        self._state = advance(before, look)
+        _log_changes(before.faults, self._state.faults)
         if self._saver:
-            self._saver.offer(self._book, monotonic, urgent=_substance(before) != _substance(self._book))
+            self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
         errors = self._errors_of_sources(monotonic)
         _log_sources(self._status.sources, errors)
         self._status = FaultStatus(
-            self._book.faults,
+            self._state.faults,
             self._counts(monotonic),
             self._maintenance(),
             self._saved(),
@@ -133,7 +133,7 @@ class FaultWatch:
         """Files of the site are read once a minute."""
         if monotonic - self._expected[0] >= _EXPECTED_EVERY:
             self._expected = (monotonic, known({**self._site.expected(), **self._expected_by_kubernetes()}))
-        devices = sum(known.expected for known in self._book.devices.values())
+        devices = sum(known.expected for known in self._state.devices.values())
         return {**self._expected[1], **({"history": devices} if devices else {})}
 
     def _expected_by_kubernetes(self) -> Mapping[str, int | None]:
@@ -162,14 +162,14 @@ class FaultWatch:
         return self._last_acknowledged
 
 
-def _substance(book: Book) -> object:
+def _substance(state: FaultState) -> object:
     """What must not be lost in a crash: all but the marks, which change at every look."""
     return (
-        book.faults,
-        book.accepted,
-        book.heard,
-        book.boot,
-        {u: (k.index, k.serial, k.links) for u, k in book.devices.items()},
+        state.faults,
+        state.accepted,
+        state.acknowledged_until,
+        state.boot,
+        {u: (k.index, k.serial, k.links) for u, k in state.devices.items()},
     )
 
 
@@ -199,39 +199,39 @@ def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:
 
 
 class Saver:
-    """Writes the last book it was offered."""
+    """Writes the last state it was offered."""
 
-    def __init__(self, path: Path, write: Callable[[Path, Book], None] = state_file.write) -> None:
+    def __init__(self, path: Path, write: Callable[[Path, FaultState], None] = state_file.write) -> None:
         self._path = path
         self._write = write
         self._wake = threading.Condition()
-        self._next: Book | None = None
+        self._next: FaultState | None = None
         self._stopped = False
         self._saved = NEVER
         self.success = True
 
-    def offer(self, book: Book, monotonic: MonotonicTime, *, urgent: bool) -> None:
+    def offer(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
         if urgent or monotonic - self._saved >= (_SAVE_EVERY if self.success else _TRY_EVERY):
             self._saved = monotonic
             with self._wake:
-                self._next = book
+                self._next = state
                 self._wake.notify_all()
 
-    def stop(self, book: Book) -> None:
+    def stop(self, state: FaultState) -> None:
         """Ask for a last save; it is not waited for."""
         with self._wake:
-            self._next, self._stopped = book, True
+            self._next, self._stopped = state, True
             self._wake.notify_all()
 
     def save_once(self) -> None:
         """Save what was offered, in the caller's thread."""
         with self._wake:
-            book, self._next = self._next, None
-        if book is None:
+            state, self._next = self._next, None
+        if state is None:
             return
         try:
-            self._write(self._path, book)
+            self._write(self._path, state)
         except StateError as error:
             if self.success:
                 log.warning("faults do not survive a restart: %s", error)

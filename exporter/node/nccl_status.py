@@ -49,7 +49,7 @@ class NcclStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _LastAnswer:
     queries: int
     at: MonotonicTime
     operations: int | None
@@ -87,7 +87,7 @@ class NcclReader:
         self._clock = clock
         self._put = put
         self._suspects: Mapping[Owner, Sequence[int]] = {}
-        self._known: Mapping[Owner, _Known] = {}
+        self._known: Mapping[Owner, _LastAnswer] = {}
         self._source: BackgroundSource[int] = BackgroundSource(
             self._round, 0, name="nccl-ras", interval=lambda _: _EVERY, clock=clock
         )
@@ -133,14 +133,14 @@ class NcclReader:
                 continue
             status = judge(answer, before.operations if before else None) if answer else NcclStatus("no_answer")
             queries = before.queries + 1 if before else 1
-            known[owner] = _Known(queries, now, answer.operations if answer else None, status)
+            known[owner] = _LastAnswer(queries, now, answer.operations if answer else None, status)
             log.info("NCCL of %s: %s", owner.workload, status.verdict)
         self._known = known
         if denied:
             raise SourceError(denied)
         return len(due)
 
-    def _due(self, known: _Known | None, now: MonotonicTime) -> bool:
+    def _due(self, known: _LastAnswer | None, now: MonotonicTime) -> bool:
         return known is None or now - known.at >= (_EVERY if known.queries == 1 else _LATER)
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:

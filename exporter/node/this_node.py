@@ -102,7 +102,7 @@ class ThisNode:
         return self._progress.read(ownership) if self._progress else Reported()
 
     def host_signals_known(self) -> frozenset[str]:
-        return self._host.tells() | ({"reported_phases"} if self._progress else frozenset[str]())
+        return self._host.available_signals() | ({"reported_phases"} if self._progress else frozenset[str]())
 
     def skipped_tasks(self) -> int:
         return self._host.skipped_tasks

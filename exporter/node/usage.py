@@ -159,7 +159,7 @@ class HostReader:
             state.signals = signals(state.counters, counters, now - state.counted_at, self.cores)
         state.counters, state.counted_at = counters, now
 
-    def tells(self) -> frozenset[str]:
+    def available_signals(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could tell of some owner so far; by its looks before there was any."""
         return self._signals_seen or self._looks()
 

@@ -17,7 +17,7 @@ COMMUNICATION = "communication"
 
 
 @record
-class _Seen:
+class _PhaseTotals:
     """The phases of a process when they were last looked at, and its parts of the time before that."""
 
     time: MonotonicTime
@@ -29,7 +29,7 @@ class Phases:
     """Carried from pass to pass."""
 
     def __init__(self) -> None:
-        self._seen: dict[Process, _Seen] = {}
+        self._seen: dict[Process, _PhaseTotals] = {}
 
     def ranks(self, reporters: Sequence[Reporter], now: MonotonicTime) -> Mapping[Process, Rank]:
         seen = {each.process: self._look(each) for each in reporters}
@@ -44,16 +44,16 @@ class Phases:
             for each in reporters
         }
 
-    def _look(self, reporter: Reporter) -> _Seen:
+    def _look(self, reporter: Reporter) -> _PhaseTotals:
         before, totals = self._seen.get(reporter.process), reporter.report.phases
         if before is None:
-            return _Seen(reporter.time, totals, {})
+            return _PhaseTotals(reporter.time, totals, {})
         seconds = reporter.time - before.time
         if seconds <= 0:
             return before
         gains = {name: total - before.totals.get(name, 0.0) for name, total in totals.items()}
         parts = {name: min(1.0, gained / seconds) for name, gained in gains.items() if gained > 0}
-        return _Seen(reporter.time, totals, parts)
+        return _PhaseTotals(reporter.time, totals, parts)
 
 
 def step_times(reporters: Iterable[Reporter]) -> StepTimes | None:

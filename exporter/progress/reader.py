@@ -23,7 +23,7 @@ _LOOKS_EVERY = 2.0
 _MAX_PHASES = 24
 """Of one workload, over all its processes."""
 
-_TOGETHER = frozenset({"steps", "epochs"})
+_PER_RANK = frozenset({"steps", "epochs"})
 """Taken by all ranks together: the furthest rank counts. All other counters add up over the groups."""
 
 
@@ -124,7 +124,7 @@ class ProgressReader:
             gained = _gained(totals, (group, name), value)
             totals.counters[name] = totals.counters.get(name, 0.0) + gained
         for reporter in reporters:
-            self._together(totals, reporter)
+            self._add_per_rank(totals, reporter)
             self._phases(totals, reporter)
         ratios = [each.report.ratio for each in reporters if each.report.ratio is not None]
         left = [each.report.remaining for each in reporters if each.report.remaining is not None]
@@ -141,9 +141,9 @@ class ProgressReader:
         )
 
     @staticmethod
-    def _together(totals: _Totals, reporter: Reporter) -> None:
+    def _add_per_rank(totals: _Totals, reporter: Reporter) -> None:
         rank: object = reporter.process if reporter.report.rank is None else reporter.report.rank
-        for name in _TOGETHER & reporter.report.counters.keys():
+        for name in _PER_RANK & reporter.report.counters.keys():
             gained = _gained(totals, (reporter.process, name), reporter.report.counters[name])
             reached = totals.by_rank[rank, name] = totals.by_rank.get((rank, name), 0.0) + gained
             totals.counters[name] = max(totals.counters.get(name, 0.0), reached)
@@ -180,7 +180,7 @@ def _by_group(reporters: Iterable[Reporter]) -> Mapping[tuple[object, str], floa
         alone = reporter.report.group_size > 1 or not reporter.report.group
         group: object = reporter.process if alone else reporter.report.group
         for name, value in reporter.report.counters.items():
-            if name in _TOGETHER:
+            if name in _PER_RANK:
                 continue
             found[group, name] = max(found.get((group, name), 0.0), value / reporter.report.group_size)
     return found

@@ -131,7 +131,7 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
     energy = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_energy_joules_total", s, w)))
     cpu = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_cpu_seconds_total", s, w)))
     cores, resident, limit = (
-        _by_node(ask(lambda s, w, name=name: promql.most(name, s, w)))  # type: ignore[misc]
+        _by_node(ask(lambda s, w, name=name: promql.highest(name, s, w)))  # type: ignore[misc]
         for name in (
             "gpu_workload_cpu_limit_cores",
             "gpu_workload_resident_memory_bytes",

@@ -42,7 +42,7 @@ def document(digest: Digest, currency: str) -> Document:
 
 def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:
     labels = tuple(label for label in rows[0].labels if any(row.labels[label] for row in rows))
-    columns = tuple(column for column in _numbers(priced_by, currency) if column.always or _said(column, rows))
+    columns = tuple(column for column in _numbers(priced_by, currency) if column.always or _has_values(column, rows))
     head = (*(label.capitalize() for label in labels), *(column.title for column in columns))
     return Table(
         head, [(*(row.labels[label] for label in labels), *(column.text(row) for column in columns)) for row in rows]
@@ -57,7 +57,7 @@ class _Column:
     """Else it is left out where no row says anything."""
 
 
-def _said(column: _Column, rows: Sequence[Row]) -> bool:
+def _has_values(column: _Column, rows: Sequence[Row]) -> bool:
     return any(column.text(row) != words.percent(None) for row in rows)
 
 

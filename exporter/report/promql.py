@@ -200,7 +200,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def nodes(selector: str, window: str) -> str:
-    return most("gpu_workload_gpus", selector, window)
+    return highest("gpu_workload_gpus", selector, window)
 
 
 def at_once(selector: str, window: str) -> str:
@@ -214,7 +214,7 @@ def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
     return f"sum by ({', '.join((PLACE, *more))}) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
-def most(gauge: str, selector: str, window: str) -> str:
+def highest(gauge: str, selector: str, window: str) -> str:
     """The highest a gauge of the workload was, per node."""
     return f"sum by ({PLACE}) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
@@ -247,7 +247,7 @@ def of_workloads(counter: str, selector: str, window: str) -> str:
     return f"sum by (workload) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
-def most_of_workloads(gauge: str, selector: str, window: str) -> str:
+def highest_of_workloads(gauge: str, selector: str, window: str) -> str:
     return f"sum by (workload) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
 

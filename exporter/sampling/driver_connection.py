@@ -74,9 +74,9 @@ class DriverConnection:
                     self._wake.wait(pause)
                 asked, self._asked = self._asked, False
             if asked and not self._stopped:
-                self._settle()
+                self._pause_after_failure()
 
-    def _settle(self) -> None:
+    def _pause_after_failure(self) -> None:
         """Wait a moment after a failure, so that a GPU that is lost for good is not enumerated at every pass."""
         with self._wake:
             self._wake.wait(1.0)

@@ -51,7 +51,7 @@ class XidLog:
             with self._lock:
                 self.switches = sxid.counted(self.switches, *switch)
 
-    def heard(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is told
+    def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is told
         """Whether `source` is being followed."""
         with self._lock:
             self._sources[source] = up
@@ -74,10 +74,10 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
         try:
             for event in driver.events(_WAIT):
                 found.add(event, "nvml")
-            found.heard("nvml", up=True)
+            found.set_source("nvml", up=True)
             failed = ""
         except DriverError as error:
-            found.heard("nvml", up=False)
+            found.set_source("nvml", up=False)
             if str(error) != failed:
                 level = logging.INFO if isinstance(error, UnsupportedError) else logging.WARNING
                 log.log(level, "no XID events from the driver: %s", error)
@@ -95,16 +95,16 @@ def follow_kernel_log(
     try:
         records = KernelLog(path, past=False)
     except OSError as error:
-        found.heard("kmsg", up=False)
+        found.set_source("kmsg", up=False)
         log.info("XIDs come from the driver alone: %s: %s", path, error.strerror)
         return
     with records:
-        found.heard("kmsg", up=True)
+        found.set_source("kmsg", up=True)
         try:
             while not stopped.is_set():
                 _take(records, found, uuids, stopped)
         finally:
-            found.heard("kmsg", up=False)
+            found.set_source("kmsg", up=False)
 
 
 def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, str]], stopped: threading.Event) -> None:

@@ -7,7 +7,7 @@ import json
 from exporter.attribution.slurm.device_program import Rule
 from exporter.clock import UnixTime
 from exporter.faults import state_file
-from exporter.faults.model import Action, Book, Fault, Kind, Known
+from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
 from tests.attribution_kit.bpf import program
 
 UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
@@ -80,4 +80,6 @@ LISTENERS = (
     b"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 123 1 0 100 0 0 10 0\n"
 )
 _FAULT = Fault("G", 0, Kind.ECC, "4 of them", Action.RESET, UnixTime(1.0))
-BOOK = json.dumps(state_file._content(Book("b", {"G": Known(0)}, (_FAULT,), frozenset({("G", "xid")})))).encode()
+FAULT_STATE = json.dumps(
+    state_file._content(FaultState("b", {"G": KnownGpu(0)}, (_FAULT,), frozenset({("G", "xid")})))
+).encode()

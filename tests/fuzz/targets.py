@@ -145,7 +145,7 @@ TARGETS: Mapping[str, Target] = {
     "web-configuration": Target(
         _one_line(_file(webconfig.load, "web.yaml")), (b"http_server_config: {headers: {X-Frame-Options: deny}}\nrate_limit: {interval: 1s, burst: 5}\n",)
     ),
-    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.BOOK,)),
+    "state-file": Target(_allowed(_file(state_file.read, "faults.json"), state_file.StateError), (seeds.FAULT_STATE,)),
     "acknowledgements": Target(
         _allowed(lambda data: (_file(lambda _: None, acknowledgements.NAME)(data), acknowledgements.read(_SCRATCH)), state_file.StateError),
         (b'{"time":1,"gpu":"G","fault":"lost","by":"a","why":"b"}\n',),

@@ -9,7 +9,7 @@ from typing import Any
 from exporter.faults.evidence import seen
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
-from exporter.faults.model import Acknowledgement, Book, Look, Seen
+from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 from exporter.sampling.gpus import Gpu
 
 
@@ -27,9 +27,9 @@ class KeptFaults:
 
     def __init__(self, cures: Iterable[Cure]) -> None:
         self._cures = tuple(cures)
-        self._book = Book()
+        self._state = FaultState()
         self._last = float("-inf")
-        self._began: dict[int, Seen] = {}
+        self._began: dict[int, ObservedGpu] = {}
         """What the counters stood at when they began anew, by GPU."""
 
     def look(
@@ -37,7 +37,7 @@ class KeptFaults:
     ) -> FaultStatus:
         happened = [cure for cure in self._cures if cure.time <= now]
         reboots = sum(cure.kind == "reboot" for cure in happened)
-        looked: list[Seen] = []
+        looked: list[ObservedGpu] = []
         for gpu in gpus:
             readings = {name: cached.reading for name, cached in _readings(gpu).items()}
             here = seen(
@@ -51,11 +51,11 @@ class KeptFaults:
         said = tuple(
             Acknowledgement(str(c.gpu), "", "test", "mended", c.time) for c in happened if c.kind == "acknowledge"
         )
-        self._book = advance(self._book, Look(now, f"boot-{reboots}", driver, tuple(looked), (), said))
+        self._state = advance(self._state, Observation(now, f"boot-{reboots}", driver, tuple(looked), (), said))
         self._last = now
-        return FaultStatus(self._book.faults, {"history": len(self._book.devices)} if self._book.devices else {})
+        return FaultStatus(self._state.faults, {"history": len(self._state.devices)} if self._state.devices else {})
 
-    def _after(self, here: Seen, cures: Iterable[Cure]) -> Seen:
+    def _after(self, here: ObservedGpu, cures: Iterable[Cure]) -> ObservedGpu:
         """What the driver says of a GPU after these cures."""
         anew = [cure for cure in cures if cure.kind != "acknowledge"]
         if any(cure.time > self._last for cure in anew):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
-from exporter.cli.serve import settle
+from exporter.cli.serve import tune_runtime
 from exporter.clock import Moment, MonotonicTime
 from exporter.collectors import COLLECTORS
 from exporter.exposition.pages import PageStore
@@ -71,7 +71,7 @@ def apart(page: str, booked: float) -> float:
 
 def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
     """Figures and the page after each tenth."""
-    settle()
+    tune_runtime()
     began, now = Moment(time.time(), time.monotonic()), [0]
     users = UserNames()
     node = ThisNode(Paths(), attribution(AttributionOptions(slurm="off"), user_name=users.name), users=users)

@@ -42,7 +42,7 @@ class Pod:
     """The object that made it."""
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels by which controllers of well-known projects mark their pods."""
-    asked_class: str = ""
+    requested_class: str = ""
     """What the label of `CLASS_LABEL` says."""
     restarts: Mapping[str, int] = field(default_factory=dict[str, int])
     """By container name, as the kubelet counts them."""
@@ -68,7 +68,7 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         start_time=_seconds(text(status, "startTime")),
         controller=controller_of(metadata),
         projects={name: value for name in LABELS if (value := text(own, name))},
-        asked_class=text(own, CLASS_LABEL),
+        requested_class=text(own, CLASS_LABEL),
         restarts=dict(_restarts(statuses)),
         group_size=group_size(document),
     )

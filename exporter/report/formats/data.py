@@ -41,7 +41,7 @@ def short(report: JobReport | Digest) -> str:
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),
         f"{words.count(report.gpus)} GPUs {words.span(report.span.seconds)}",
-        f"wasted {words.hours(lost(report.hours))}" + _most_to(report),
+        f"wasted {words.hours(lost(report.hours))}" + _main_cause(report),
     ]
     sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
     known = [(peak, size) for peak, size in sizes if peak is not None and size]
@@ -53,6 +53,6 @@ def short(report: JobReport | Digest) -> str:
     return "; ".join(parts)[:_LONGEST] + "\n"
 
 
-def _most_to(report: JobReport) -> str:
+def _main_cause(report: JobReport) -> str:
     state = worst(report.hours)
     return f", most on {words.title(state)}" if state else ""

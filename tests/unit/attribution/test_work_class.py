@@ -22,8 +22,8 @@ LISTENS = HostSignals(serves=True, programs=("python app.py",))
 @pytest.mark.parametrize(
     ("owner", "info", "host", "told"),
     [
-        (POD, WorkloadInfo(asked_class="batch", owner_kind="ReplicaSet"), LISTENS, WorkClass("batch", "label")),
-        (POD, WorkloadInfo(asked_class="anything"), HostSignals(), WorkClass()),
+        (POD, WorkloadInfo(requested_class="batch", owner_kind="ReplicaSet"), LISTENS, WorkClass("batch", "label")),
+        (POD, WorkloadInfo(requested_class="anything"), HostSignals(), WorkClass()),
         (POD, WorkloadInfo(owner_kind="ReplicaSet"), HostSignals(), WorkClass("service", "scheduler")),
         (POD, WorkloadInfo(owner_kind="Job"), LISTENS, WorkClass("batch", "scheduler")),
         (POD, WorkloadInfo(owner_kind="Job"), SERVER, WorkClass("batch", "scheduler")),

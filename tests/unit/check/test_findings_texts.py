@@ -12,7 +12,7 @@ from exporter.check.facts import Facts, Series, parse
 from exporter.check.program import finding_of
 from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS, short, summary
-from exporter.check.rule import Finding, Limits, Verdict, over, stated
+from exporter.check.rule import Finding, Limits, Verdict, above, stated
 from exporter.check.stages import STAGES
 from exporter.check.verdict import Report, judge, unknown
 from exporter.clock import UnixTime
@@ -199,8 +199,8 @@ def test_series_over_a_number_and_series_in_a_state() -> None:
         {"a": (Series({"gpu": "1", "state": "x"}, 1.5), Series({"gpu": "2", "state": "x"}, 1.0))}, UnixTime(0)
     )
 
-    assert list(over("a", 1.0)(known, Limits())) == [("1", {"gpu": "1", "state": "x", "value": "1.5"})]
-    assert list(over("a", 0.5, gpu="2")(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
+    assert list(above("a", 1.0)(known, Limits())) == [("1", {"gpu": "1", "state": "x", "value": "1.5"})]
+    assert list(above("a", 0.5, gpu="2")(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
     assert list(stated("a", "state", ("x",))(known, Limits())) == [("2", {"gpu": "2", "state": "x", "value": "1"})]
     assert list(stated("a", "state", ("y",))(known, Limits())) == []
 

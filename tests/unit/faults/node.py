@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from exporter.faults.latch import advance
-from exporter.faults.model import Acknowledgement, Book, Look, Seen
+from exporter.faults.model import Acknowledgement, FaultState, Observation, ObservedGpu
 
 WEEK = 7 * 86400.0
 WATTS = 400.0
@@ -16,11 +16,11 @@ WATTS = 400.0
 class Node:
     """A node that is looked at every five seconds, or after a jump."""
 
-    book: Book = field(default_factory=Book)
+    book: FaultState = field(default_factory=FaultState)
     now: float = 1_000_000.0
     boot: str = "boot-1"
     driver: bool = True
-    gpus: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    gpus: dict[str, ObservedGpu] = field(default_factory=dict[str, ObservedGpu])
     refused: tuple[tuple[int, str], ...] = ()
     said: tuple[Acknowledgement, ...] = ()
     epoch: float = 1_000_000.0 - 86400.0
@@ -29,21 +29,23 @@ class Node:
     def __post_init__(self) -> None:
         for index in range(2):
             uuid = f"GPU-{index}"
-            self.gpus[uuid] = Seen(uuid, index, f"S{index}", f"0000:0{index}:00.0", up=True, uncorrected=0.0, links=18)
+            self.gpus[uuid] = ObservedGpu(
+                uuid, index, f"S{index}", f"0000:0{index}:00.0", up=True, uncorrected=0.0, links=18
+            )
         self.look(5)
 
     def change(self, uuid: str = "GPU-0", **fields: object) -> None:
         self.gpus[uuid] = replace(self.gpus[uuid], **fields)  # type: ignore[arg-type]
 
     def look(self, seconds: float = 60.0, *, step: float = 5.0) -> None:
-        """Look again and again for so long."""
+        """Observation again and again for so long."""
         for _ in range(max(1, int(seconds / step))):
             self.now += step
             joules = WATTS * (self.now - self.epoch)
             gpus = tuple(
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
-            self.book = advance(self.book, Look(self.now, self.boot, self.driver, gpus, self.refused, self.said))
+            self.book = advance(self.book, Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said))
 
     def reset(self, uuid: str = "GPU-0") -> None:
         self.epoch = self.now

@@ -12,12 +12,12 @@ from exporter.cli import acknowledge
 from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import in_maintenance, slurm_gpus
-from exporter.faults.model import Acknowledgement, Action, Book, Fault, Kind, Known, Seen
+from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, ObservedGpu
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME, FaultWatch, Saver, Site
 
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
-BOOK = Book("b", {"GPU-0": Known(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0)
+BOOK = FaultState("b", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0)
 
 
 def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_link_in_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def seen(xids: dict[int, float]) -> tuple[Seen, ...]:
-    return (Seen("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18, xids=xids),)
+def seen(xids: dict[int, float]) -> tuple[ObservedGpu, ...]:
+    return (ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18, xids=xids),)
 
 
 def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_faults_that_cannot_be_saved_show_and_the_log_says_so_once(caplog: pytes
 
 
 def test_marks_alone_are_saved_every_few_minutes(tmp_path: Path) -> None:
-    written: list[Book] = []
+    written: list[FaultState] = []
     saver = Saver(tmp_path, lambda _, book: written.append(book))
     for second in range(0, 600, 5):
         saver.offer(BOOK, float(second), urgent=False)
@@ -109,9 +109,9 @@ def test_marks_alone_are_saved_every_few_minutes(tmp_path: Path) -> None:
 
 
 def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
-    tries: list[Book] = []
+    tries: list[FaultState] = []
 
-    def full(path: Path, book: Book) -> None:
+    def full(path: Path, book: FaultState) -> None:
         tries.append(book)
         if len(tries) < 3:
             raise StateError(f"{path}: No space left on device")
@@ -126,7 +126,7 @@ def test_save_that_failed_is_tried_again_before_long(tmp_path: Path) -> None:
 
 
 def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None:
-    state_file.write(tmp_path / NAME, Book("b", {"GPU-0": Known(0), "GPU-1": Known(1)}))
+    state_file.write(tmp_path / NAME, FaultState("b", {"GPU-0": KnownGpu(0), "GPU-1": KnownGpu(1)}))
     watch = FaultWatch(Site(tmp_path, boot="c", expected=lambda: {"option": 8, "slurm": None}))
 
     for second in range(0, 60, 5):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.faults.model import Action, Kind, Seen
+from exporter.faults.model import Action, Kind, ObservedGpu
 from tests.unit.faults.node import FAULTS, WATTS, WEEK, Node, xid
 
 
@@ -54,7 +54,7 @@ def test_new_card_at_its_place_ends_it(name: str) -> None:
     node.look(3600)
 
     node.gpus.pop("GPU-0", None)
-    node.gpus["GPU-9"] = Seen("GPU-9", 0, "S9", "0000:00:00.0", up=True, uncorrected=0.0, links=18)
+    node.gpus["GPU-9"] = ObservedGpu("GPU-9", 0, "S9", "0000:00:00.0", up=True, uncorrected=0.0, links=18)
     node.look(60)
 
     assert node.faults == []
@@ -84,7 +84,7 @@ def test_links_that_come_back_end_it() -> None:
 
 def test_links_that_never_were_up_are_no_fault() -> None:
     node = Node()
-    node.gpus["GPU-5"] = Seen("GPU-5", 5, "S5", "0000:05:00.0", up=True, links=0)
+    node.gpus["GPU-5"] = ObservedGpu("GPU-5", 5, "S5", "0000:05:00.0", up=True, links=0)
 
     node.look(3600)
 
@@ -159,7 +159,7 @@ def test_book_of_another_machine_is_forgotten() -> None:
     node = Node()
     xid(node, 119)
     node.look(60)
-    node.gpus = {"GPU-x": Seen("GPU-x", 0, "X", "0000:70:00.0", up=True)}
+    node.gpus = {"GPU-x": ObservedGpu("GPU-x", 0, "X", "0000:70:00.0", up=True)}
 
     node.look(60)
 

@@ -113,12 +113,12 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
     write(tmp_path)
     subject = reader(tmp_path)
-    assert subject.tells() == {"hottest_thread", "blocked_threads", "receiving_threads"}
+    assert subject.available_signals() == {"hottest_thread", "blocked_threads", "receiving_threads"}
 
     for now in (0.0, 1.0):
         subject.read(ownership, {10: host(10)}, now)
 
-    assert subject.tells() == {
+    assert subject.available_signals() == {
         "hottest_thread",
         "blocked_threads",
         "receiving_threads",

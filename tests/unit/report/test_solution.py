@@ -122,7 +122,7 @@ def test_queries_are_promql() -> None:
         mfu.flops_bound(selector, "60s"),
     ]
     queries += [
-        promql.most_of_workloads("gpu_workload_gpus", selector, "60s"),
+        promql.highest_of_workloads("gpu_workload_gpus", selector, "60s"),
         promql.last_of_workloads("x", selector, "60s"),
     ]
 

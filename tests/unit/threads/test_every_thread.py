@@ -108,7 +108,7 @@ def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pyte
     elif thread == "sampler":
         thrown_once(monkeypatch, parts._loop, "_run_pass")
     elif thread == "xid-nvml":
-        thrown_once(monkeypatch, parts._sampler.xids, "heard")
+        thrown_once(monkeypatch, parts._sampler.xids, "set_source")
     else:
         thrown_once(monkeypatch, connection, "_attempt")
         connection.refresh(DriverError("ask again"))
