@@ -4,49 +4,54 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
-import subprocess
+from collections.abc import Sequence
 
 from exporter.check.rule import Finding, Verdict
+from exporter.host import program
 from exporter.host.text import lines
 
 NAME = "program"
+_MEBIBYTES = 16
+"""What it may say."""
 _LONGEST = 200
 """Characters of what it says."""
 
 
-def finding_of(command: str, seconds: float) -> Finding | None:
-    """What the command found: nothing when it ends with 0 in time."""
-    words = shlex.split(command)
+def command(value: str) -> tuple[str, ...]:
+    """The program and its arguments, split as a shell does it; none where the text is empty."""
     try:
-        process = subprocess.Popen(  # noqa: S603 - the administrator's own command
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True
-        )
+        return tuple(shlex.split(value))
+    except ValueError as error:
+        raise ValueError(f"a command as a shell takes it ({error})") from None
+
+
+def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
+    """What the command found: nothing when it ends with 0 in time."""
+    try:
+        done = program.run(words, seconds, _MEBIBYTES << 20, together=True)
+    except TimeoutError:
+        return _finding(f"does not end within {seconds:.0f} s", words)
     except OSError as error:
         return _finding(f"cannot be run: {error.strerror or error}", words)
-    try:
-        output, _ = process.communicate(timeout=max(seconds, 0.0))
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return _finding(f"does not end within {seconds:.0f} s", words)
-    return _finding(_last(output) or f"status {process.returncode}", words) if process.returncode else None
+    if done.cut:
+        return _finding(f"says more than {_MEBIBYTES} MiB", words)
+    return _finding(_last(done.output) or f"status {done.status}", words) if done.status else None
 
 
-def _finding(output: str, words: list[str]) -> Finding:
+def _finding(said: str, words: Sequence[str]) -> Finding:
     name = os.path.basename(words[0])  # noqa: PTH119 - a name, no path
     return Finding(
         rule=NAME,
         verdict=Verdict.FAILED,
         gpu="",
         uuid="",
-        reason=f"{name}: {output}",
+        reason=f"{name}: {said}",
         action="Run it by hand and read all it says.",
         short=f"{name[:16]} fails",
         hands=True,
     )
 
 
-def _last(output: str) -> str:
-    found = [line.strip() for line in lines(output) if line.strip()]
+def _last(output: bytes) -> str:
+    found = [line.strip() for line in lines(output.decode("utf-8", "replace")) if line.strip()]
     return found[-1][:_LONGEST] if found else ""

@@ -50,10 +50,18 @@ def output(
     return done.output.decode("utf-8", "replace")
 
 
-def run(command: Sequence[str], timeout: float, limit: int, environment: Mapping[str, str] | None = None) -> Finished:
+def run(
+    command: Sequence[str],
+    timeout: float,
+    limit: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    together: bool = False,
+) -> Finished:
     """Run `command` to its end; it may write `limit` bytes, then it is killed with all it has started.
 
-    Its environment is this program's, unless `environment` is given.
+    Its environment is this program's, unless `environment` is given. With `together` its errors are among its output,
+    in the order in which it wrote them.
 
     Raises TimeoutError where it has not ended after `timeout` seconds, and OSError where it cannot be started.
     """
@@ -62,7 +70,7 @@ def run(command: Sequence[str], timeout: float, limit: int, environment: Mapping
         list(command),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if together else subprocess.PIPE,
         start_new_session=True,
         env=environment,
     ) as process:
@@ -94,7 +102,7 @@ def _read(process: subprocess.Popen[bytes], deadline: MonotonicTime, limit: int)
                     found[stream] += chunk
                     if not chunk:
                         selector.unregister(stream)
-    written, errors = found.values()
+    written, errors = (*found.values(), bytearray())[:2]
     return bytes(written[:limit]), bytes(errors[:limit]), len(written) + len(errors) > limit
 
 

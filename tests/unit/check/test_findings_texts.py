@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.check.facts import Facts, Series, parse
+from exporter.check.program import command as words
 from exporter.check.program import finding_of
 from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS, short, summary
@@ -231,12 +232,15 @@ def test_reference_as_text(name: str, value: float, labels: dict[str, str], show
         ("false", "false: status 1"),
         ("sh -c 'echo first; echo; echo \" last \"; exit 3'", "sh: last"),
         ("/no/such/program-of-a-site", "program-of-a-site: cannot be run: No such file or directory"),
+        ("sh -c 'echo verdict >&2; exit 3'", "sh: verdict"),
+        ("sh -c 'echo warning >&2; echo verdict; exit 3'", "sh: verdict"),
+        ("sh -c 'yes GB/s'", "sh: says more than 16 MiB"),
     ],
 )
 def test_finding_of_the_sites_program(command: str, reason: str) -> None:
     name = reason.partition(":")[0]
 
-    assert finding_of(command, 60.0) == Finding(
+    assert finding_of(words(command), 60.0) == Finding(
         rule="program",
         verdict=Verdict.FAILED,
         gpu="",

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.check.facts import Facts, parse
 from exporter.check.leftovers import job_gpus
-from exporter.check.program import finding_of
+from exporter.check.program import command, finding_of
 from exporter.check.rule import Limits, Verdict
 from exporter.check.rules import NAMES
 from exporter.check.stages import STAGES
@@ -99,10 +99,10 @@ def test_stages_have_budgets_that_fit_where_they_run() -> None:
 
 
 def test_program_of_the_site_that_fails_is_a_finding_with_its_last_line() -> None:
-    assert finding_of("true", 20) is None
-    failed = finding_of("sh -c 'echo 12 GB/s; echo too slow; exit 3'", 20)
-    late = finding_of("sh -c 'sleep 600'", 0.2)
-    absent = finding_of("/nonexistent/dcgmi diag", 20)
+    assert finding_of(command("true"), 20) is None
+    failed = finding_of(command("sh -c 'echo 12 GB/s; echo too slow; exit 3'"), 20)
+    late = finding_of(command("sh -c 'sleep 600'"), 0.2)
+    absent = finding_of(command("/nonexistent/dcgmi diag"), 20)
 
     assert failed
     assert (failed.verdict, failed.reason, failed.hands) == (Verdict.FAILED, "sh: too slow", True)
@@ -110,6 +110,11 @@ def test_program_of_the_site_that_fails_is_a_finding_with_its_last_line() -> Non
     assert "does not end" in late.reason
     assert absent
     assert absent.reason == "dcgmi: cannot be run: No such file or directory"
+
+
+def test_command_that_cannot_be_split_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a command as a shell takes it \(No closing quotation\)"):
+        command("diag '")
 
 
 def test_command_says_what_is_left_when_its_time_is_over() -> None:
@@ -122,6 +127,10 @@ def test_command_says_what_is_left_when_its_time_is_over() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (
+            ["--check.stage", "full", "--check.program", "a '"],
+            "--check.program: expected a command as a shell takes it",
+        ),
         (["--check.program", "true"], "--check.program: expected with --check.stage=full"),
         (["--check.stage", "epilog", "--check.url", "http://127.0.0.1:1/"], "--check.url: an exporter's last look"),
         (["--check.stage", "burn"], "--check.stage: expected one of prolog, epilog, periodic, full"),

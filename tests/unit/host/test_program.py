@@ -13,6 +13,12 @@ def test_both_streams_and_the_status_are_told() -> None:
     assert (done.status, done.output, done.errors, done.cut) == (3, b"out\n", b"err\n", False)
 
 
+def test_streams_may_be_read_as_one() -> None:
+    done = run(["sh", "-c", "echo err >&2; echo out"], 10, 100, together=True)
+
+    assert (done.output, done.errors) == (b"err\nout\n", b"")
+
+
 def test_program_that_says_too_much_is_ended() -> None:
     done = run(["yes"], 10, 1000)
 
