@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.command import run
+
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "exporter", "check", *arguments]
@@ -107,7 +109,7 @@ def test_node_problem_detector_has_its_own_statuses() -> None:
     ],
 )
 def test_wrong_input_is_one_line_and_never_looks_like_a_failed_gpu(arguments: list[str], says: str) -> None:
-    done = check(*arguments)
+    done = run("check", *arguments)
 
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1

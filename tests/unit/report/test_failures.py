@@ -6,7 +6,6 @@ import base64
 import json
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import pytest
 
 from exporter.report.client import Access, Client
 from exporter.report.failure import SlowError, UnauthorizedError, UnreachableError
+from tests.command import Done, run
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 TOKEN, PASSWORD = "t0ken", "open sesame"
@@ -87,9 +87,8 @@ def error(kind: str, text: str) -> str:
     return json.dumps({"status": "error", "errorType": kind, "error": text})
 
 
-def report(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "exporter", "report", "4711", "--prometheus.url", url, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def report(url: str, *arguments: str) -> Done:
+    return run("report", "4711", "--prometheus.url", url, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +148,7 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
     ],
 )
 def test_wrong_input_is_one_line_and_status_2(arguments: list[str], says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "exporter", "report", *arguments], capture_output=True, text=True, check=False
-    )
+    done = run("report", *arguments)
 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert says in done.stderr
