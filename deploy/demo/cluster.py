@@ -54,13 +54,17 @@ NODES = (
 )
 
 
+_MISSED = "2m"
+"""Windows of seconds are empty where a busy machine misses scrapes; nobody gets the same mail again for that."""
+
+
 def settings(runbooks: str) -> Settings:
     """The alerts with their thresholds as delivered; only what they wait for is shorter: nobody waits an hour here."""
     return Settings(
         values={
-            "GpuHeldIdle": {"window": "30s", "for": "0s"},
-            "GpuUnderutilized": {"window": "1m", "for": "30s"},
-            "GpuThermalThrottling": {"window": "30s", "for": "0s"},
+            "GpuHeldIdle": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
+            "GpuUnderutilized": {"window": "1m", "for": "30s", "keepFiringFor": _MISSED},
+            "GpuThermalThrottling": {"window": "30s", "for": "0s", "keepFiringFor": _MISSED},
         },
         disabled={"GpuExporterSimulated", "GpuWatchdog"},
         runbooks=runbooks,
