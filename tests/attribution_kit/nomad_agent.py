@@ -1,4 +1,7 @@
-"""Nomad's agent as far as it is asked: a real HTTP server, with answers as Nomad 1.9 gives them."""
+"""Nomad's agent as far as it is asked: a real HTTP server.
+
+Fields, types and nulls are those of Nomad's API pages (nodes, allocations, agent) and of its published models.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,21 @@ from typing import Any
 
 NODE = "4d2ba53b-e0b1-4f5c-9a0e-6f1f3f2f7c9d"
 ALLOCATION = "8c21e7b5-6a50-4e0b-9d6c-5f1a4a0f8d11"
+_RESOURCES: Mapping[str, Any] = {
+    "Cpu": {"CpuShares": 500, "ReservedCores": None},
+    "Memory": {"MemoryMB": 300, "MemoryMaxMB": 0},
+    "Networks": None,
+}
+_STATE: Mapping[str, Any] = {
+    "State": "running",
+    "Failed": False,
+    "Restarts": 2,
+    "LastRestart": "2026-11-21T14:40:22.1Z",
+    "StartedAt": "2026-11-21T14:40:38.4Z",
+    "FinishedAt": None,
+    "Events": [{"Type": "Started", "Time": 1795272038400000000, "Details": {}, "ExitCode": 0}],
+    "TaskHandle": None,
+}
 
 
 def allocation(
@@ -29,10 +47,10 @@ def allocation(
         "Job": {"ID": job, "Name": job, "Type": "batch", "ParentID": "", "Namespace": "default"},
         "TaskGroup": "group",
         "AllocatedResources": {
-            "Tasks": {name: {"Cpu": {"CpuShares": 500}, "Devices": given} for name, given in devices.items()},
-            "Shared": {"DiskMB": 300},
+            "Tasks": {name: {**_RESOURCES, "Devices": given} for name, given in devices.items()},
+            "Shared": {"Networks": None, "DiskMB": 300, "Ports": None},
         },
-        "TaskStates": {name: {"State": "running", "Restarts": 2} for name in tasks},
+        "TaskStates": dict.fromkeys(tasks, _STATE),
         "DesiredStatus": "run",
         "ClientStatus": status,
         **more,
@@ -40,8 +58,9 @@ def allocation(
 
 
 def node(uuids: list[str]) -> dict[str, Any]:
-    instances = [{"ID": uuid, "Healthy": True, "Locality": {"PciBusID": "00000000:1A:00.0"}} for uuid in uuids]
-    groups = [{"Vendor": "nvidia", "Type": "gpu", "Name": "H100 80GB HBM3", "Instances": instances}]
+    place = {"Healthy": True, "HealthDescription": "", "Locality": {"PciBusID": "00000000:1A:00.0"}}
+    model = {"Vendor": "nvidia", "Type": "gpu", "Name": "H100 80GB HBM3", "Attributes": {"memory": {"Int": 81559}}}
+    groups = [{**model, "Instances": [{"ID": uuid, **place} for uuid in uuids]}]
     return {"ID": NODE, "NodeResources": {"Cpu": {"CpuShares": 64000}, "Devices": groups}}
 
 

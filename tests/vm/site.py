@@ -104,7 +104,9 @@ def held(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
 
 
 def free(vm: Machine, job: str, seconds: float = PATIENCE) -> None:
-    vm.becomes(r"^0$", f"{METRICS} | grep -c 'gpu_owner_share.*slurm_job=\"{job}\"' || true", seconds)
+    """A service that does not answer frees nobody."""
+    counted = f"grep -c 'gpu_owner_share.*slurm_job=\"{job}\"'"
+    vm.becomes(r"^0$", f'page=$({METRICS}) && {{ echo "$page" | {counted} || true; }}', seconds)
 
 
 def serves(vm: Machine, seconds: float = PATIENCE) -> None:

@@ -37,18 +37,32 @@ def podman(folder: Path, name: str, labels: Any = None) -> None:
     config = {"id": CONTAINER_ID, "name": name, "labels": labels or {}, "rootfsImageName": "docker.io/pytorch:2.4"}
     (folder / "podman").mkdir(exist_ok=True)
     with sqlite3.connect(folder / "podman/db.sql") as database:
-        database.execute("CREATE TABLE ContainerConfig(ID TEXT PRIMARY KEY, Name TEXT, PodID TEXT, JSON TEXT NOT NULL)")
+        columns = "ID TEXT PRIMARY KEY NOT NULL, Name TEXT UNIQUE NOT NULL, PodID TEXT, JSON TEXT NOT NULL"
+        database.execute(f"CREATE TABLE ContainerConfig({columns})")
         database.execute("INSERT INTO ContainerConfig VALUES(?, ?, NULL, ?)", (CONTAINER_ID, name, json.dumps(config)))
     database.close()
 
 
 def podman_list(folder: Path, name: str) -> None:
-    """As containers/storage writes it; all that is readable before Podman 4.8."""
-    metadata = json.dumps({"image-name": "docker.io/library/pytorch:2.4", "name": name})
-    listed = [{"id": "0" * 64, "names": ["other"]}, {"id": CONTAINER_ID, "names": [name], "metadata": metadata}]
+    """As Podman 4.3.1 wrote it (`podman create` on Debian 12), but for ids and names: what there is before 4.8."""
+    listed = [_listed("0" * 64, "other"), _listed(CONTAINER_ID, name)]
     path = folder / "podman/overlay-containers/containers.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(listed))
+    path.write_text(json.dumps(listed, separators=(",", ":")))
+
+
+def _listed(identity: str, name: str) -> dict[str, Any]:
+    image = "430c82b0d2dceb1d848b51dc29764c4f6dbceb2fd045fa44c42f0514f4fecebc"
+    metadata = {"image-name": "localhost/pytorch:2.4", "image-id": image, "name": name, "created-at": 1795349974}
+    return {
+        "id": identity,
+        "names": [name],
+        "image": image,
+        "layer": "9508c62ea3ad21d3122711147eb7a7738985ace74baefc3ebce8fd18e2560714",
+        "metadata": json.dumps(metadata, separators=(",", ":")),
+        "created": "2026-11-22T12:19:34.762042902Z",
+        "flags": {"MountLabel": "", "ProcessLabel": ""},
+    }
 
 
 def bundle(folder: Path, identity: str, annotations: Any = None, namespace: str = "default") -> None:
