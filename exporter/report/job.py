@@ -56,18 +56,20 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
+    told = progress(wider, devices, span.seconds)
+    counted = any(told.counted.values())
     return JobReport(
         name=_name(request.title, info),
         span=replace(span, time_limit=_number(info, "time_limit_seconds")),
         hours=hours,
         nodes=nodes,
         devices=devices,
-        progress=progress(wider, devices, span.seconds),
+        progress=told,
         cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
         advice=advice.of_job(hours, devices),
         used_hours=used,
         priced_by=request.priced_by,
-        runs=runs(client, info, window(request.since), now, request.changed_at),
+        runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
         gpus_at_once=at_once[0].value if at_once else None,
     )
 
@@ -152,8 +154,9 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
 
 
 def _devices(ask: Ask, span: Span) -> Iterable[DeviceUse]:
-    models = {_key(s): s.labels.get("model", "") for s in ask(promql.models)}
-    of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in ask(promql.models)}
+    named = ask(promql.models)
+    models = {_key(s): s.labels.get("model", "") for s in named}
+    of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
     instances = ask(promql.mig_shares)
     cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]

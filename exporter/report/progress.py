@@ -11,6 +11,13 @@ from exporter.report.client import Client, Sample
 from exporter.report.model import DeviceUse
 from exporter.report.solution import WORK, Progress, Run, Runs, throughput
 
+_COUNTERS = (*WORK, "model_flops")
+_RATIO, _REMAINING, _TO_TARGET = (
+    "gpu_workload_progress_ratio",
+    "gpu_workload_expected_seconds_remaining",
+    "gpu_workload_time_to_target_seconds",
+)
+_REPORTED = (*(f"gpu_workload_{name}_total" for name in _COUNTERS), _RATIO, _REMAINING, _TO_TARGET)
 _MAX_RUNS = 50
 """The newest: arrays have thousands of one name."""
 
@@ -28,16 +35,19 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress
     def last(gauge: str) -> float | None:
         return one(lambda s, w: promql.last(gauge, s, w))
 
-    counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in (*WORK, "model_flops")}  # type: ignore[misc]
+    first_kernel = last("gpu_workload_first_kernel_seconds")
+    if not ask(lambda s, w: promql.any_of(_REPORTED, s, w)):  # most programs report nothing: one question, not ten
+        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(mfu.flops_bound))
+    counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
     flops = counted.pop("model_flops")
     peak = one(mfu.peak_flops)
     utilization = flops / (peak * seconds) if flops is not None and peak and seconds > 0 and _whole(devices) else None
     return Progress(
         **counted,
-        ratio=last("gpu_workload_progress_ratio"),
-        remaining_seconds=last("gpu_workload_expected_seconds_remaining"),
-        time_to_target_seconds=last("gpu_workload_time_to_target_seconds"),
-        first_kernel_seconds=last("gpu_workload_first_kernel_seconds"),
+        ratio=last(_RATIO),
+        remaining_seconds=last(_REMAINING),
+        time_to_target_seconds=last(_TO_TARGET),
+        first_kernel_seconds=first_kernel,
         model_flops_utilization=utilization,
         model_flops_utilization_bound=one(mfu.flops_bound) if utilization is None else None,
     )

@@ -224,6 +224,11 @@ def last(gauge: str, selector: str, window: str) -> str:
     return f"max (last_over_time({gauge}{{{selector}}}[{window}]))"
 
 
+def any_of(names: Sequence[str], selector: str, window: str) -> str:
+    """How many series of the first of these metrics there were; nothing where there was none of any."""
+    return " or ".join(f"count (last_over_time({name}{{{selector}}}[{window}]))" for name in names)
+
+
 _TOGETHER = frozenset({"steps"})
 """Taken by all ranks together, on all nodes: the furthest counts. What else programs report adds up."""
 

@@ -19,7 +19,7 @@ _PACKAGES = (
 )
 _NOT_NEEDED = (
     *("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "logrotate.timer", "fstrim.timer"),
-    *("e2scrub_all.timer", "e2scrub_reap.service"),
+    *("e2scrub_all.timer", "e2scrub_reap.service", "serial-getty@ttyS0.service"),
 )
 _NETWORK: Mapping[str, str] = {
     "dummy.netdev": "[NetDev]\nName=dummy0\nKind=dummy\n",
@@ -27,11 +27,21 @@ _NETWORK: Mapping[str, str] = {
 }
 """An address beside loopback's: without one Slurm resolves no name, not even one of loopback."""
 _ROOM_MEGABYTES = 1500
-_LOGIN = """\
+_CONSOLE = """\
+[Unit]
+After=systemd-user-sessions.service
+
 [Service]
-ExecStart=
-ExecStart=-/sbin/agetty --autologin root --noclear --noissue %I 115200 dumb
+ExecStart=-/sbin/agetty --autologin root --noclear --noissue ttyS0 115200 dumb
+StandardInput=tty
+TTYPath=/dev/ttyS0
+TTYReset=yes
+Restart=always
+
+[Install]
+WantedBy=multi-user.target
 """
+"""Instead of serial-getty@ttyS0, which waits until udev has told of the line: on a busy host it may give that up."""
 
 
 def build() -> None:
@@ -57,12 +67,10 @@ def _configure(root: Path) -> None:
     (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
     (root / "etc/hostname").write_text("node1\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost node1\n")
-    console = root / "etc/systemd/system/serial-getty@ttyS0.service.d"
-    console.mkdir(parents=True)
-    (console / "login.conf").write_text(_LOGIN)
+    (root / "etc/systemd/system/console.service").write_text(_CONSOLE)
     for name, text in _NETWORK.items():
         (root / "etc/systemd/network" / name).write_text(text)
-    _run("chroot", str(root), "systemctl", "enable", "-q", "systemd-networkd")
+    _run("chroot", str(root), "systemctl", "enable", "-q", "systemd-networkd", "console")
     _run("chroot", str(root), "passwd", "-d", "root")
     _run("chroot", str(root), "systemctl", "disable", "-q", "slurmctld", "slurmd", "munge")
     _run("chroot", str(root), "systemctl", "mask", "-q", *_NOT_NEEDED)

@@ -22,9 +22,9 @@ _PROMPT = rb"root@[\w-]+:~# "
 _BOOT_SECONDS, _COMMAND_SECONDS = 900.0, 600.0
 _KERNEL = (
     "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=no"
-    " systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900"
+    " systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900 udev.event_timeout=900"
 )
-"""On a busy host the serial line takes longer to appear than systemd waits by itself."""
+"""On a busy host devices take longer to appear than systemd and udev wait by themselves."""
 _LONGEST_MATCH = 100
 _WAIT = """\
 end=$(($(date +%s) + {seconds}))

@@ -8,6 +8,7 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 
 JOB = {
     r"^sum \(gpu_workload_gpus": "",
+    r"^count \(last_over_time\(gpu_workload_samples_total": "{} 1",
     r"^topk\(50": """
         {workload="slurm:4600"} 1699000000
         {workload="slurm:4650"} 1699500000
