@@ -20,11 +20,12 @@ setup-chart: venv $(MONITORING_SCHEMAS)/PrometheusRule.json ## Fetch the schemas
 test: setup-chart
 
 .PHONY: setup-e2e-kubernetes
-setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm and the Prometheus operator; fetch containerd, runc and etcd
+setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm, the Prometheus operator and Flux's helm-controller; fetch containerd, runc and etcd
 	@.ci/make/fetch-kubernetes.sh
 	@.ci/make/fetch-kinds.sh
+	@.ci/make/fetch-flux.sh
 
-E2E ?= install adverse toolkit claims gitops alerting networks kinds eviction
+E2E ?= install adverse toolkit claims gitops flux alerting networks kinds eviction
 .PHONY: e2e-kubernetes
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)

@@ -1,12 +1,11 @@
-"""The chart as Argo CD, Flux and `helm diff` see it, on a real API server: `make e2e-kubernetes`.
+"""The chart as Argo CD and `helm diff` see it, on a real API server: `make e2e-kubernetes`.
 
-Argo CD renders with `helm template`, applies on the server and compares by a dry run of that. Flux packs the chart of a
-Git repository, without links, and installs the archive. `helm diff` is the plugin itself.
+Argo CD renders with `helm template`, applies on the server and compares by a dry run of that. `helm diff` is the plugin
+itself.
 """
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import yaml
 
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster
-from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter
+from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy
 
 MANAGER = "--field-manager=argocd-controller"
 SECURED = ("--set", "web.tls.enabled=true,web.basicAuth.enabled=true,dashboards.enabled=true")
@@ -100,22 +99,3 @@ def test_argo_cd_is_in_sync_after_its_first_sync(cluster: Cluster, values: Path)
         assert any(each.startswith("Pod/") for each in before)
     finally:
         cluster.kubectl("delete", "-n", NAMESPACE, "-f", str(objects), "--ignore-not-found")
-
-
-def test_flux_installs_the_archive_it_packs_from_git(cluster: Cluster, values: Path) -> None:
-    """What Flux's artifact of a Git repository holds: regular files alone."""
-    source = cluster.home / "artifact/gpu-exporter"
-    shutil.copytree(CHART, source, ignore=lambda at, names: [each for each in names if Path(at, each).is_symlink()])
-    cluster.helm("package", str(source), "--version", "0.1.0+1a2b3c4", "--destination", str(cluster.home / "artifact"))
-    (archive,) = (cluster.home / "artifact").glob("*.tgz")
-    given = ("-n", NAMESPACE, "-f", str(values), "--set", "dashboards.enabled=true", "--wait", "--timeout", "120s")
-    try:
-        cluster.helm("upgrade", "--install", RELEASE, str(archive), *given)
-        labels = exporter(cluster)["metadata"]["labels"]
-        maps = cluster.get("configmaps", "-n", NAMESPACE, "-l", SELECTOR)["items"]
-        dashboards = [each for each in maps if any(name.endswith(".json") for name in each.get("data", {}))]
-
-        assert len(dashboards) == len(list(Path(CHART, "files/dashboards").glob("*.json")))
-        assert "+" not in labels.get("helm.sh/chart", "")
-    finally:
-        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
