@@ -66,9 +66,7 @@ def test_first_attributed_process_on_a_shared_gpu(
 
     assert "" not in wait_for(attributed, 60)
     taken = time.monotonic() - began
-    sys.stdout.write(
-        f"\ninstalled after {installed:.1f} s, every process of the shared GPU named after {taken:.1f} s\n"
-    )
+    sys.stdout.write(f"\ninstalled after {installed:.1f} s, processes of the shared GPU named after {taken:.1f} s\n")
     assert workloads
 
 
@@ -273,9 +271,14 @@ def test_what_cannot_work_here_is_one_line_at_once(
 
 @pytest.mark.usefixtures("plugins")
 def test_node_with_gpus_and_no_label_is_named(cluster: Cluster, values: Path) -> None:
+    upgrade = ("upgrade", "--install", RELEASE, CHART, "-n", NAMESPACE, "-f", str(values))
+    assert f"Nodes with a GPU label now: 1 ({settings.NODE})" in cluster.helm(*upgrade)
     label(cluster, "nvidia.com/gpu.present-")
     try:
-        assert f"kubectl label node {settings.NODE} nvidia.com/gpu.present=true" in release.refused(cluster, values)
+        named = f"kubectl label node {settings.NODE} nvidia.com/gpu.present=true"
+        assert f"have no GPU label, so they get no pod:\n   {named}" in cluster.helm(*upgrade)
+        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
+        assert named in release.refused(cluster, values)
     finally:
         label(cluster, "nvidia.com/gpu.present=true")
 
