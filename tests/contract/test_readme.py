@@ -36,6 +36,16 @@ def test_every_command_is_understood(typed: str) -> None:
     config.load(words, {}, commands()[command], config.Page("x", "", argument="ARGUMENT"))
 
 
+def test_the_mail_is_one_that_the_rules_send() -> None:
+    cases = yaml.safe_load((ROOT / "tests/contract/rules/expected.yaml").read_text())
+    alert = cases["GpuUnderutilized: waits for storage"][0]["exp_annotations"]
+    (mail,) = re.findall(r"```\nTo: .*?\nSubject: (.*?)```", README, re.DOTALL)
+    subject, _, body = mail.partition("\n\n")
+
+    assert subject == alert["summary"]
+    assert f"{alert['description']} Runbook: {alert['runbook_url']} Since " in " ".join(body.split())
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_make_target_exists(page: str) -> None:
     files = [ROOT / "Makefile", *(ROOT / ".ci/make").glob("*.mk")]
