@@ -29,7 +29,7 @@ PRICES = (
     Price("price_other", "Other models",      "",                         "0.60"),
 )
 # fmt: on
-"""The defaults are round numbers, nobody's price list: set your own."""
+"""The defaults are round numbers, not a vendor's prices: set your own."""
 
 
 def variables() -> list[build.TextBoxVariable]:

@@ -37,7 +37,7 @@ class Allocations:
     pods: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
     jobs: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By source: devices it tells otherwise than a source of higher trust."""
+    """By source: devices it reports otherwise than a source of higher trust."""
 
 
 UNKNOWN_ID, MIG_PLACE, NOT_HERE = "unknown_id", "mig_placement", "not_on_this_node"
@@ -72,7 +72,7 @@ def _reason(name: DeviceName) -> str:
 def job_allocations(
     by_job: Mapping[str, Mapping[str, Allocation]], devices: Devices
 ) -> tuple[Mapping[str, JobAllocation], Mapping[str, int]]:
-    """From what each source tells of each job; the most trusted word counts, the others are compared with it."""
+    """From what each source reports of each job; the most trusted word counts, the others are compared with it."""
     found: dict[str, JobAllocation] = {}
     conflicts: Counter[str] = Counter()
     for job, by_source in by_job.items():

@@ -19,11 +19,11 @@ T = TypeVar("T")
 HANGS_SECONDS = 15.0
 """A question that is open for longer: the time-outs of the sources are shorter."""
 LAST_KNOWN_SECONDS = 300.0
-"""How long allocations outlive the source that told them: a kubelet restarts, a share is remounted."""
+"""How long allocations outlive the source that reported them: a kubelet restarts, a share is remounted."""
 
 
 class SourceError(Exception):
-    """A source did not answer, or not in a way that can be understood: what it last said stands for a while."""
+    """A source did not answer, or not in a way that can be understood: what it last reported stands for a while."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from exporter.record import record
 
 @record
 class Cgroup:
-    """What the cgroup of one process tells. Empty: not said. `…_path` is the cgroup of the thing named."""
+    """What the cgroup of one process reports. Empty: not reported. `…_path` is the cgroup of the thing named."""
 
     job: str = ""
     """Slurm's raw job id: an array's element has one of its own."""
@@ -97,7 +97,7 @@ _GROUPS = (
 
 
 def parse(text: str) -> Cgroup:
-    """Understand the whole file: of each kind of thing, the line that says most of it.
+    """Understand the whole file: of each kind of thing, the line that reports most of it.
 
     Equal lines rank: cgroup v2, then systemd's own hierarchy, then the v1 controllers as they come.
     """
@@ -125,7 +125,7 @@ def parse_path(path: str) -> Cgroup:
 
 
 def _paths(text: str) -> list[str]:
-    """Third fields of the lines, the hierarchy that says most first; a path may itself hold colons."""
+    """Third fields of the lines, the hierarchy that reports most first; a path may itself hold colons."""
     found = [line.split(":", 2) for line in lines(text) if line.count(":") >= 2]  # noqa: PLR2004 - id:controllers:path
     rank = {"": 0, "name=systemd": 1}
     return [path for _, _, path in sorted(found, key=lambda line: rank.get(line[1], 2)) if path != "/"]

@@ -1,7 +1,7 @@
 """Where a cgroup is under the host's mount, for a reader in a cgroup namespace of its own.
 
 In an ordinary container on cgroup v2, /proc shows other containers' cgroups relative to the reader's own, as
-`/../../kubepods-burstable-pod….slice/…`: names that are unique on the node, under a parent that is not said. The
+`/../../kubepods-burstable-pod….slice/…`: names that are unique on the node, under a parent that is not reported. The
 parents there can be are few, so it is looked for under each.
 """
 

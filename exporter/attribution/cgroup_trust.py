@@ -22,7 +22,7 @@ _USERS_OWN = re.compile(r"/user@[0-9]+\.service(?=/)")
 def understood(text: str, cgroupfs: Path) -> Cgroup:
     """The cgroup of a process by the text of its /proc/PID/cgroup: job and pod from what the system named.
 
-    Container and unit may be a user's own (rootless podman); `delegated` tells.
+    Container and unit may be a user's own (rootless podman); `delegated` says which.
     """
     full = parse(text)
     roots = mounts(cgroupfs)

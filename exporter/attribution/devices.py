@@ -23,7 +23,7 @@ class DeviceName(NamedTuple):
     profile: str = ""
     """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
     claimed: str = ""
-    """What NVIDIA's DRA driver calls it, where that tells a MIG instance by its place on the GPU."""
+    """What NVIDIA's DRA driver calls it, where that reports a MIG instance by its place on the GPU."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -85,12 +85,12 @@ class Devices:
         elif name.minor is not None:
             found = self._by_minor.get(name.minor, [])
         elif name.driver_index is not None:
-            # With MIG, schedulers count instances, in an order of their own: an index alone tells no device.
+            # With MIG, schedulers count instances, in an order of their own: an index alone reports no device.
             found = [] if self._mig else self._by_index.get(name.driver_index, [])
         else:
             found = []
         fitting = tuple(target for target in found if _fits(target, name))
-        # Which of several like instances a place means is not known here: better nobody's than a neighbour's.
+        # Which of several like instances a place means is not known here: no owner is better than a wrong one.
         return () if name.claimed and len(fitting) != 1 else fitting
 
 

@@ -104,7 +104,7 @@ def _info(pod_labels: Sequence[str]) -> Family[Rows]:
 
 
 def _newest(rows: Rows) -> Iterable[WorkloadRow]:
-    """One row of each workload: once a source has told more of it, the row with fewer labels has ended."""
+    """One row of each workload: once a source has reported more of it, the row with fewer labels has ended."""
     found: dict[tuple[str, str, str], WorkloadRow] = {}
     for row in rows:
         key = (row.owner.workload, row.owner.pod, row.owner.container)
@@ -234,7 +234,7 @@ SHARE_FAMILIES: tuple[Family[Shares], ...] = (
     ),
     gauges(
         "gpu_unreserved_use",
-        "The owner runs on the GPU and was not given it: others' or nobody's, and a scheduler's to give; always 1.",
+        "The owner runs on a GPU that a scheduler gives out, and was not given it; always 1.",
         Unit.NONE,
         _unreserved,
         (*DEVICE, *OWNER_LABELS),

@@ -112,7 +112,7 @@ def _task(cgroup: Cgroup, container: Container | None) -> tuple[str, str] | None
 
 
 def _allocated(view: NomadView, index: ProcessIndex) -> tuple[Mapping[Owner, Amounts], dict[Owner, WorkloadInfo]]:
-    """What Nomad gave to each task, also to one with nothing on it; and what it says of the tasks."""
+    """What Nomad gave to each task, also to one with nothing on it; and what it reports of the tasks."""
     given: dict[Owner, Amounts] = {}
     info: dict[Owner, WorkloadInfo] = {}
     for (allocation, name), task in view.tasks.items():

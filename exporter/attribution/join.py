@@ -1,4 +1,4 @@
-"""One pass's answer to who runs and who holds what, from what the sources last said. Joining never waits."""
+"""One pass's answer to who runs and who holds what, from what the sources last reported. Joining never waits."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _given(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Mapping[str, Mapping[
 
 
 def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner], bool]:
-    """Of whom nobody tells what he was given: his scheduler is silent, or not asked."""
+    """Of whom nobody reports what he was given: his scheduler is silent, or not asked."""
     silent = {"pod"} if pods.view.silent else set[str]()
     silent |= {"nomad"} if host.view.silent else set[str]()
     return lambda owner: owner.kind in silent or owner in jobs.unsure
@@ -201,7 +201,7 @@ def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
 
 
 def _unshared(paths: Mapping[Owner, str]) -> Mapping[Owner, str]:
-    """Without the cgroups that several owners are in: what they used cannot be told apart."""
+    """Without the cgroups that several owners are in: what they used cannot be distinguished."""
     users = Counter(paths.values())
     return {owner: path for owner, path in paths.items() if users[path] == 1}
 

@@ -147,7 +147,7 @@ def container_info(container: Container) -> WorkloadInfo:
 
 
 def task_owner(allocation: str, name: str, task: Task | None) -> Owner:
-    """A task of Nomad; of one that its agent does not tell of, the allocation's id is all there is."""
+    """A task of Nomad; of one that its agent does not report, the allocation's id is all there is."""
     short = allocation.partition("-")[0]
     return Owner(
         workload=f"nomad:{task.namespace}/{task.job}" if task else f"nomad:{short}",

@@ -1,4 +1,4 @@
-"""What attribution says in one pass: who runs each process, and who holds each GPU, also with nothing on it."""
+"""What attribution reports in one pass: who runs each process, and who holds each GPU, also with nothing on it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class SourceHealth:
     age: float
     conflicts: int = 0
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Devices it says were given to somebody and that are none of this node's as far as is known, by reason."""
+    """Devices it reports were given to somebody and that are none of this node's as far as is known, by reason."""
     stale: int | None = None
     """What is left of ended workloads and does not count; None for a source that does not look for such."""
 
 
 @record
 class WorkloadInfo:
-    """What is told of a workload only on `gpu_workload_info`. Empty fields are not known."""
+    """What is shown of a workload only on `gpu_workload_info`. Empty fields are not known."""
 
     slurm_array_job: str = ""
     slurm_array_task: str = ""
@@ -59,24 +59,24 @@ class WorkloadInfo:
     pod_uid: str = ""
     image: str = ""
     trust: str = "exact"
-    """`exact`, or `low` where only what the user can write (environ) says so."""
+    """`exact`, or `low` where only what the user can write (environ) reports it."""
     pod_labels: tuple[tuple[str, str], ...] = ()
     owner_kind: str = ""
     """Kind of the object that is the workload of a pod: `Job`, `Deployment`, `PyTorchJob`."""
     part_of: str = ""
     """The whole that the workload is a part of: `CronJob/nightly`, `slurm:12` of an array or a heterogeneous job."""
     name_inferred: bool = False
-    """Whether nobody who knows has told the workload's name."""
+    """Whether nobody who knows has reported the workload's name."""
     restarts: int | None = None
     """How often its scheduler has started it again."""
     requested_class: str = ""
     """Class of work that the pod's own label asks for."""
     nodes: int | None = None
-    """How many nodes it runs on, where its source tells."""
+    """How many nodes it runs on, where its source reports."""
     tasks: int | None = None
-    """How many tasks it started with, where its source tells."""
+    """How many tasks it started with, where its source reports."""
     pods: int | None = None
-    """How many pods work together, where something on the pod or its Job tells."""
+    """How many pods work together, where something on the pod or its Job reports."""
 
     @property
     def spread(self) -> bool:

@@ -16,12 +16,12 @@ from exporter.host.model import HostProcess
 from exporter.record import record
 
 HOLD_SECONDS = 3.0
-"""A new job or pod whose name is being asked for stays nobody's so long: its series should not change labels."""
+"""How long a new job or pod has no owner while its name is asked for, so that its series keep their labels."""
 
 
 @record
 class ProcessGroup:
-    """Processes that nothing tells apart: same cgroup, name and user. A node has few kinds, however many processes."""
+    """Processes that nothing distinguishes: same cgroup, name and user. A node has few such groups."""
 
     cgroup: Cgroup
     command: str

@@ -1,4 +1,4 @@
-"""What class of work a workload is: batch, service or interactive. Told by facts, in the order of their weight."""
+"""What class of work a workload is: batch, service or interactive. Decided by facts, in the order of their weight."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIELDS = ("workload", "namespace", "account", "partition", "user", "kind")
 
 
 class WorkClass(NamedTuple):
-    """`source` is what tells it: `label`, `option`, `program`, `scheduler` or `socket`; both empty: not known."""
+    """`source` is what decided it: `label`, `option`, `program`, `scheduler` or `socket`; both empty: not known."""
 
     name: str = ""
     source: str = ""
@@ -88,7 +88,7 @@ _PROGRAMS = (
 
 
 def parse_rules(text: str) -> tuple[ClassRule, ...]:
-    """`namespace=serving:service,account=class-*:interactive`. Raises ValueError that says what was expected."""
+    """`namespace=serving:service,account=class-*:interactive`. Raises ValueError that reports what was expected."""
     found: list[ClassRule] = []
     for entry in text.replace(",", " ").split():
         field, equals, rest = entry.partition("=")

@@ -39,7 +39,7 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     "nvmlDeviceGetPlatformInfo": ("ibGuid", "chassisSerialNumber"),
 }
 _TELLING = 6
-"""Characters of a name that can be told from any other text."""
+"""Characters of a name that can be distinguished from any other text."""
 
 
 @dataclass(slots=True)
@@ -221,7 +221,7 @@ def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, A
 
 
 def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
-    """What to write in place of what, for every name that tells which machine this was."""
+    """What to write in place of what, for every name that shows which machine this was."""
     found: dict[str, str] = {}
     for device in capture["devices"]:
         for target in (device, *device["instances"]):

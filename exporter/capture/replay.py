@@ -74,7 +74,7 @@ class CaptureDriver(Driver):
         clock: Callable[[], float] = wall.time,
         sleep: Callable[[float], None] = wall.sleep,
     ) -> None:
-        """Raises ValueError, one line that says what was expected, where `capture` is none."""
+        """Raises ValueError, one line that reports what was expected, where `capture` is none."""
         self._moment = _Moment(clock)
         self._sleep = sleep
         self._seen = -1.0
@@ -151,7 +151,7 @@ class _CaptureDevice(Device):
 
 
 def load(path: Path, clock: Callable[[], float] = wall.time) -> CaptureDriver:
-    """The driver of a capture file. Raises OSError, or ValueError: one line that says what was expected."""
+    """The driver of a capture file. Raises OSError, or ValueError: one line that reports what was expected."""
     text = path.read_text(encoding="utf-8")
     try:
         capture = json.loads(text)

@@ -25,13 +25,13 @@ _REASON = re.compile(r"\bReason=(.*?)(?: \[[^\]]*@[^\]]*\])?\s*$", re.MULTILINE)
 
 
 class SlurmError(Exception):
-    """One line on why Slurm could not be asked or told."""
+    """One line on why Slurm could not be asked, or be given an order."""
 
 
 class Act(enum.Enum):
     NOTHING = "nothing"
     COUNT = "count"
-    """One good check more: said in the reason."""
+    """One good check more: reported in the reason."""
     DRAIN = "drain"
     RESUME = "resume"
 

@@ -22,7 +22,7 @@ class Series:
 
     @property
     def gpu(self) -> str:
-        """Index of the GPU it tells of; empty for the node."""
+        """Index of the GPU it is about; empty for the node."""
         return self.labels.get("gpu", "")
 
 

@@ -54,9 +54,9 @@ _SOURCES = {
 
 
 def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """Fewer GPUs with a handle than anybody says there should be; said once, by the largest gap.
+    """Fewer GPUs with a handle than anybody reports there should be; reported once, by the largest gap.
 
-    What the faults of single GPUs explain is told there.
+    What the faults of single GPUs explain is reported there.
     """
     driver = facts.value("gpu_devices", source="driver")
     counts = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
@@ -83,7 +83,7 @@ _SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold"
 
 
 def age(seconds: float) -> str:
-    """As one says it: 40 s, 6 min, 5 h, 3 d."""
+    """As people write it: 40 s, 6 min, 5 h, 3 d."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -111,7 +111,7 @@ def faults(*actions: str) -> Find:
 
 
 def _kept(facts: Facts, gpu: str, **labels: str) -> bool:
-    """Whether the exporter keeps this as a fault: then it is told there, and once."""
+    """Whether the exporter keeps this as a fault: then it is reported there, and once."""
     return bool(facts.of("gpu_fault_timestamp_seconds", gpu=gpu, **labels))
 
 
@@ -151,7 +151,7 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """By the margin where the driver tells it, else by the slowdown temperature."""
+    """By the margin where the driver reports it, else by the slowdown temperature."""
     for series in facts.of("gpu_temperature_celsius", sensor="gpu"):
         uuid = series.labels["uuid"]
         margin = facts.value("gpu_temperature_margin_celsius", uuid=uuid)
@@ -206,7 +206,7 @@ _PORT_TROUBLES = {"down": "down", "slow": "slower than it or its like were", "er
 
 
 def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """InfiniBand and RoCE ports in trouble, said of the GPU they are nearest to; of several, of the node."""
+    """InfiniBand and RoCE ports in trouble, reported of the GPU they are nearest to; of several, of the node."""
     for series in facts.of("gpu_rdma_port_degraded"):
         if series.value:
             device, port = series.labels["device"], series.labels["port"]
@@ -228,7 +228,7 @@ def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 
 def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
-    """Not told of a node whose GPUs do not answer: it follows from that."""
+    """Not of a node whose GPUs do not answer: it follows from that."""
     if facts.of("gpu_exporter_driver_error") or any(series.value == 0 for series in facts.of("gpu_up")):
         return
     for series in facts.of("gpu_scrape_collector_success"):

@@ -14,7 +14,7 @@ NAME = "program"
 _MEBIBYTES = 16
 """What it may say."""
 _LONGEST = 200
-"""Characters of what it says."""
+"""Characters of what it reports."""
 
 
 def command(value: str) -> tuple[str, ...]:

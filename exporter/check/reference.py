@@ -1,4 +1,4 @@
-"""What a GPU is and how it is set, against what the site says of all of them and what the GPU itself can do."""
+"""What a GPU is and how it is set, against what the site expects of all of them and what the GPU itself can do."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REFERENCES: Mapping[str, Reference] = {
 
 
 def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """GPUs that differ from what the site says of all of them. What a GPU does not tell is not judged."""
+    """GPUs that differ from what the site expects of all of them. What a GPU does not report is not judged."""
     for name, wanted in limits.reference.items():
         reference = REFERENCES[name]
         for series in facts.of(reference.family, **reference.labels):

@@ -37,7 +37,7 @@ class Limits:
     xid_window: float = 3600.0
     """Seconds an XID counts for."""
     stale: float = 60.0
-    """Age in seconds at which what an exporter says is no longer news."""
+    """Age in seconds at which what an exporter reports is no longer news."""
     reference: Mapping[str, str] = field(default_factory=dict[str, str])
     """What every GPU of the site must have, by the names of `reference.REFERENCES`."""
     link_errors: float = 1000.0

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - a table
-"""Every rule of the health check, as data: what is wrong, how bad that is, what NVIDIA says to do.
+"""Every rule of the health check, as data: what is wrong, how bad that is, what NVIDIA advises.
 
 Sources: `nvml` the comments of nvml.h and the NVML reference; `xid` NVIDIA's Xid catalogue
 (docs.nvidia.com/deploy/xid-errors); `sxid` NVIDIA's Fabric Manager user guide; `memory` NVIDIA's GPU memory error management guide

@@ -103,7 +103,7 @@ def assemble(
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` tells how the exporter's own parts fare.
+    `process` reports how the exporter's own parts fare.
     """
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
@@ -116,7 +116,7 @@ def assemble(
 
 
 def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> XidSources:
-    """What tells of XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
+    """What reports XIDs, each for a thread of its own: the driver, and the kernel log of the real node."""
     if not config["collector.xid"]:
         return {}
 

@@ -109,7 +109,7 @@ def _report(settings: config.Config) -> Report:
 
 
 def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
-    """A process that was told to end takes its time: asked again while nothing else is wrong and there is time."""
+    """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time."""
     while True:
         began = monotonic_time()
         report = _look(settings, stage, end - began)
@@ -117,7 +117,7 @@ def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Repor
         waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
-        time.sleep(_PAUSE)  # the processes are not ours: nothing tells when they end
+        time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
 
 
 def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:

@@ -1,4 +1,4 @@
-"""When only a new process, or a new container, can have the driver back: then the process ends and says why.
+"""When only a new process, or a new container, can have the driver back: then the process ends and reports why.
 
 What a container was not given at its start it never gets: the library and the device nodes are put there by the
 container toolkit before the program runs. Asking the driver again and again cannot help; whoever supervises the
@@ -34,7 +34,7 @@ class Surroundings:
 
 
 class RestartRule:
-    """Told the driver's state now and then; `exit_after` seconds of a lack that a new container may end, 0: never."""
+    """Given the driver's state now and then; `exit_after` seconds of a lack that a new container may end, 0: never."""
 
     def __init__(self, exit_after: float, surroundings: Surroundings) -> None:
         self._exit_after = exit_after

@@ -1,4 +1,4 @@
-"""`gpu-exporter`: sample the GPUs and serve the metrics until told to stop."""
+"""`gpu-exporter`: sample the GPUs and serve the metrics until asked to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status page: what is served now, and what `gpu-exporter check` says of it."""
+"""The status page: what is served now, and what `gpu-exporter check` reports of it."""
 
 from __future__ import annotations
 

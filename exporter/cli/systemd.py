@@ -60,7 +60,7 @@ def status_line(snapshot: Snapshot) -> str:
 
 @final
 class Watchdog:
-    """Around the time of serving: says that it began, once a second that the exporter samples, and that it ends."""
+    """Around the time of serving: reports that it began, once a second that the exporter samples, and that it ends."""
 
     def __init__(self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot]) -> None:
         self._notifier, self._snapshot = notifier, snapshot

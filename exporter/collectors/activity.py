@@ -1,4 +1,4 @@
-"""What GPM says of the GPU's units, for a whole GPU and for a MIG instance alike."""
+"""What GPM reports of the GPU's units, for a whole GPU and for a MIG instance alike."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Activity:
 
 
 def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
-    """Add what GPM says of the last `seconds`. A unit starts at 0 with its first answer."""
+    """Add what GPM reports of the last `seconds`. A unit starts at 0 with its first answer."""
     ratios: dict[str, float] = {}
     totals = dict(before.seconds)
     for unit, id_, _ in UNITS:

@@ -28,7 +28,7 @@ _LONGEST = 64
 
 @record
 class Place:
-    """Where the GPU sits, as labels; empty where the driver does not tell. Read once."""
+    """Where the GPU sits, as labels; empty where the driver does not report. Read once."""
 
     chassis: str = ""
     slot: str = ""

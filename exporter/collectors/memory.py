@@ -10,7 +10,7 @@ from exporter.record import record
 
 @record
 class Memory:
-    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver says so."""
+    """Bytes. `used` is what processes hold; `reserved`, the driver's own, is apart where the driver reports it."""
 
     total: int | None
     used: int | None

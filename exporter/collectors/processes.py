@@ -51,7 +51,7 @@ class GpuProcess:
 
 @record
 class Used:
-    """What a process used of each engine, and when the driver told it."""
+    """What a process used of each engine, and when the driver reported it."""
 
     engines: Mapping[str, float]
     told_at: UnixTime

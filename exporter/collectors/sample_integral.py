@@ -41,7 +41,7 @@ class Integral:
     answered: bool = False
     """Whether it ever had one."""
     refused: UnixTime = EPOCH
-    """When it last said that it has none."""
+    """When it last reported that it has none."""
     exact: float = 0.0
     cursor: int = 0
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""

@@ -39,7 +39,7 @@ class SxidCounts:
 
 
 def parse(record: str, boot_time: UnixTime) -> tuple[Sxid, UnixTime] | None:
-    """The SXID in one record of /dev/kmsg and its Unix time, or None where it tells of none."""
+    """The SXID in one record of /dev/kmsg and its Unix time, or None where it reports none."""
     head = RECORD.match(record)
     found = head and _SXID.match(head["text"])
     if not head or not found:

@@ -1,4 +1,4 @@
-"""XIDs: the errors the driver reports of a GPU, counted by code, with what NVIDIA says is to be done.
+"""XIDs: the errors the driver reports of a GPU, counted by code, with what NVIDIA advises.
 
 They come as events, not as readings: the thread that waits for them advances one `XidCounts` per GPU.
 Classes follow the column "immediate action" of NVIDIA's Xid catalogue
@@ -54,7 +54,7 @@ def class_of(xid: int) -> str:
 class XidCounts:
     """The XIDs of one GPU since the exporter started.
 
-    The driver's events and the kernel log tell of the same XIDs, and each misses some: sources are counted apart,
+    The driver's events and the kernel log report the same XIDs, and each misses some: sources are counted apart,
     and a code's count is the highest of them.
     """
 
@@ -71,7 +71,7 @@ class XidCounts:
 
 
 def counted(before: XidCounts, event: XidEvent, source: str) -> XidCounts:
-    """`before` and one event more; `source` is who told of it (`nvml`, `kmsg`)."""
+    """`before` and one event more; `source` is who reported it (`nvml`, `kmsg`)."""
     key = (event.xid, source)
     return XidCounts(
         {**before.by_source, key: before.by_source.get(key, 0) + 1},

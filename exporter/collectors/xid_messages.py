@@ -1,4 +1,4 @@
-"""XIDs from the kernel log: a lost GPU often sends no event, and what it says last is there."""
+"""XIDs from the kernel log: a lost GPU often sends no event, and what it reports last is there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADDRESS = re.compile(
 
 
 def parse(record: str, boot: UnixTime, uuids: Mapping[str, str]) -> XidEvent | None:
-    """The XID in one record of /dev/kmsg, or None where it tells of none.
+    """The XID in one record of /dev/kmsg, or None where it reports none.
 
     `boot` is when the record's clock started, `uuids` maps PCI bus ids as sysfs writes them; the
     event of a GPU that is not among them has an empty uuid.

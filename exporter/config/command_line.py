@@ -1,4 +1,4 @@
-"""The command line: its commands, and how `--help` tells of them and of their options."""
+"""The command line: its commands, and how `--help` shows them and their options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMANDS: Mapping[str, Command] = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What `--help` says around the options."""
+    """What `--help` prints around the options."""
 
     prog: str
     description: str
@@ -54,7 +54,7 @@ class Page:
     argument: str = ""
     """What the one argument without a flag is; empty where there is none."""
     groups: tuple[str, ...] = ()
-    """The groups of options that are told of; empty: all. The daemon's page tells of the others."""
+    """The groups of options that are shown; empty: all. The daemon's page shows the others."""
     commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
     """What may stand before the options."""
 

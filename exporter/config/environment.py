@@ -12,7 +12,7 @@ FILE = f"{PREFIX}CONFIG_FILE"
 KIT = frozenset({f"{PREFIX}{name}" for name in ("JOBS", "CHECK_SETTINGS", "REPORT_SETTINGS", "REPORT_AFTER")})
 """Read by the scripts of deploy/slurm."""
 _SERVICE = re.compile(rf"{PREFIX}(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
-"""What Kubernetes tells every pod of a namespace about a service called gpu-exporter or gpu-exporter-…"""
+"""The variables Kubernetes gives every pod of a namespace about a service called gpu-exporter or gpu-exporter-…"""
 
 
 def unknown(environment: Mapping[str, str], known: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A device whose answers have been looked at: implausible ones are absent, and every loss is told.
+"""A device whose answers have been looked at: implausible ones are absent, and every loss is reported.
 
 Whatever the driver answers passes here on its way to a collector. What is kept from read to read is in `Memory`, one
 for each GPU or MIG instance, which outlives the device objects that each enumeration makes anew.
@@ -214,7 +214,7 @@ class CheckedDevice(Device):
 
 
 def _key(function: str, args: tuple[Any, ...]) -> Key:
-    """What tells a reading that is not judged from another: the call without cursors that change."""
+    """What distinguishes a reading that is not judged from another: the call without cursors that change."""
     return (function, args[0]) if function == "nvmlDeviceGetSamples" else (function,)
 
 

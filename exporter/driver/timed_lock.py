@@ -41,7 +41,7 @@ class TimedLock:
 
 
 class _Hold:
-    """One thread's turn, and the ticket that tells it from others."""
+    """One thread's turn, and the ticket that distinguishes it from others."""
 
     def __init__(self, lock: TimedLock) -> None:
         self._lock = lock

@@ -62,7 +62,7 @@ def _lines(row: _Row, *, openmetrics: bool) -> Iterator[str]:
 
 
 def _boot_time() -> float:
-    """Unix seconds; 0 where /proc does not tell."""
+    """Unix seconds; 0 where /proc does not report."""
     try:
         with open("/proc/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - as in `_read`
             return next((float(line.split()[1]) for line in file if line.startswith("btime ")), 0.0)

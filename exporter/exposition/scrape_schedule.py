@@ -16,7 +16,7 @@ class Scraper:
     """Who asks, and in which form."""
 
     client: str
-    """What tells clients apart: address and program."""
+    """What distinguishes clients: address and program."""
     accept: str = ""
     gzip: bool = False
 

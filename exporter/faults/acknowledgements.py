@@ -42,7 +42,7 @@ def append(folder: Path, entry: Acknowledgement) -> None:
 
 
 def read(folder: Path) -> tuple[Acknowledgement, ...]:
-    """What was said so far; nothing where there is no file. Raises StateError on one that others may write."""
+    """What was reported so far; nothing where there is no file. Raises StateError on one that others may write."""
     path = folder / NAME
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

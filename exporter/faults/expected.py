@@ -1,4 +1,4 @@
-"""How many GPUs this node should have, and whether it is out of service on purpose: by every source that says so."""
+"""How many GPUs this node should have, and whether it is out of service on purpose: by every source that reports it."""
 
 from __future__ import annotations
 

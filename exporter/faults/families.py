@@ -11,7 +11,7 @@ from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, by, gauges
 
 @dataclass(frozen=True, slots=True)
 class FaultStatus:
-    """What one look found. `saved` is None where nothing is to be saved; `sources` says which answered."""
+    """What one look found. `saved` is None where nothing is to be saved; `sources` reports which answered."""
 
     faults: tuple[Fault, ...] = ()
     expected: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -67,14 +67,14 @@ class KnownGpu:
     away: UnixTime | None = None
     """Since when it does not answer."""
     back: UnixTime | None = None
-    """Since when it answers again, while a fault says that it does not."""
+    """Since when it answers again, while a fault stands by which it does not."""
     expected: bool = True
-    """False when somebody said that it is gone for good, until the driver shows it again."""
+    """False when somebody reported that it is gone for good, until the driver shows it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Somebody says that a fault is mended, or that a GPU is not expected any more. `kind` empty: every fault."""
+    """Somebody reports that a fault is mended, or that a GPU is not expected any more. `kind` empty: every fault."""
 
     gpu: str
     """Index or UUID."""
@@ -101,7 +101,7 @@ class FaultState:
 
 @dataclass(frozen=True, slots=True)
 class ObservedGpu:
-    """One GPU as a pass saw it. None is what the GPU does not tell."""
+    """One GPU as a pass saw it. None is what the GPU does not report."""
 
     uuid: str
     index: int

@@ -37,7 +37,7 @@ def _nothing() -> Mapping[str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the node around the GPUs says. `folder` None keeps faults in memory alone."""
+    """What the node around the GPUs reports. `folder` None keeps faults in memory alone."""
 
     folder: Path | None = None
     boot: str = ""

@@ -1,1 +1,1 @@
-"""What the host says of processes and cgroups: reading is one function, understanding another, roots are arguments."""
+"""What the host shows of processes and cgroups: reading is one function, understanding another, roots are arguments."""

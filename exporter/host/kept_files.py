@@ -35,7 +35,7 @@ class KeptFiles:
         self._pass = 0
 
     def parsed(self, path: str, parse: Callable[[str], T]) -> T:
-        """What `parse` makes of the file's text: the same object again for as long as the file says the same.
+        """What `parse` makes of the file's text: the same object again for as long as the file reports the same.
 
         The text is as of `text.read_text`: empty where the file is gone, refused, or fails half way. A path is always
         read with the same `parse`.
@@ -90,7 +90,7 @@ class KeptFiles:
 
 @dataclass(slots=True)
 class _Kept:
-    """An open file, what it said last, what that was parsed to, and the pass it was last read in."""
+    """An open file, what it reported last, what that was parsed to, and the pass it was last read in."""
 
     descriptor: int
     content: bytes

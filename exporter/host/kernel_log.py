@@ -32,7 +32,7 @@ class KernelLog:
         os.close(self._descriptor)
 
     def wait(self, seconds: float) -> bool:
-        """Whether there is something to read within `seconds`. A plain file at its end says so too."""
+        """Whether there is something to read within `seconds`. A plain file at its end reports it too."""
         return bool(select.select([self._descriptor], [], [], seconds)[0])
 
     def read(self) -> list[str]:

@@ -12,7 +12,7 @@ from exporter.units import Bytes, BytesPerSecond
 
 @record
 class HostProcess:
-    """One process as /proc shows it. `start_time` with `pid` tells a reused pid apart."""
+    """One process as /proc shows it. `start_time` with `pid` distinguishes a reused pid."""
 
     pid: int
     command: str
@@ -65,7 +65,7 @@ class ProcessSignals:
 
     @property
     def io_bytes_per_second(self) -> BytesPerSecond | None:
-        """Both ways; None where the kernel does not tell this reader."""
+        """Both ways; None where the kernel does not report this reader."""
         if self.read_bytes_per_second is None or self.written_bytes_per_second is None:
             return None
         return BytesPerSecond(self.read_bytes_per_second + self.written_bytes_per_second)

@@ -1,4 +1,4 @@
-"""The reader's own cgroup: in a container with a cgroup namespace of its own, every path is told relative to it."""
+"""The reader's own cgroup: in a container with a cgroup namespace of its own, every path is written relative to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:
     """Path in the host's tree (mounted at `cgroupfs`) of the cgroup that `mine` has as its root.
 
     Version 2 only: there a cgroup's inode number is its id, the same in every mount and namespace. Empty where `mine`
-    shows the whole tree already, or nothing says where it is.
+    shows the whole tree already, or nothing shows where it is.
     """
     try:
         if not (mine / "cgroup.controllers").exists() or cgroupfs.stat().st_ino == (wanted := mine.stat().st_ino):

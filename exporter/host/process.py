@@ -114,7 +114,7 @@ class ProcessReader:
     _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
     _last: dict[int, HostProcess | None] = field(default_factory=dict[int, HostProcess | None])
     _made: dict[int, _Made] = field(default_factory=dict[int, _Made])
-    """One of which /proc says the same is the same object again."""
+    """One of which /proc shows the same is the same object again."""
 
     def __post_init__(self) -> None:
         self._files = KeptFiles(self.procfs)
@@ -160,7 +160,7 @@ class ProcessReader:
             self._made = {pid: made for pid, made in self._made.items() if pid in alive}
 
     def _identity(self, pid: int, stat: Stat, folder: str) -> _Identity:
-        # The start time tells a reused pid apart, the name an exec (which may change the user).
+        # The start time distinguishes a reused pid, the name an exec (which may change the user).
         key = (pid, stat.start_ticks, stat.command)
         now = self.monotonic()
         known = self._identities.get(key)

@@ -1,7 +1,7 @@
 """What a process reads and writes lately: /proc/PID/io, looked at every few seconds and smoothed over half a minute.
 
 A write ends in the page cache long before the disk has it, and the wait comes after, in `fsync`: what a program did
-lately says what it waits for now.
+lately shows what it waits for now.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ProcessIo:
     _kept: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
 
     def rates(self, pid: int, start_ticks: int, now: MonotonicTime) -> IoRates | None:
-        """Of a process told apart by its start time; None at first, and where the kernel refuses."""
+        """Of a process distinguished by its start time; None at first, and where the kernel refuses."""
         kept = self._kept.get(pid)
         if kept is not None and kept.start_ticks == start_ticks and now - kept.looked_at < LOOK_SECONDS:
             return kept.rates

@@ -23,7 +23,7 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a program said. `cut` where it said more than it may; it was ended then."""
+    """What a program reported. `cut` where it reported more than it may; it was ended then."""
 
     status: int
     output: bytes

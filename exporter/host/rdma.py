@@ -54,7 +54,7 @@ PciPath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port. What sysfs does not tell is None or empty."""
+    """One port. What sysfs does not report is None or empty."""
 
     device: str
     port: str

@@ -48,7 +48,7 @@ class Task(NamedTuple):
     minor_faults: int = 0
     receiving: bool | None = None
     io: IoRates | None = None
-    """The last two of main threads and children only; None where they are not looked at, or not told."""
+    """The last two of main threads and children only; None where they are not looked at, or not reported."""
 
 
 def parse_run_delay(text: str) -> float | None:
@@ -115,7 +115,7 @@ class ThreadReader:
     """Which workload is the first to be read, where not all can be."""
     _turned: MonotonicTime = NEVER
     _made: dict[str, _Made] = field(default_factory=dict[str, _Made])
-    """By place, the tasks of the last pass: one of which the kernel says the same is the same object again."""
+    """By place, the tasks of the last pass: one of which the kernel reports the same is the same object again."""
     _made_before: Mapping[str, _Made] = field(default_factory=dict[str, _Made])
     _root: str = ""
 
@@ -171,7 +171,7 @@ class ThreadReader:
         return found
 
     def _in_turn(self, names: list[Any], now: MonotonicTime) -> list[Any]:
-        """Stays for some passes, for what a task used is told by two of them."""
+        """Stays for some passes, for what a task used is known from two of them."""
         if now - self._turned >= SCAN_SECONDS and names:
             self._turn = (self._turn + max(1, NODE_TASKS // WORKLOAD_TASKS)) % len(names)
             self._turned = now

@@ -30,7 +30,7 @@ class Holding:
     pids: tuple[int, ...] = ()
     """Its processes on the target; none is held idle."""
     utilization: float | None = None
-    """SM utilization of its processes together, where the driver tells it apart."""
+    """SM utilization of its processes together, where the driver reports it apart."""
 
 
 @record
@@ -71,7 +71,7 @@ class LedgerInput:
     ranks: Mapping[Owner, Sequence[Rank]] = field(default_factory=dict[Owner, Sequence[Rank]])
     """What the owners' processes report of themselves."""
     host_signals_known: frozenset[str] = frozenset()
-    """Names of the `HostSignals` this host can tell, and `reported_phases` where programs can report."""
+    """Names of the `HostSignals` this host can report, and `reported_phases` where programs can report."""
 
 
 @record
@@ -82,7 +82,7 @@ class TargetEntry:
     profile: str = ""
     seconds: Seconds = ZERO
     signals: Signals | None = None
-    """The last that could be read: what this device can tell."""
+    """The last that could be read: what this device can report."""
     free_clock: float | None = None
     """Hertz: the highest SM clock seen while it was busy and not throttled."""
     unowned_seconds: float = 0.0

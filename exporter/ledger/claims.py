@@ -40,7 +40,7 @@ _PHASES = ("data", "checkpoint", "evaluation", "communication", "compile")
 
 
 def _reported(evidence: Evidence, *names: str) -> float:
-    """Part of the wait that the GPU's own program says it spent in these phases."""
+    """Part of the wait that the GPU's own program reports to have spent in these phases."""
     inside = sum(evidence.reported.get(name, 0.0) for name in names)
     return min(1.0, inside / evidence.wait) if evidence.wait > 0 else 0.0
 
@@ -106,7 +106,7 @@ def _writes(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def checkpoint(evidence: Evidence, limits: Thresholds) -> float:
-    """It says so; or it mostly writes, and either waits for storage or is busy copying what it writes."""
+    """It is reported; or it mostly writes, and either waits for storage or is busy copying what it writes."""
     return _reported(evidence, "checkpoint") or float(
         _writes(evidence, limits) and (_stalled(evidence, limits) or bool(cpu(evidence, limits)))
     )

@@ -89,7 +89,7 @@ def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
 
 
 def work(reading: Reading, side: Side, clock_lost: float | None, limits: Thresholds) -> Work:
-    """What the busy time of one target was. `side` is that of its only holder; of several, spinning cannot be told."""
+    """What the busy time of one target was. `side` is that of its only holder; of several, spinning is not known."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return Work(None)

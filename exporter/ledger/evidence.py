@@ -29,7 +29,7 @@ class Signals:
     vector_active: float | None = None
     """The FP64, FP32 and FP16 pipes together (GPM): arithmetic outside the tensor cores."""
     memory_activity: float | None = None
-    """Time in which memory was read or written (NVML); says nothing of how much."""
+    """Time in which memory was read or written (NVML), and not how much."""
     link_activity: float | None = None
     """Traffic over what NVLink or PCIe can carry, the larger of the two."""
     power_of_limit: float | None = None

@@ -129,8 +129,8 @@ FAMILIES: tuple[Family[Ledger], ...] = (
     ),
     counters(
         "gpu_workload_used_gpu_seconds_total",
-        "GPU time the workload ran kernels on this GPU, whatever its share of it; sums over all owners, nobody's"
-        " empty labels included, to the time the GPU was busy.",
+        "GPU time the workload ran kernels on this GPU, whatever its share of it; the sum over all workloads,"
+        " the empty labels of no owner included, is the time the GPU was busy.",
         Unit.SECONDS,
         _used,
         (*DEVICE, *OWNER_LABELS),

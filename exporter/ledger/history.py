@@ -11,7 +11,7 @@ from exporter.ledger.peers import Level
 from exporter.ledger.thresholds import Thresholds
 
 _COMPUTES = 0.5
-"""Busy part of a pass from which its power says what computing draws."""
+"""Busy part of a pass from which its power shows what computing draws."""
 _LATELY = 10.0
 """Seconds within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
 _FADES = 3600.0

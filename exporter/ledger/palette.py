@@ -11,7 +11,7 @@ from typing import NamedTuple
 GOOD, WATCH, WARN, BAD = "#0E8A66", "#F2CC0C", "#DB7301", "#CC1A30"
 """Verdicts on a number, from well to broken, as dashboards and edges show them; `Page` has them as text."""
 INFO, NONE = "#7A8CFA", "#8A9199"
-"""A number without a verdict; nobody's, or not known."""
+"""A number without a verdict; without an owner, or not known."""
 
 
 class Page(NamedTuple):
@@ -71,7 +71,7 @@ LOOKS: Mapping[str, Look] = {
     "busy":                  Look("Busy",                  "Nothing to do",                     "#067A61"),
 }
 # fmt: on
-"""Greys: nobody's. Warm, purple and dark: lost. Blue and light green: busy, and could be better. Green: busy."""
+"""Greys: no owner. Warm, purple and dark: lost. Blue and light green: busy, and could be better. Green: busy."""
 
 
 def page_colours() -> str:

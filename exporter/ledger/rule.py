@@ -1,4 +1,4 @@
-"""One row of the ledger's table: a state, who acts on it, how sure its loss is, and what tells it apart."""
+"""One row of the ledger's table: a state, who acts on it, how sure its loss is, and what distinguishes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Certainty(str, enum.Enum):
     """How sure it is that time in the state is lost, where the owner held the GPU for it."""
 
     NONE = "none"
-    """Not lost: it ran, if not as fast as it could, or it was nobody's."""
+    """Not lost: it ran, if not as fast as it could, or it had no owner."""
     POSSIBLE = "possible"
     """Nothing ran, and that may be how this work is: waiting for people or requests, or for a cause unknown."""
     LIKELY = "likely"
@@ -34,7 +34,7 @@ class Certainty(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One state. `needs` lists alternatives: with all signals of one of them the state can be told apart."""
+    """One state. `needs` lists alternatives: with all signals of one of them the state can be distinguished."""
 
     state: str
     group: Group

@@ -14,7 +14,7 @@ def _threshold(default: float, help: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """All are shares from 0 to 1 but for `_AMOUNTS`; the metadata of each field says what it decides."""
+    """All are shares from 0 to 1 but for `_AMOUNTS`; the metadata of each field states what it decides."""
 
     gap_intervals: float = _threshold(3.0, "A pass longer than this many sample intervals is unobserved.")
     active: float = _threshold(0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")

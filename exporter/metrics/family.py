@@ -1,4 +1,4 @@
-"""Metric families: the one place where everything said of a metric is said, and refused when said wrong."""
+"""Metric families: the one place where everything about a metric is declared, and refused when declared wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Unit(str, enum.Enum):
 
 
 class Stability(str, enum.Enum):
-    """What users may build on. What is experimental may change in any release, and says so in the reference."""
+    """What users may build on. What is experimental may change in any release, and is marked so in the reference."""
 
     STABLE = "stable"
     EXPERIMENTAL = "experimental"

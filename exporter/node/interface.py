@@ -48,7 +48,7 @@ class Node(Protocol):
         ...
 
     def host_signals_known(self) -> frozenset[str]:
-        """Names of the `HostSignals` this host can tell at all; `reported_phases` where programs can report theirs."""
+        """Names of the `HostSignals` this host can report; `reported_phases` where programs can report theirs."""
         ...
 
     def skipped_tasks(self) -> int:
@@ -60,7 +60,7 @@ class Node(Protocol):
         ...
 
     def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
-        """What NCCL says of workloads that seem to hang, given with their GPU processes."""
+        """What NCCL reports of workloads that seem to hang, given with their GPU processes."""
         ...
 
     def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:

@@ -1,4 +1,4 @@
-"""What NCCL itself says of the workloads that seem to hang in a collective. Asked on suspicion only."""
+"""What NCCL itself reports of the workloads that seem to hang in a collective. Asked on suspicion only."""
 
 from __future__ import annotations
 

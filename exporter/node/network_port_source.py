@@ -35,7 +35,7 @@ def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
 
 
 class NetworkPortSource:
-    """`ports` never waits. Nothing runs, and no health is told, on a machine without such ports."""
+    """`ports` never waits. Nothing runs, and no health is reported, on a machine without such ports."""
 
     def __init__(self, sysfs: Path, clock: MonotonicClock = monotonic_time) -> None:
         self._sysfs = sysfs

@@ -77,7 +77,7 @@ def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPer
 
 
 def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
-    """A thread that stands ready and gets no CPU counts as full: it is as much in the way as one that computes."""
+    """A thread that stands ready and gets no CPU counts as full: it holds the work up as much as one that computes."""
     hottest, place = None, ""
     for where, earlier, task in _same(before, after):
         share = _share(earlier, task, seconds)

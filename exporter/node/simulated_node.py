@@ -30,7 +30,7 @@ class SimulatedReport(Protocol):
 
 
 class SimulatedHost(Protocol):
-    """What a simulated driver tells of the node around its GPUs."""
+    """What a simulated driver gives the node around its GPUs."""
 
     @property
     def name(self) -> str: ...

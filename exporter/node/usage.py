@@ -160,7 +160,7 @@ class HostReader:
         state.counters, state.counted_at = counters, now
 
     def available_signals(self) -> frozenset[str]:
-        """Names of the `HostSignals` this host could tell of some owner so far; by its looks before there was any."""
+        """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""
         return self._signals_seen or self._looks()
 
     @property

@@ -68,7 +68,7 @@ def step_times(reporters: Iterable[Reporter]) -> StepTimes | None:
 
 
 def step_seconds(reporter: Reporter) -> float | None:
-    """By the program's own clock where it tells; else by when its reports came, without what it waited for others."""
+    """By the program's own clock where it reports; else by when its reports came, without what it waited for others."""
     before, now = reporter.earlier, reporter.report
     if before is None or "steps" not in before.counters or "steps" not in now.counters:
         return None

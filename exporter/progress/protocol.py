@@ -26,10 +26,10 @@ MAX_RANK = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one process says of itself. Totals since it started; None or empty is what it does not report.
+    """What one process reports of itself. Totals since it started; None or empty is what it does not report.
 
     `pid` is as the program sees itself, 0 where it does not say. `group` names those who work on the same data on one
-    node (tensor and pipeline parallel ranks), `group_size` says how many they are on all nodes together: either way
+    node (tensor and pipeline parallel ranks), `group_size` reports how many they are on all nodes together: either way
     their counters count once. `remaining` is in seconds, `phases` are seconds by name. `step_seconds` is what the
     counted steps took without waiting for others, `time_to_target` the seconds until the target quality was reached.
     """

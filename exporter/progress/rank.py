@@ -12,7 +12,7 @@ from exporter.record import record
 class Rank:
     """One reporting process. `phases` are the parts of the last second or so that it spent in each; they may overlap.
 
-    `step_seconds` is what it needs for a step without what it waits for other ranks; None where it does not tell its
+    `step_seconds` is what it needs for a step without what it waits for other ranks; None where it does not report its
     steps, or not how long it waits for others.
     """
 

@@ -56,7 +56,7 @@ class ProgressReader:
         self._looked = NEVER
         self._paths: dict[Process, tuple[str, ...]] = {}
         self._owners: dict[Process, Owner] = {}
-        """Whose a process was last: what it said before it ended still counts."""
+        """Whose a process was last: what it reported before it ended still counts."""
         self._spent = Phases()
         self._totals: dict[Owner, _Totals] = {}
 
@@ -91,7 +91,7 @@ class ProgressReader:
         return Reported(owners, self.reporters.results(), _by_owner(by_owner, ranks))
 
     def _forget(self, reporters: Iterable[Reporter]) -> None:
-        """Of those that have ended, once what they said is counted."""
+        """Of those that have ended, once what they reported is counted."""
         now = self._clock()
         if now - self._looked < _LOOKS_EVERY:
             return
@@ -173,7 +173,7 @@ def _by_owner(
 def _by_group(reporters: Iterable[Reporter]) -> Mapping[tuple[object, str], float]:
     """What adds up, once per group: the member that is furthest. Who names no group is one of its own.
 
-    Who says how large its group is counts for its part, wherever the others are.
+    Who reports how large its group is counts for its part, wherever the others are.
     """
     found: dict[tuple[object, str], float] = {}
     for reporter in reporters:

@@ -19,7 +19,7 @@ RESULTS = ("accepted", "malformed", "rate_limited", "over_quota", "unknown_sende
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this node, told apart from a later one with the same pid. `user` is the real user id."""
+    """A process of this node, distinguished from a later one with the same pid. `user` is the real user id."""
 
     pid: int
     start_ticks: int
@@ -96,7 +96,7 @@ class Reporters:
             return next((each for each in self._entries if (each.pid, each.user) == (pid, user)), None)
 
     def forget(self, counted: Iterable[Reporter]) -> None:
-        """Leave out processes that have ended, but for those that reported since: what they said last still counts."""
+        """Leave out processes that have ended, but for those that reported since: their last report counts."""
         with self._lock:
             gone = [each.process for each in counted if self._entries.get(each.process) is each]
             for process in gone:
@@ -119,5 +119,5 @@ class Reporters:
 
 
 def _stepped(before: Report, now: Report) -> bool:
-    """The pace of steps is told from one step to another: long ones need a longer look back."""
+    """The pace of steps is reported from one step to another: long ones need a longer look back."""
     return now.counters.get("steps") != before.counters.get("steps") or "steps" not in now.counters

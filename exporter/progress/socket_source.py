@@ -1,4 +1,4 @@
-"""Reports by a unix datagram socket: the kernel says which process sent each, and nobody can say otherwise.
+"""Reports by a unix datagram socket: the kernel reports which process sent each, and nobody can say otherwise.
 
 SCM_CREDENTIALS carries the sender's pid as this process's PID namespace has it, and its user id. A sender may only name
 another process if it has CAP_SYS_ADMIN over its own PID namespace, and then only one inside of it. A pid of 0 is a
@@ -93,7 +93,7 @@ class SocketSource:
         if report is None:
             self._reporters.refuse("malformed")
             return
-        # With each report, since the pid may be another's by now. One who said his last and ended is known by his pid.
+        # With each report, since the pid may be another's by now. A process that has ended is known by its pid.
         known = process(pid, self._procfs) or self._reporters.known(pid, user)
         if known is None:
             self._reporters.refuse("unknown_sender")

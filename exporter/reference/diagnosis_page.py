@@ -24,7 +24,7 @@ _LOST = {
 
 
 def tables() -> str:
-    """The states, what tells them apart, and the numbers that decide."""
+    """The states, what distinguishes them, and the numbers that decide."""
     return "\n".join(
         (
             *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, RULES)),

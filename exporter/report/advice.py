@@ -33,7 +33,7 @@ def of_states(hours: Hours, devices: Sequence[DeviceUse] = ()) -> tuple[Advice, 
 
 
 def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
-    """An advice about batches says how much GPU memory there is for larger ones."""
+    """An advice about batches names how much GPU memory there is for larger ones."""
     peaks = [each.memory_peak_bytes / each.memory_total_bytes for each in devices if each.memory_peak_bytes
              and each.memory_total_bytes]  # fmt: skip
     if not rule.advice_when_full or not peaks:
@@ -43,7 +43,7 @@ def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
 
 
 def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:
-    """The above, and what only the sight of all its GPUs tells."""
+    """The above, and what only the sight of all its GPUs shows."""
     return (*_unused(devices), *of_states(hours, devices), *_too_large(devices))
 
 

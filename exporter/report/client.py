@@ -55,11 +55,11 @@ class _Bearer(requests.auth.AuthBase):
 
 
 class Client:
-    """Asks one Prometheus. Every method raises a ReportError: one line that says what is wrong with which URL."""
+    """Asks one Prometheus. Every method raises a ReportError: one line that reports what is wrong with which URL."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        # Said with each request: REQUESTS_CA_BUNDLE would go before what is said once for the session.
+        # Set with each request: REQUESTS_CA_BUNDLE would go before what is set once for the session.
         self._terms: dict[str, Any] = {"timeout": access.timeout, **({"verify": access.ca} if access.ca else {})}
         self._session = requests.Session()
         self._session.headers.update(access.headers)

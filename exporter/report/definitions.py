@@ -209,7 +209,7 @@ class Definition:
     numerator: str
     denominator: str
     unobserved: str
-    """What time in which nobody could tell what the GPU did makes of it."""
+    """What time in which nobody could report what the GPU did makes of it."""
     promql: Callable[[Amounts], str]
     python: Callable[[Hours], float | None]
 

@@ -54,7 +54,7 @@ class _Column:
     title: str
     text: Callable[[Row], str]
     always: bool = True
-    """Else it is left out where no row says anything."""
+    """Else it is left out where no row has anything."""
 
 
 def _has_values(column: _Column, rows: Sequence[Row]) -> bool:

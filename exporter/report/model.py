@@ -1,4 +1,4 @@
-"""What a report says, before it is put into words. Hours are GPU hours; nothing here is rounded."""
+"""What a report holds, before it is put into words. Hours are GPU hours; nothing here is rounded."""
 
 from __future__ import annotations
 

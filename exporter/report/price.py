@@ -28,7 +28,7 @@ PRICES = (
     Price("",                         0.60),
 )
 # fmt: on
-"""Round numbers, nobody's price list; the dashboards begin with the same."""
+"""Round numbers and no one vendor's prices; the dashboards begin with the same."""
 
 
 def parse(value: str) -> tuple[Price, ...]:

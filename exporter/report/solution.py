@@ -64,7 +64,7 @@ class ToEnd:
 
 
 def to_end(progress: Progress, seconds: float, joules: float | None, cost: float | None) -> ToEnd | None:
-    """By the program's own word, else at the pace of the `seconds` so far; None where it tells neither."""
+    """By the program's own word, else at the pace of the `seconds` so far; None where it reports neither."""
     left = progress.remaining_seconds
     if left is None and progress.ratio:
         left = max(0.0, seconds / progress.ratio - seconds)

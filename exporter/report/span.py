@@ -28,7 +28,7 @@ def held_span(client: Client, selector: str, since: float, now: float) -> Span |
 
 
 def _counted(client: Client, selector: str, since: float, now: float) -> Span | None:
-    """From its allocation, where that is told, to the first sample of its counters."""
+    """From its allocation, where that is reported, to the first sample of its counters."""
     found = _times(client, promql.counted_since, selector, now - since, now)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The last snapshot while no pass ends: what it says of levels is no longer true, and how old it is shows."""
+"""The last snapshot while no pass ends: what it reports of levels is no longer true, and how old it is shows."""
 
 from __future__ import annotations
 

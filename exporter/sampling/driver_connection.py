@@ -49,7 +49,7 @@ class DriverConnection:
         (threads or Threads()).start("driver", self._run)
 
     def refresh(self, failure: DriverError) -> None:
-        """Enumerate again soon; open again first where `failure` says that the driver itself has gone."""
+        """Enumerate again soon; open again first where `failure` reports that the driver itself has gone."""
         with self._wake:
             self._reopen = self._reopen or isinstance(failure, DriverGoneError)
             if isinstance(failure, DriverGoneError):

@@ -39,7 +39,7 @@ class Gpu:
 
 
 LATE = "HUNG"
-"""The failure of a GPU whose read did not end by the deadline. What the driver itself says of a GPU holds at once."""
+"""The failure of a GPU whose read did not end by the deadline. An error of the driver itself holds at once."""
 
 
 class Gpus:
@@ -55,7 +55,7 @@ class Gpus:
 
     @property
     def all(self) -> tuple[Gpu, ...]:
-        """In index order. A GPU that has gone stays: its absence is the finding."""
+        """In index order. One that the driver no longer shows stays in the list, so that its loss is reported."""
         return tuple(sorted(self._gpus.values(), key=lambda gpu: (gpu.device.index, gpu.device.uuid)))
 
     def hung_seconds(self, uuid: str) -> float:

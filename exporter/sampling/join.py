@@ -36,7 +36,7 @@ class Join:
         return sum(self.owner(process) == NOBODY for process in self.everyone)
 
     def starts(self) -> Mapping[Owner, UnixTime]:
-        """When each workload started: its allocation where a source says so, else its oldest process."""
+        """When each workload started: its allocation where a source reports it, else its oldest process."""
         starts: dict[Owner, UnixTime] = {}
         for pid, owner in self.ownership.processes.items():
             host = self.hosts.get(pid)

@@ -1,4 +1,4 @@
-"""What the ledger is told of each GPU and MIG instance in one pass: signals, holders, and energy used."""
+"""What the ledger is given for each GPU and MIG instance in one pass: signals, holders, and energy used."""
 
 from __future__ import annotations
 

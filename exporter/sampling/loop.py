@@ -14,7 +14,7 @@ class Loop:
     """Runs `run_pass` once per interval and keeps the last snapshot.
 
     A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
-    ends the thread, which is run again: the last snapshot ages in public meanwhile.
+    ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The node, asked under a deadline: a read of the host that hangs costs what it would have told, not the passes."""
+"""The node, asked under a deadline: a read of the host that hangs costs what it would have reported, not the passes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Answers(NamedTuple):
 class NodeDeadline:
     """Asks `node` on a thread of its own and waits `deadline` seconds for each answer.
 
-    While it hangs, what it last said stands for `stale` seconds; then nothing is known. `Ownership.health` tells.
+    While it hangs, what it last reported stands for `stale` seconds; then nothing is known, and `health` shows it.
     """
 
     def __init__(self, node: Node, deadline: float, stale: float, clock: MonotonicClock = monotonic_time) -> None:
@@ -74,7 +74,7 @@ class NodeDeadline:
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        """Asks at once for all that a pass wants to know besides: to change threads costs as much as to be told."""
+        """Asks at once for all that a pass wants to know besides: to change threads costs as much as the answer."""
 
         def ask() -> _Answers:
             node = self._node

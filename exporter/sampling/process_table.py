@@ -71,7 +71,7 @@ def _rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
 def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
     """By GPU uuid: memory used less that of the processes; not known where a process's memory is not.
 
-    Drivers that do not tell their own reserve apart count it as used: the rest says nothing then, and is not told.
+    Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
     """
     found: dict[str, float] = {}
     for gpu in gpus:

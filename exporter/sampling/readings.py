@@ -170,7 +170,7 @@ def joules(gpu: Gpu) -> Joules | None:
 
 
 def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str = "") -> R | None:
-    """The reading of this very pass, of the GPU or an instance; a collector that failed in it tells nothing of it."""
+    """The reading of this very pass, of the GPU or an instance; a collector that failed in it reports nothing of it."""
     cached = gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings.get(name)
     return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 

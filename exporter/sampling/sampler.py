@@ -55,7 +55,7 @@ class Sampler:
         *,
         faults: FaultWatch | None = None,
     ) -> None:
-        """`process` tells how the exporter's own parts fare."""
+        """`process` reports how the exporter's own parts fare."""
         self._driver = driver
         self._node = node
         self._collectors = collectors

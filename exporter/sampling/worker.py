@@ -1,4 +1,4 @@
-"""A thread for calls that may never return: whoever wants them waits only as long as it likes."""
+"""A thread for calls that may never return: the caller waits only until its own deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """Runs one task at a time; the caller, which is one thread, waits for it only as long as it likes.
+    """Runs one task at a time; the caller, which is one thread, waits for it only until its own deadline.
 
     The thread is a daemon: a hung ctypes call cannot be stopped and must not hold up the exit.
     """

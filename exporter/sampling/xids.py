@@ -41,7 +41,7 @@ class XidLog:
             self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
-        """Take the XID or SXID that one record of the kernel log tells of, if any."""
+        """Take the XID or SXID that one record of the kernel log reports, if any."""
         event = parse(record, booted, uuids)
         if event:
             self.add(event, "kmsg")
@@ -51,7 +51,7 @@ class XidLog:
             with self._lock:
                 self.switches = sxid.counted(self.switches, *switch)
 
-    def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is told
+    def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported
         """Whether `source` is being followed."""
         with self._lock:
             self._sources[source] = up

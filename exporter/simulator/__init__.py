@@ -12,5 +12,5 @@ __all__ = ["SimulatedDriver", "parse", "simulate"]
 
 
 def simulate(spec: str, clock: Callable[[], float] = time.time) -> SimulatedDriver:
-    """The driver of a specification (grammar in `spec`). Raises ValueError, one line that says what was expected."""
+    """The driver of a specification (grammar in `spec`). Raises ValueError, one line that reports what was expected."""
     return SimulatedDriver(parse(spec), clock)

@@ -16,7 +16,7 @@ class Kind:
     help: str
     xid: int = 0
     begins: float = 0.0
-    """Seconds after the start where nothing else is said."""
+    """Seconds after the start where nothing else is reported."""
     clock: float = 1.0
     power: float = 1.0
     heat: float = 1.0

@@ -21,7 +21,7 @@ def parse_gpus(text: str) -> list[Plan]:
 def parse_group(text: str) -> tuple[list[Plan], list[tuple[Pattern, int]]]:
     """The GPUs of one group, and its patterns with the number of places each takes.
 
-    Raises ValueError, one line that says what was expected.
+    Raises ValueError, one line that reports what was expected.
     """
     head, colon, tail = text.partition(":")
     match = _GROUP.fullmatch(head)

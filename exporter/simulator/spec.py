@@ -34,7 +34,7 @@ _NODE = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 
 
 def parse(text: str) -> Scenario:
-    """The scenario of a specification. Raises ValueError, one line that says what was expected."""
+    """The scenario of a specification. Raises ValueError, one line that reports what was expected."""
     head, *options = text.strip().split(";")
     settings = _settings(options)
     if head.startswith("@"):

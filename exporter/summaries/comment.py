@@ -12,7 +12,7 @@ _TIMEOUT = 20.0
 
 
 class CommentError(Exception):
-    """One line: what was said instead of yes."""
+    """One line: what was answered instead of yes."""
 
 
 class Commenter:
@@ -25,7 +25,7 @@ class Commenter:
         """Whether slurmdbd keeps a comment as it is; not known before the first one."""
 
     def write(self, name: str, comment: str, plain: str) -> None:
-        """Raises CommentError. `plain` says in words what the comment says, for a Slurm that does not keep it.
+        """Raises CommentError. `plain` is the comment in words, for a Slurm that does not keep it.
 
         `name` is the job as users know it (4711_3): a raw id may be an array's too, and mean all its elements.
         """

@@ -20,7 +20,7 @@ class Accounts(Protocol):
 
 
 def jobs(digest: Digest, accounts: Accounts, report: Report) -> Sequence[Summary]:
-    """Most wasted first. Raises SacctError; a job of which Prometheus does not tell (any more) is left out."""
+    """Most wasted first. Raises SacctError; a job of which Prometheus does not report (any more) is left out."""
     rows = [row for row in digest.tables.get("workload", ()) if _id(row)][:MAX_JOBS]
     known = accounts.jobs([_id(row) for row in rows]) if rows else dict[str, AccountedJob]()
     found: list[Summary] = []

@@ -47,7 +47,7 @@ def _node(node: NodeUse, devices: list[DeviceUse], job: AccountedJob | None) -> 
     cpus = job.cpus / job.nodes if job and job.nodes else node.cpu_limit_cores
     memory = job.memory_bytes / job.nodes if job and job.nodes and job.memory_bytes else node.memory_limit_bytes
     seconds, used = node.cpu_seconds, node.resident_bytes
-    if job and job.nodes == 1:  # slurmdbd has what a node without the controllers' cgroups does not tell
+    if job and job.nodes == 1:  # slurmdbd has what a node without the controllers' cgroups does not report
         seconds = job.cpu_seconds if seconds is None else seconds
         used = float(job.memory_peak_bytes) if used is None and job.memory_peak_bytes else used
     if not cpus or not memory or seconds is None or used is None:

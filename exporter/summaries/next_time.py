@@ -49,7 +49,7 @@ def _time(job: AccountedJob) -> Iterable[str]:
 
 
 def _gpus(devices: Iterable[DeviceUse]) -> Iterable[str]:
-    """Whole GPUs on which no kernel ever ran; not told of ones that were not observed."""
+    """Whole GPUs on which no kernel ever ran; not reported ones that were not observed."""
     held = [device for device in devices if device.share == 1.0]
     used = [device for device in held if sum(device.hours.get(state, 0.0) for state in BUSY) > 0]
     if held and used and len(used) < len(held) and not any(device.hours.get("unobserved") for device in held):

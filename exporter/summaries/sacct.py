@@ -23,7 +23,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 
 
 
 class SacctError(Exception):
-    """One line: what sacct said instead of an answer."""
+    """One line: what sacct reported instead of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a round asks and tells. Without `accounts` there is no slurmdbd; `name` tells a job's name then."""
+    """What a round asks and writes. Without `accounts` there is no slurmdbd; `name` gives a job's name then."""
 
     accounts: Accounts | None
     report: Report
     write: Callable[[str, str, str], None]
-    """Puts the comment of the job that users call so into slurmdbd, or what says it in words; raises CommentError."""
+    """Puts the comment of the job that users call so into slurmdbd, or its text in words; raises CommentError."""
     name: Callable[[str], str]
     """How users call the job with this raw id."""
 

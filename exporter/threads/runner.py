@@ -1,4 +1,4 @@
-"""One way to run a thread: what it raises is logged once and it is run again after a pause; whether it runs is told."""
+"""One way to run a thread: what it raises is logged once and it is run again after a pause."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Threads:
         return name, down.get(name, 0.0)
 
     def stop(self) -> None:
-        """Run nothing again that fails from now on; each thread is told to end by whoever started it."""
+        """Run nothing again that fails from now on; each thread is asked to end by whoever started it."""
         self._stopped.set()
 
     def _start(self, name: str, thread: _Thread) -> None:

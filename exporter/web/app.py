@@ -53,12 +53,12 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the web configuration file says of every request."""
+    """What the web configuration file demands of every request."""
 
     auth: BasicAuth = field(default_factory=lambda: BasicAuth({}))
     headers: tuple[tuple[str, str], ...] = ()
     allows: Callable[[], bool] = lambda: True
-    """Asked before each request but the probes; when it says no, the answer is 429."""
+    """Asked before each request but the probes; when it answers no, the answer is 429."""
 
 
 @dataclass(frozen=True, slots=True)

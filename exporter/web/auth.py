@@ -37,7 +37,7 @@ class BasicAuth:
         """By user, what stands for the right password."""
         self._guesses: dict[str, Bucket] = {}
         self._lock = threading.Lock()
-        # Compared against for unknown names, so that the time taken does not tell which names exist.
+        # Compared against for unknown names, so that the time taken does not show which names exist.
         self._decoy = next(iter(users.values()), "")
 
     def known(self, header: str, peer: str = "") -> Verdict | None:

@@ -1,4 +1,4 @@
-"""What a certificate says: its names, and when it ends, which Python shows of other sides' certificates only."""
+"""What a certificate holds: its names, and when it ends, which Python shows of other sides' certificates only."""
 
 from __future__ import annotations
 

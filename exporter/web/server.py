@@ -1,6 +1,6 @@
 """The HTTP server: one thread reads all connections, a few others make the answers.
 
-A connection that says nothing costs a descriptor and no thread; probes are answered where they are read, so that they
+A connection that sends nothing costs a descriptor and no thread; probes are answered where they are read, so that they
 never wait behind scrapes. asyncio and h11 were chosen over cheroot, whose workers a silent client could hold, and they
 take 2.4 MiB less memory.
 """

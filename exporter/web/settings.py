@@ -32,7 +32,7 @@ class WebHealth:
 
 
 class WebSettings:
-    """What the file says now. Where it cannot be used, what it said last stays, and `health` tells."""
+    """What the file holds now. Where it cannot be used, what it held last stays, and `health` says so."""
 
     def __init__(self, path: Path | None, clock: MonotonicClock = monotonic_time) -> None:
         """Raises ConfigError."""

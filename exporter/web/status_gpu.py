@@ -17,7 +17,7 @@ _UNKNOWN = "&ndash;"
 
 
 def card(gpu: GpuStatus, findings: Sequence[Finding], limit: float | None, history: History, now: UnixTime) -> str:
-    """`limit` is the power limit in watts, where the driver tells it."""
+    """`limit` is the power limit in watts, where the driver reports it."""
     owners = "".join(
         f"<li>{escape(owner.workload or 'unknown')}{_share(share)}{_user(owner)}</li>" for owner, share in gpu.owners
     )

@@ -1,4 +1,4 @@
-"""The section `tls_server_config`: what it says, in the words of Python's TLS library, or why it is refused."""
+"""The section `tls_server_config`: what it asks for, in the words of Python's TLS library, or why it is refused."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class WebConfig:
-    """What the file says. `users` maps a name to its bcrypt hash; empty means no authentication."""
+    """What the file holds. `users` maps a name to its bcrypt hash; empty means no authentication."""
 
     tls: Tls | None = None
     users: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -43,7 +43,7 @@ def prepare(room: str, config: Room) -> Path:
     (folder / "pyproject.toml").write_text(
         f"{text}\n[tool.mutmut]\nsource_paths = ['exporter']\nonly_mutate = ['exporter/{room}/*']\n"
         f"also_copy = {also}\npytest_add_cli_args_test_selection = {tests}\n"
-        "pytest_add_cli_args = ['-p', 'no:cacheprovider', '-x', '-q', '-k', 'not promtool']\n"
+        "pytest_add_cli_args = ['-p', 'no:cacheprovider', '-x', '-q', '-k', 'not promtool and not check_command']\n"
     )
     return folder
 

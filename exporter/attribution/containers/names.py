@@ -48,7 +48,7 @@ class Folders:
 
 class _Key(NamedTuple):
     engine: str
-    """Empty where the cgroup does not tell."""
+    """Empty where the cgroup does not report."""
     id: str
     namespace: str = ""
 

@@ -13,7 +13,7 @@ _HASH = "-[4-9bcdf]{6,10}"
 
 
 class Guess(NamedTuple):
-    """`part_of` is the whole it is a part of, as `Kind/name`; an empty kind is not told by the name."""
+    """`part_of` is the whole it is a part of, as `Kind/name`; an empty kind: the name does not show it."""
 
     name: str
     kind: str = ""

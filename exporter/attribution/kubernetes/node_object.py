@@ -21,7 +21,7 @@ _MAX_GPUS = 128
 
 @dataclass(frozen=True, slots=True)
 class NodeObject:
-    """`gpus` None: its capacity does not tell, or counts other things."""
+    """`gpus` None: its capacity is not reported, or counts other things."""
 
     gpus: int | None = None
     maintenance: bool = False

@@ -51,7 +51,7 @@ class OwnerObjects:
         )
         self._failed: set[Key] = set()
         self._refused: dict[str, MonotonicTime] = {}
-        """Resources that the role does not allow, and when that was told."""
+        """Resources that the role does not allow, and when that was reported."""
         self._error = ""
 
     def start(self, threads: Threads) -> None:

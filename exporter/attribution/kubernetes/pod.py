@@ -15,7 +15,7 @@ from exporter.clock import UnixTime
 _CONFIG_HASH = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
 CLASS_LABEL = "gpu-exporter/class"
-"""Pod label by which its owner says what class of work it is."""
+"""Pod label by which its owner reports what class of work it is."""
 
 
 class Reference(NamedTuple):
@@ -43,7 +43,7 @@ class Pod:
     projects: Mapping[str, str] = field(default_factory=dict[str, str])
     """Labels by which controllers of well-known projects mark their pods."""
     requested_class: str = ""
-    """What the label of `CLASS_LABEL` says."""
+    """What the label of `CLASS_LABEL` reports."""
     restarts: Mapping[str, int] = field(default_factory=dict[str, int])
     """By container name, as the kubelet counts them."""
     group_size: int | None = None

@@ -27,7 +27,7 @@ _LONGEST = 1 << 16
 
 
 def group_size(pod: Document) -> int | None:
-    """The largest number that any of them says; None where nothing says one."""
+    """The largest number that any of them reports; None where nothing reports one."""
     return max(_sizes(pod), default=None)
 
 

@@ -1,4 +1,4 @@
-"""What the kubelet says it gave to each container: its pod-resources API (v1), decoded.
+"""What the kubelet reports it gave to each container: its pod-resources API (v1), decoded.
 
 The messages are four fields deep, so they are read from the wire format itself; the protobuf runtime would add
 6.4 MiB and generated code for them. Field numbers are those of k8s.io/kubelet/pkg/apis/podresources/v1/api.proto.
@@ -133,7 +133,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 127) << shift
         shift += 7
-        if byte < 128:  # noqa: PLR2004 - the high bit says that more follow
+        if byte < 128:  # noqa: PLR2004 - the high bit reports that more follow
             return value, at
         if shift > 63:  # noqa: PLR2004 - ten bytes hold 64 bits
             raise ValueError("a number that does not end")

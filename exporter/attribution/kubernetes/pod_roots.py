@@ -14,7 +14,7 @@ PodName = tuple[str, str]
 
 
 class PodRoots:
-    """Without the API server, and for pods that it has not told of, names alone are judged."""
+    """Without the API server, and for pods that it has not reported, names alone are judged."""
 
     def __init__(self, objects: OwnerObjects | None = None) -> None:
         self._objects = objects
@@ -26,7 +26,7 @@ class PodRoots:
     def of(self, pods: Mapping[PodName, Pod | None], now: MonotonicTime, *, may_come: bool) -> Mapping[PodName, Root]:
         """By pod; those whose owners are still being asked for are left out for HOLD_SECONDS at most.
 
-        `pods` has None for one that the API server has not told of; `may_come` says whether it may yet.
+        `pods` has None for one that the API server has not reported; `may_come`: whether it may yet.
         """
         self._first = {name: self._first.get(name, now) for name in pods}
         self._keys = {name: keys for name, keys in self._keys.items() if name in pods}

@@ -18,7 +18,7 @@ class _Project(NamedTuple):
     """Its value is the name."""
     kind: str = ""
     kind_label: str = ""
-    """Its value tells the kind, where one label serves several."""
+    """Its value names the kind, where one label serves several."""
 
 
 _PROJECTS = (

@@ -1,7 +1,7 @@
 """What NVIDIA's DRA driver calls the devices of this node: the ResourceSlices it publishes, name to UUID.
 
-The kubelet tells only names (`gpu-0-mig-19-4-1`: minor, profile, place), and a place is known to the driver's
-administrator alone. Asked when a name could not be told otherwise; the role needs `list` on `resourceslices`.
+The kubelet reports only names (`gpu-0-mig-19-4-1`: minor, profile, place), and a place is known to the driver's
+administrator alone. Asked when a name could not be found otherwise; the role needs `list` on `resourceslices`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The root owner of a pod: the object that people made and know by name, which is their workload.
 
 By owner references as far as they can be checked, then by the labels of the projects, then by what names tell; what is
-not checked is said to be inferred, for whoever makes pods writes their labels, their names and their references.
+not checked is shown as inferred, for whoever makes pods writes their labels, their names and their references.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Root:
 
 
 class Missing(enum.Enum):
-    """Why nothing is said of an object."""
+    """Why nothing is known of an object."""
 
     PENDING = "pending"
     """It is being asked for."""

@@ -36,10 +36,10 @@ class KubernetesView:
 
     present: bool = False
     silent: bool = True
-    """The kubelet has not told for long, or never, what it gave to whom."""
+    """The kubelet has not reported for long, or never, what it gave to whom."""
     given: tuple[PodDevice, ...] = ()
     allocatable: frozenset[DeviceName] = frozenset()
-    """What the kubelet may give out; empty where it does not tell (before Kubernetes 1.23, or DRA alone)."""
+    """What the kubelet may give out; empty where it does not report (before Kubernetes 1.23, or DRA alone)."""
     pods: Mapping[str, Pod] = field(default_factory=dict[str, Pod])
     """By the uid in their cgroups; empty without the API server."""
     logged: Mapping[str, PodName] = field(default_factory=dict[str, PodName])
@@ -106,14 +106,14 @@ class Kubernetes:
 
     @property
     def may_learn_pods(self) -> bool:
-        """Whether the API server is asked for pods, and what it has not told of may yet come."""
+        """Whether the API server is asked for pods, and what it has not reported may yet come."""
         return self._watch is not None
 
     def wake(self) -> None:
         self._poller.wake()
 
     def view(self, now: MonotonicTime) -> KubernetesView:
-        """Never waits. What the kubelet last said counts for LAST_KNOWN_SECONDS after it fell silent."""
+        """Never waits. What the kubelet last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         pods = self._watch.pods if self._watch else dict[str, Pod]()
@@ -154,7 +154,7 @@ class Kubernetes:
         self._met = True
         found = pod_resources.listed(self._socket, self._timeout)
         if self._queries % _ALLOCATABLE_EVERY == 0:
-            with suppress(SourceError):  # an older kubelet: what it has given so far says as much, later
+            with suppress(SourceError):  # an older kubelet: what it has given so far shows as much, later
                 self._allocatable = pod_resources.allocatable(self._socket, self._timeout)
         self._queries += 1
         return found

@@ -1,4 +1,4 @@
-"""Nomad on this node: what its local agent says of the tasks that run here."""
+"""Nomad on this node: what its local agent reports of the tasks that run here."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class NomadView:
     tasks: Mapping[tuple[str, str], Task] = field(default_factory=dict[tuple[str, str], Task])
     offered: tuple[DeviceName, ...] = ()
     silent: bool = True
-    """The agent has not told for long, or never, or is not asked."""
+    """The agent has not reported for long, or never, or is not asked."""
 
 
 class Nomad:
-    """Asks every few seconds, and when an allocation shows up that it has not told of."""
+    """Asks every few seconds, and when an allocation shows up that it has not reported."""
 
     def __init__(self, agent: Agent, *, interval: float = INTERVAL, clock: MonotonicClock = monotonic_time) -> None:
         self._agent = agent
@@ -61,7 +61,7 @@ class Nomad:
         return self._poller.answer.error
 
     def view(self, now: MonotonicTime) -> NomadView:
-        """Never waits. What the agent last said counts for LAST_KNOWN_SECONDS after it fell silent."""
+        """Never waits. What the agent last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
         stale = not answer.success and now - answer.at > LAST_KNOWN_SECONDS
         return NomadView() if stale else answer.value

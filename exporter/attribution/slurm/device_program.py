@@ -1,6 +1,6 @@
 """Which devices slurmd let a job's cgroup v2 open: its own eBPF device program, read back from the kernel.
 
-The only source on the node that tells which GPUs an idle allocation holds without prolog scripts or slurmctld.
+The only source on the node that reports which GPUs an idle allocation holds without prolog scripts or slurmctld.
 Needs ConstrainDevices=yes, cgroup v2, CAP_SYS_ADMIN (bpf(2) refuses BPF_PROG_GET_FD_BY_ID without it) and, before
 Linux 6.9, CAP_NET_ADMIN (BPF_PROG_QUERY).
 """

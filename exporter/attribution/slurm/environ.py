@@ -72,7 +72,7 @@ def job_environ(variables: Mapping[str, str]) -> JobEnviron:
 
 
 def read(pid: int, procfs: Path) -> JobEnviron:
-    """What process `pid` says; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
+    """What process `pid` reports; empty where it has gone or reading is not permitted (needs SYS_PTRACE)."""
     try:
         with (procfs / str(pid) / "environ").open("rb") as file:
             return job_environ(parse(file.read(_MAX_BYTES)))

@@ -25,7 +25,7 @@ class NodeGres(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as slurmctld knows it; empty where it says `(null)` or nothing."""
+    """A job as slurmctld knows it; empty where it reports `(null)` or nothing."""
 
     id: str
     user: str = ""
@@ -46,7 +46,7 @@ class Job:
     restarts: int | None = None
     """How often it was requeued."""
     gres: tuple[NodeGres, ...] | None = ()
-    """None where it is not told."""
+    """None where it is not reported."""
 
     def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
         """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
@@ -81,7 +81,7 @@ def parse_job(text: str) -> Job | None:
     """Understand the record of one job; None where the text is not exactly that.
 
     The job's name is the user's own text, ends where Slurm's `UserId=` begins, and may look like fields or like
-    another record. Nothing tells which of two beginnings is Slurm's, so a text with two is refused.
+    another record. Nothing reports which of two beginnings is Slurm's, so a text with two is refused.
     """
     heads, users = list(_HEAD.finditer(text)), list(_USER.finditer(text))
     if len(heads) != 1 or len(users) != 1 or heads[0].start() or users[0].start() < heads[0].end():
@@ -133,7 +133,7 @@ def _gres(text: str) -> Iterator[NodeGres]:
 
 
 def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
-    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` says is held on each of `nodes`."""
+    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` reports is held on each of `nodes`."""
     for found in _GRES.finditer(text):
         yield NodeGres(nodes, found["name"], int(found["count"]), indices(found["indices"]))
 

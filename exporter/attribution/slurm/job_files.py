@@ -1,6 +1,6 @@
 """A job's own file, as the prolog of the Slurm kit writes it: `job_ID`, lines of NAME=VALUE with Slurm's names.
 
-It tells more than a file per GPU can: MIG instances by UUID (Slurm puts them in CUDA_VISIBLE_DEVICES), and who the
+It reports more than a file per GPU can: MIG instances by UUID (Slurm puts them in CUDA_VISIBLE_DEVICES), and who the
 job is of, also where slurmctld hides other users' jobs (PrivateData=jobs).
 """
 
@@ -27,7 +27,7 @@ _COMPLETE = (
     "SLURM_JOB_START_TIME",
     "SLURM_JOB_END_TIME",
 )
-"""What a Slurm tells that tells all, as from 23.02 on."""
+"""Variables of a prolog that has all of them, from Slurm 23.02 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class JobFile:
     boot: str = ""
     """The machine's boot id when it was written."""
     complete: bool = False
-    """Whether slurmctld has nothing to add: not with a Slurm that tells its prolog less, nor for parts of GPUs."""
+    """Whether slurmctld has nothing to add: not with a Slurm that gives its prolog less, nor for parts of GPUs."""
 
 
 def job_of(file: str) -> str:

@@ -37,7 +37,7 @@ class JobsNow:
     offered: frozenset[str] = frozenset()
     """Uuids of what Slurm gives out, to whomever."""
     unsure: frozenset[Owner] = frozenset()
-    """Jobs of which no source tells what they were given."""
+    """Jobs of which no source reports what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def job_of(self, cgroup: Cgroup) -> str:
@@ -82,7 +82,7 @@ class JobOwners:
         return (parse_path(path) for path in self._slurm.node.cgroups.values() if "pod" in path)
 
     def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
-        """`pod_of` tells the pod of a cgroup, for Slurm runs in pods too."""
+        """`pod_of` reports the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node
         jobs = JobsNow(sluids=node.sluids)
         running = [
@@ -147,7 +147,7 @@ class JobOwners:
         return user in ("", "root") or self._user(job) in ("", user)
 
     def _user(self, job: str) -> str:
-        """Whose the job is, by Slurm or the kernel; empty where neither tells."""
+        """Whose the job is, by Slurm or the kernel; empty where neither reports."""
         known = self._slurm.job(job)
         return known.user if known else self._slurm.node.users.get(job, "")
 
@@ -195,7 +195,7 @@ def _strangers(
 ) -> tuple[Mapping[int, str], Counter[str]]:
     """Processes of no job on GPUs that jobs hold, as from a login: of the one job there if it is the same user's.
 
-    Any other is a conflict with who says that the job holds the GPU. Root's are let be: they watch, and serve MPS.
+    Any other is a conflict with who reports that the job holds the GPU. Root's are let be: they watch, and serve MPS.
     Those in `known` have their job.
     """
     found: dict[int, str] = {}

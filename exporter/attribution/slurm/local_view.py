@@ -29,7 +29,7 @@ class NodeView:
     """Job to its cgroup."""
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     users: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Job to its user, where its cgroup tells (version 1)."""
+    """Job to its user, where its cgroup reports (version 1)."""
     finished_jobs: frozenset[str] = frozenset()
     """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
     silent: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ def allowed(rules: Collection[device_program.Rule], procfs: Path) -> Allocation:
 
 
 class LocalFiles:
-    """Looks at the node. `look` is told what the prolog's files name, and of which jobs slurmctld has told."""
+    """Looks at the node. `look` is given what the prolog's files name, and which jobs slurmctld has reported."""
 
     def __init__(self, site: SlurmSite, bpf: device_program.Bpf, user_name: Callable[[int], str]) -> None:
         self._site = site

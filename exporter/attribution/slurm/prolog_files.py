@@ -62,11 +62,11 @@ class PrologFiles:
     """What all files together say."""
 
     devices: Mapping[str, tuple[MappedDevice, ...]] = field(default_factory=dict[str, tuple[MappedDevice, ...]])
-    """By job. Where a GPU has a file by UUID and one by index, both are told."""
+    """By job. Where a GPU has a file by UUID and one by index, both are reported."""
     jobs: Mapping[str, Job] = field(default_factory=dict[str, Job])
-    """Jobs whose prolog told who they are of."""
+    """Jobs whose prolog reported who they are of."""
     complete: frozenset[str] = frozenset()
-    """Jobs whose prolog told all there is to know: alone on their GPUs, by a Slurm that says it."""
+    """Jobs whose prolog reported all there is to know: alone on their GPUs, by a Slurm that reports it."""
     old: frozenset[str] = frozenset()
     """Jobs whose file is from before the machine started: they hold nothing."""
 

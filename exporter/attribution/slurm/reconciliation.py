@@ -58,7 +58,7 @@ class Scontrol:
 
 
 class Reconciliation:
-    """Checks silent jobs in rounds. `watch` is told who is silent, `check` answers who of them has ended, and why."""
+    """Checks silent jobs in rounds. `watch` is given who is silent, `check` answers who of them has ended, and why."""
 
     def __init__(
         self, scontrol: Scontrol, ask: Callable[[str], Job | None], clock: MonotonicClock = monotonic_time
@@ -103,7 +103,7 @@ class Reconciliation:
         return self._checked.get(job, NEVER)
 
     def _why(self, job: str, *, contained: bool) -> str:
-        """Why a job without a step here has ended; empty where it has not, or nobody can tell."""
+        """Why a job without a step here has ended; empty where it has not, or nobody knows."""
         try:
             known = self._ask(job)
         except SourceError:

@@ -74,7 +74,7 @@ class JobCache:
         return job in self._wanted
 
     def unknown(self) -> frozenset[str]:
-        """Jobs of this node that slurmctld says it does not know: ended long ago, or hidden from this user."""
+        """Jobs of this node that slurmctld reports it does not know: ended long ago, or hidden from this user."""
         with self._lock:
             return frozenset(self._retry.keys() & self._seen.keys())
 

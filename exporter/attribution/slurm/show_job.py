@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 5.0
 MAX_BYTES = 4 << 20
-"""An array of some thousand elements; a scontrol that says more is ended."""
+"""An array of some thousand elements; a scontrol that reports more is ended."""
 _SQUEUE = "%A|%u|%a|%P|%q|%T"
 _SQUEUE_FIELDS = 6
 _UNKNOWN = b"Invalid job id"
 
 
 class ShowJob:
-    """`show_job(id)` is what slurmctld says of a job; None where it does not know it. Raises SourceError."""
+    """`show_job(id)` is what slurmctld reports of a job; None where it does not know it. Raises SourceError."""
 
     def __init__(self, command: str, timeout: float = TIMEOUT_SECONDS) -> None:
         self._command = command
@@ -61,7 +61,7 @@ class ShowJob:
         return self._by_squeue(job) if text.strip() else None
 
     def _by_squeue(self, job: str) -> Job | None:
-        """Who the job is of, without any text that its user wrote; what it holds is not told."""
+        """Who the job is of, without any text that its user wrote; what it holds is not reported."""
         log.warning("job %s: scontrol's text can be read in two ways, asking squeue", job)
         folder, slash, name = self._command.rpartition("/")
         if name != "scontrol":

@@ -1,4 +1,4 @@
-"""Slurm on this node, from every source that can tell, each read outside the passes and each failing alone.
+"""Slurm on this node, from every source that can report, each read outside the passes and each failing alone.
 
 Which GPUs a job holds, in order of trust: the prolog's files, slurmd's device program, slurmctld, the environment.
 """
@@ -74,7 +74,7 @@ class Slurm:
         return self._local_files.answer.value
 
     def job(self, job: str) -> Job | None:
-        """What slurmctld says, with whose it is by the prolog's, which came first: labels of a series never change."""
+        """What slurmctld reports; whose it is by the prolog, which came first: labels of a series never change."""
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
         noted = self._files().jobs.get(job)
         if cached is None or noted is None:

@@ -1,4 +1,4 @@
-"""What each NVML return code means to us, said once."""
+"""What each NVML return code means to us, stated once."""
 
 from __future__ import annotations
 

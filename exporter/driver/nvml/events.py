@@ -31,7 +31,7 @@ class Feed:
         self._watched: dict[int, bool] = {}
         """By handle: whether the GPU reports XIDs."""
         self._names: dict[int, str] = {}
-        """uuid by handle, of GPUs that have gone too: the XID that tells why comes as they go."""
+        """uuid by handle, of GPUs that have gone too: the XID that shows why comes as they go."""
         self._buffer = ctypes.create_string_buffer(_EVENT.size)
 
     def wait(self, gpus: Mapping[int, str], timeout: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:

@@ -127,5 +127,5 @@ class _Query:
         return {
             metric: value
             for metric, code, value, *_ in _METRIC.iter_unpack(self._entries)
-            if not code and value == value  # noqa: PLR0124 - that is how NaN is told
+            if not code and value == value  # noqa: PLR0124 - that is how NaN is recognised
         }

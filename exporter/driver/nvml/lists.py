@@ -86,7 +86,7 @@ def processes(target: Target, function: str) -> tuple[Record, ...]:
 
 
 def _process_calls(target: Target, function: str) -> Iterator[tuple[str, Struct]]:
-    # Early R535 drivers gave the struct of _v3 one more field. What tells them: they export the first of these
+    # Early R535 drivers gave the struct of _v3 one more field. What shows them: they export the first of these
     # two functions and not yet the second.
     library = target.library
     wide = library.has("nvmlDeviceGetConfComputeMemSizeInfo") and not library.has(
@@ -150,7 +150,7 @@ def samples(target: Target, type_: int, last: int) -> tuple[tuple[int, int | flo
 
 
 def _depth(target: Target, type_: int, last: int) -> int:
-    """How many samples the driver's buffer holds, which a call without an array tells."""
+    """How many samples the driver's buffer holds, which a call without an array reports."""
     value_type, count, since = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_ulonglong(last)
     out, found = ctypes.byref(value_type), ctypes.byref(count)
     code = target.library.invoke(_SAMPLES_OF, target.handle, type_, since, out, found, None)

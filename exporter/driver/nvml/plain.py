@@ -18,7 +18,7 @@ def plain(answer: Any) -> Any:
     for kind, convert in _CONVERTERS.items():
         if isinstance(answer, kind):
             return convert(answer)
-    return plain(getattr(answer, "value", None))  # c_uint and its like; a pointer says nothing outside of C
+    return plain(getattr(answer, "value", None))  # c_uint and its like; a pointer means nothing outside of C
 
 
 def _text(answer: bytes) -> str:

@@ -40,7 +40,7 @@ class Session:
     """Knows which devices it has met and which threads are inside the driver.
 
     Calling a driver that has been shut down, or freeing a buffer under a call, would crash the process. So a call
-    first says that it is inside and then looks whether the session is closed; closing does it the other way round.
+    first notes that it is inside and then looks whether the session is closed; closing does it the other way round.
     """
 
     def __init__(self, library: Library, gate: TimedLock) -> None:
@@ -76,7 +76,7 @@ class Session:
         raise DeviceLostError("the device is not there any more")
 
     def answers(self) -> bool:
-        """Whether the driver is there after all: one call that says it is gone, or not initialised, may lie."""
+        """Whether the driver is there after all: one call that reports it is gone, or not initialised, may lie."""
         try:
             self.run(None, self.library.bound, "nvmlSystemGetDriverVersion")
         except DriverError:

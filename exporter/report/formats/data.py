@@ -17,7 +17,7 @@ _LONGEST = 240
 
 
 def to_json(report: JobReport | Digest, also: Mapping[str, Any]) -> str:
-    """The report's fields and derived numbers, and what another source says of the same job."""
+    """The report's fields and derived numbers, and what another source reports of the same job."""
     content = {**dataclasses.asdict(report), **also}
     if isinstance(report, JobReport):
         content |= {
