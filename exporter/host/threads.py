@@ -38,6 +38,14 @@ Workloads = Mapping[Any, Collection[int]]
 """Pids of the GPU processes of each workload."""
 
 
+class RunQueue(NamedTuple):
+    """/proc/PID/schedstat: nanoseconds on a CPU, and ready without one, and how often it got one."""
+
+    used: int
+    delay: int
+    turns: int
+
+
 class Task(NamedTuple):
     """One thread, or one child process as a whole. `run_delay` is the time it was ready to run and had no CPU."""
 
@@ -48,14 +56,16 @@ class Task(NamedTuple):
     minor_faults: int = 0
     receiving: bool | None = None
     io: IoRates | None = None
-    """The last two of main threads and children only; None where they are not looked at, or not reported."""
+    """These two of main threads and children only; None where they are not looked at, or not reported."""
+    ready: RunQueue | None = None
+    """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
+    kernel adds to `run_delay` only once it has a CPU."""
 
 
-def parse_run_delay(text: str) -> float | None:
-    """Seconds waited on a run queue: the second number of /proc/PID/schedstat."""
-    words = text.split()
-    delay = natural(words[1]) if len(words) > 1 else None
-    return None if delay is None else delay / 1e9
+def parse_run_queue(text: str) -> RunQueue | None:
+    numbers = [natural(word) for word in text.split()[:3]]
+    known = [number for number in numbers if number is not None]
+    return RunQueue(*known) if len(known) == len(RunQueue._fields) else None
 
 
 def places(procfs: Path, pid: int) -> Sequence[str]:
@@ -73,12 +83,12 @@ class _Made(NamedTuple):
     """A task and what it was made of."""
 
     stat: Stat
-    run_delay: float | None
+    queue: RunQueue | None
     task: Task
 
-    def of(self, stat: Stat, run_delay: float | None, receiving: bool | None, io: IoRates | None) -> bool:  # noqa: FBT001
+    def of(self, stat: Stat, queue: RunQueue | None, receiving: bool | None, io: IoRates | None) -> bool:  # noqa: FBT001
         """Whether it was made of these very objects."""
-        same = self.stat is stat and self.run_delay is run_delay
+        same = self.stat is stat and self.queue is queue
         return same and self.task.receiving is receiving and self.task.io is io
 
 
@@ -208,15 +218,15 @@ class ThreadReader:
         stat = self._files.parsed(f"{self._root}/{place}/stat", parse_stat)
         if stat is None:
             return None
-        run_delay = self._files.parsed(f"{self._root}/{place}/schedstat", parse_run_delay)
+        queue = self._files.parsed(f"{self._root}/{place}/schedstat", parse_run_queue)
         receiving, io = False if stat.state == "R" else None, None
         main = place == f"{pid}/task/{pid}"
         if main or "/" not in place:
             receiving = self._receives(place, now) if receiving is None else receiving
             io = self._io.rates(pid if main else int(place), stat.start_ticks, now)
         made = self._made_before.get(place)
-        if made is None or not made.of(stat, run_delay, receiving, io):
-            made = _Made(stat, run_delay, _task_of(stat, run_delay, receiving, io))
+        if made is None or not made.of(stat, queue, receiving, io):
+            made = _Made(stat, queue, _task_of(stat, queue, receiving, io))
         self._made[place] = made
         return made.task
 
@@ -229,13 +239,14 @@ class ThreadReader:
         return found
 
 
-def _task_of(stat: Stat, run_delay: float | None, receiving: bool | None, io: IoRates | None) -> Task:  # noqa: FBT001
+def _task_of(stat: Stat, queue: RunQueue | None, receiving: bool | None, io: IoRates | None) -> Task:  # noqa: FBT001
     return Task(
         start_ticks=stat.start_ticks,
         cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
         blocked=stat.state == "D",
-        run_delay=run_delay,
+        run_delay=queue.delay / 1e9 if queue else None,
         minor_faults=stat.minor_faults,
         receiving=receiving,
         io=io,
+        ready=queue if queue and queue.turns and stat.state == "R" else None,
     )

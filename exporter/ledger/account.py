@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
@@ -33,6 +34,13 @@ class Holding:
     """SM utilization of its processes together, where the driver reports it apart."""
 
 
+class Counted(NamedTuple):
+    """Seconds a GPU was busy by the driver's own count, and the seconds since it was read before."""
+
+    busy: float
+    seconds: float
+
+
 @record
 class Reading:
     """One target in one pass. `signals` is None where it could not be read.
@@ -47,6 +55,8 @@ class Reading:
     joules: Joules = Joules(0.0)
     profile: str = ""
     """Of a MIG instance, for its label."""
+    counted: Counted | None = None
+    """None where it was not read in this pass, or never before, or has no such count (MIG)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,21 @@ _FADES = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
 
-def past(
-    before: Past, reading: Reading, division: Division, part: OwnerShare, seconds: float, limits: Thresholds
+def past(  # noqa: PLR0913 - what it is made of
+    before: Past,
+    reading: Reading,
+    division: Division,
+    part: OwnerShare,
+    seconds: float,
+    *,
+    used: float,
+    limits: Thresholds,
 ) -> Past:
-    """One owner on one target after one more pass."""
+    """One owner on one target after one more pass, `used` seconds of which it ran."""
     ran = part.demand > limits.active
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return Past(
-        used_seconds=before.used_seconds + part.demand * reading.target.share * seconds,
+        used_seconds=before.used_seconds + used * reading.target.share,
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,

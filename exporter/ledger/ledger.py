@@ -13,6 +13,7 @@ from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggl
 from exporter.ledger.peers import Levels, levels, others, stragglers
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.used import Used, used
 from exporter.units import Joules
 
 DEFAULTS = Thresholds()
@@ -36,13 +37,16 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS)
     seconds = max(0.0, current.seconds)
     gap = seconds > limits.gap_intervals * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
+    ran = {
+        each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings
+    }
     clock = ledger.clock + seconds
     began = current.time if ledger.began is None else ledger.began
     return Ledger(
         clock=clock,
         began=began,
-        targets={**ledger.targets, **_targets(ledger, current, divisions, clock, seconds)},
-        owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), current, divisions, limits)},
+        targets={**ledger.targets, **_targets(ledger, current, divisions, ran, clock)},
+        owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), current, divisions, ran, limits)},
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
@@ -127,8 +131,9 @@ def _parents(readings: Sequence[Reading]) -> Mapping[str, Sequence[Reading]]:
 
 
 def _targets(
-    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], clock: float, seconds: float
+    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], ran: Mapping[str, Used], clock: float
 ) -> Mapping[str, TargetEntry]:
+    seconds = max(0.0, current.seconds)
     instances = _parents(current.readings)
     entries: dict[str, TargetEntry] = {}
     for reading in current.readings:
@@ -142,17 +147,20 @@ def _targets(
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
-            unowned_seconds=(known.unowned_seconds if known else 0.0)
-            + (0.0 if reading.holdings or within else (divisions[uuid].busy or 0.0) * seconds),
+            unowned_seconds=(known.unowned_seconds if known else 0.0) + (0.0 if within else ran[uuid].rest),
             seen=clock,
         )
     return entries
 
 
 def _owners(
-    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
+    ledger: Ledger,
+    current: LedgerInput,
+    divisions: Mapping[str, Division],
+    ran: Mapping[str, Used],
+    limits: Thresholds,
 ) -> Mapping[Owner, OwnerEntry]:
-    sums = _sums(ledger, current, divisions, limits)
+    sums = _sums(ledger, current, divisions, ran, limits)
     reported = reported_stragglers(current.ranks, current.readings)
     seen = [each for each in stragglers(current.readings, divisions, current.slow_ports) if each[0] not in reported]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
@@ -162,7 +170,11 @@ def _owners(
 
 
 def _sums(
-    ledger: Ledger, current: LedgerInput, divisions: Mapping[str, Division], limits: Thresholds
+    ledger: Ledger,
+    current: LedgerInput,
+    divisions: Mapping[str, Division],
+    ran: Mapping[str, Used],
+    limits: Thresholds,
 ) -> Mapping[Owner, _Sum]:
     instances = _parents(current.readings)
     energy = {reading.target.uuid: reading.joules for reading in current.readings}
@@ -177,7 +189,7 @@ def _sums(
         if target.parent_uuid:
             siblings = instances[target.parent_uuid]
             joules = Joules(energy.get(target.parent_uuid, 0.0) * _energy_part(reading, siblings, divisions))
-        for part in division.owner_shares:
+        for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True):
             total = sums.get(part.owner)
             if total is None:
                 known = ledger.owners.get(part.owner)
@@ -186,7 +198,7 @@ def _sums(
             total.active = total.active or part.demand > limits.active
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_PAST)
-            total.past[target.uuid] = past(before, reading, division, part, seconds, limits)
+            total.past[target.uuid] = past(before, reading, division, part, seconds, used=owned, limits=limits)
             for state, share in part.state_shares:
                 total.states[state] += share * target.share
     return sums

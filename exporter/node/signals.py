@@ -99,11 +99,21 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:
     """Of the time that a task used a CPU, or stood ready to."""
     if earlier is task:
-        return 0.0
+        return float(task.ready is not None)
     share = _advance(earlier.cpu_seconds, task.cpu_seconds, seconds)
     if share is None:
         return None
-    return min(1.0, share + (_advance(earlier.run_delay, task.run_delay, seconds) or 0.0))
+    return min(1.0, share + (_waited(earlier, task, seconds) or 0.0))
+
+
+def _waited(earlier: Task, task: Task, seconds: float) -> float | None:
+    """Share of the time that a task stood ready and had no CPU."""
+    return 1.0 if _starved(earlier, task) else _advance(earlier.run_delay, task.run_delay, seconds)
+
+
+def _starved(earlier: Task, task: Task) -> bool:
+    """It stood ready all the time."""
+    return task.ready is not None and task.ready == earlier.ready
 
 
 _FAULTS = 50.0
@@ -113,14 +123,16 @@ _READS = 16384.0
 
 
 def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> bool:
-    """Whether a thread takes no memory and its process reads nothing."""
+    """Whether a thread takes no memory and its process reads nothing, though it runs."""
+    if _starved(earlier, task):
+        return False
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
     return faults is not None and faults < _FAULTS and sum([rate.read for rate in rates]) < _READS
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
     delays = (
-        _advance(earlier.run_delay, task.run_delay, seconds)
+        _waited(earlier, task, seconds)
         for pid, tasks in after.tasks.items()
         for _, earlier, task in _same(before.tasks.get(pid, {}), tasks)
     )

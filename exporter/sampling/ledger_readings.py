@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from exporter.clock import MonotonicTime
-from exporter.ledger.account import Reading
+from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
-from exporter.sampling.readings import Throttled, instance_signals, joules, signals, throttled
+from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, joules, signals, throttled
 from exporter.sampling.targets import holdings, target_of
 from exporter.units import Joules
 
@@ -19,6 +19,8 @@ class LedgerReadings:
     def __init__(self) -> None:
         self._throttled: dict[str, Throttled] = {}
         self._joules: dict[str, Joules] = {}
+        self._busy: dict[str, tuple[float, MonotonicTime]] = {}
+        """Busy seconds by uuid, and when they were read."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
         return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
@@ -27,7 +29,13 @@ class LedgerReadings:
         uuid = gpu.device.uuid
         running, ownership = join.running[uuid], join.ownership
         whole = signals(gpu, self._throttled.get(uuid), monotonic)
-        yield Reading(target_of(gpu.device), whole, holdings(uuid, running, ownership), self._energy(gpu))
+        yield Reading(
+            target_of(gpu.device),
+            whole,
+            holdings(uuid, running, ownership),
+            self._energy(gpu),
+            counted=self._counted(gpu, monotonic),
+        )
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
@@ -44,3 +52,14 @@ class LedgerReadings:
         before = self._joules.get(gpu.device.uuid, total)
         self._joules[gpu.device.uuid] = total
         return Joules(total - before) if total >= before else total
+
+    def _counted(self, gpu: Gpu, monotonic: MonotonicTime) -> Counted | None:
+        """As the driver counted since the GPU was last read; a count that went back began anew."""
+        total = busy_seconds(gpu, monotonic)
+        if total is None:
+            return None
+        before = self._busy.get(gpu.device.uuid)
+        self._busy[gpu.device.uuid] = (total, monotonic)
+        if before is None:
+            return None
+        return Counted(total - before[0] if total >= before[0] else total, monotonic - before[1])

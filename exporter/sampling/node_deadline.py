@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
-from exporter.clock import NEVER, Moment, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.clock import Moment, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
 from exporter.node.nccl_status import Statuses
@@ -33,7 +33,8 @@ class _Answers(NamedTuple):
 class NodeDeadline:
     """Asks `node` on a thread of its own and waits `deadline` seconds for each answer.
 
-    While it hangs, what it last reported stands for `stale` seconds; then nothing is known, and `health` shows it.
+    While it hangs, what it last reported stands for `stale` seconds; then nothing is known, and `health` shows it. They
+    count from its first late answer: a machine that stood still has not asked it meanwhile.
     """
 
     def __init__(self, node: Node, deadline: float, stale: float, clock: MonotonicClock = monotonic_time) -> None:
@@ -43,6 +44,7 @@ class NodeDeadline:
         self._clock = clock
         self._worker: Worker[tuple[Any]] | None = None
         self._last: dict[str, tuple[Any, MonotonicTime]] = {}
+        self._late_since: dict[str, MonotonicTime] = {}
         self._late = False
         self._answers = _Answers()
 
@@ -116,7 +118,9 @@ class NodeDeadline:
             answer = self._worker.wait(monotonic_time() + self._deadline)
             if answer is not None:
                 self._last[what] = (answer[0], self._clock())
+                self._late_since.pop(what, None)
                 return cast("T", answer[0])
         self._late = True
-        value, answered_at = self._last.get(what, (nothing, NEVER))
-        return cast("T", value) if self._clock() - answered_at <= self._stale else nothing
+        now = self._clock()
+        since = self._late_since.setdefault(what, now)
+        return cast("T", self._last[what][0]) if what in self._last and now - since <= self._stale else nothing

@@ -175,6 +175,12 @@ def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str
     return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 
 
+def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
+    """Seconds a kernel ran since the first read, by the reading of this very pass."""
+    found = _now(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
+    return found.busy.total if found and found.busy else None
+
+
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)

@@ -6,12 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.threads import Task
+from exporter.host.threads import RunQueue, Task
 from exporter.node.signals import Counters, signals
 
 
-def task(cpu: float, *, start: int = 1, blocked: bool = False, delay: float | None = None) -> Task:
-    return Task(start, cpu, blocked, delay)
+def task(
+    cpu: float, *, start: int = 1, blocked: bool = False, delay: float | None = None, ready: RunQueue | None = None
+) -> Task:
+    return Task(start, cpu, blocked, delay, ready=ready)
 
 
 def usage(used: float, limit: float | None = None, **pressure: float) -> HostUsage:
@@ -47,6 +49,22 @@ def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
     before, after = Counters(tasks={1: {"a": task(0, delay=0)}}), Counters(tasks={1: {"a": task(0.4, delay=1.5)}})
 
     assert round(between(before, after).hottest_thread or 0, 3) == 0.95
+
+
+def test_thread_that_stood_ready_at_both_looks_and_never_got_a_cpu_counts_as_full() -> None:
+    """The kernel adds what it waited to its figures only once it has a CPU."""
+    stood = task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 7))
+    found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": stood}}))
+    assert (found.hottest_thread, found.cpu_pressure) == (1.0, 1.0)
+    assert found.polling is False
+
+    for later in (
+        task(3.0, delay=1.0),  # it sleeps now
+        task(3.0, delay=1.0, ready=RunQueue(3_001_000_000, 1_000_000_000, 7)),  # it ran for a moment, and slept
+        task(3.0, delay=1.0, ready=RunQueue(3_000_000_000, 1_000_000_000, 8)),
+    ):
+        found = between(Counters(tasks={1: {"a": stood}}), Counters(tasks={1: {"a": later}}))
+        assert (found.hottest_thread, found.cpu_pressure) == (0.0, 0.0)
 
 
 def test_reused_thread_id_says_nothing_yet() -> None:

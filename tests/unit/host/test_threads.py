@@ -13,7 +13,7 @@ import pytest
 from exporter.host import threads
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.text import read_text
-from exporter.host.threads import SCAN_SECONDS, ThreadReader, parse_run_delay, places
+from exporter.host.threads import SCAN_SECONDS, RunQueue, ThreadReader, parse_run_queue, places
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
 
@@ -118,7 +118,28 @@ def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     found = ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]
 
     assert found.run_delay == 2.0
-    assert parse_run_delay("") is None
+    assert parse_run_queue("") is None
+
+
+@pytest.mark.parametrize(
+    ("state", "schedstat", "ready"),
+    [
+        ("R", "1 2000000000 3", RunQueue(1, 2_000_000_000, 3)),
+        ("S", "1 2000000000 3", None),
+        ("D", "1 2000000000 3", None),
+        ("R", "0 0 0", None),  # what a kernel without these figures says of everybody
+        ("R", "1 2 x", None),
+        ("R", "1 2", None),
+    ],
+)
+def test_who_stands_ready_is_told_by_state_and_figures(
+    tmp_path: Path, state: str, schedstat: str, ready: RunQueue | None
+) -> None:
+    process(tmp_path, 10, {10: 1})
+    stat(tmp_path / "10/task/10", ticks=1, state=state)
+    (tmp_path / "10/task/10/schedstat").write_text(f"{schedstat}\n")
+
+    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].ready == ready
 
 
 def test_a_full_thread_of_this_process_stands_out() -> None:

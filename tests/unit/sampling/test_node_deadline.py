@@ -47,8 +47,31 @@ def test_read_that_hangs_costs_only_what_it_would_have_told() -> None:
     node.go.clear()
     now[0] = 5.0
     assert one_pass() == (1, 1, False, 5.0)
-    now[0] = 11.0
-    assert one_pass() == (0, 0, False, 11.0)
+    now[0] = 15.0
+    assert one_pass() == (1, 1, False, 15.0)
+    now[0] = 16.0
+    assert one_pass() == (0, 0, False, 16.0)
     node.go.set()
     until(lambda: one_pass() == (1, 1, True, 0.0))
+    under.stop()
+
+
+def test_machine_that_stood_still_forgets_nobody() -> None:
+    """Its last answer is old, but it was not asked since: what it says stands for as long as after any late answer."""
+    node, now = Node(), [0.0]
+    under = NodeDeadline(node, 0.05, 10.0, clock=lambda: now[0])
+    under.start(Threads())
+    until(lambda: len(under.processes([7], 0.0)) == 1)
+
+    node.go.clear()
+    now[0] = 60.0
+    first = len(under.processes([7], 0.0))
+    now[0] = 71.0
+    assert (first, len(under.processes([7], 0.0))) == (1, 0)
+    node.go.set()
+    until(lambda: len(under.processes([7], 0.0)) == 1)
+    node.go.clear()
+    now[0] = 75.0
+    assert len(under.processes([7], 0.0)) == 1, "it is late anew"
+    node.go.set()
     under.stop()

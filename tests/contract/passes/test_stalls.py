@@ -1,0 +1,91 @@
+"""A machine that stands still for many seconds: no time of a GPU is lost, and none is given to the wrong owner."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from exporter.attribution.ownership import Ownership, WorkloadInfo
+from exporter.driver.interface import Record
+from exporter.sampling.gpu_threads import GpuThreads
+from tests.contract.passes.node import ScriptedNode
+from tests.contract.passes.parts import JOB, POD, process, runs
+from tests.contract.passes.rig import BEGIN, Rig, gpu
+
+STALL = 20.0
+BUSY = 80
+
+
+def rig(*, sampled: bool = True) -> Rig:
+    """A job's GPU that is busy for four fifths of every second, by the driver's samples or by its readings."""
+    device = gpu(0, ComputeRunningProcesses=runs(10), UtilizationRates=Record(gpu=BUSY, memory=20))
+    found = Rig([device], ScriptedNode(hosts={10: process(10), 11: process(11)}, owned=owned(10)))
+    if sampled:
+        device.answers["nvmlDeviceGetSamples"] = lambda _kind, cursor: samples(found, cursor)
+    else:
+        del device.answers["nvmlDeviceGetSamples"], device.answers["nvmlGpmMetricsGet"]
+    return found
+
+
+def owned(pid: int) -> Ownership:
+    owner = JOB if pid == 10 else POD
+    return Ownership({pid: owner}, {"GPU-0": (owner,)}, info={owner: WorkloadInfo()})
+
+
+def samples(rig: Rig, cursor: int) -> Iterable[tuple[int, float]]:
+    """What the driver's buffer keeps: one sample a second."""
+    now = int(BEGIN + rig.seconds)
+    return [(second * 1_000_000, float(BUSY)) for second in range(now - 100, now + 1) if second * 1_000_000 > cursor]
+
+
+def value(rig: Rig, name: str, *labels: str) -> float:
+    rows = rig.text(name).splitlines()
+    found = [row for row in rows if not row.startswith("#") and all(label in row for label in labels)]
+    return sum(float(re.split(" ", row)[-1]) for row in found)
+
+
+def used(rig: Rig, *labels: str) -> float:
+    return value(rig, "gpu_workload_used_gpu_seconds_total", *labels)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_used_time_reconciles_with_the_busy_time_over_a_pass_of_many_seconds(*, sampled: bool) -> None:
+    """What the GPU did in it is not known, so its states say; how long it was busy the driver tells."""
+    found = rig(sampled=sampled)
+    found.passes(5)
+    found.seconds += STALL - 1.0
+    found.passes(5)
+
+    assert value(found, "gpu_time_seconds_total", 'state="unobserved"') == STALL
+    assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))
+    assert used(found) == pytest.approx(value(found, "gpu_busy_seconds_total"))
+    found.stop()
+
+
+def test_who_was_not_seen_before_it_did_not_run_in_it() -> None:
+    found = rig()
+    found.passes(5)
+    before = used(found)
+    found.gpus[0].answers["nvmlDeviceGetComputeRunningProcesses"] = runs(11)
+    found.node.owned = owned(11)
+    found.seconds += STALL - 1.0
+    found.passes()
+
+    assert used(found, 'workload="team/train"') == 0.0
+    assert used(found, 'workload=""') + before == pytest.approx(value(found, "gpu_busy_seconds_total"))
+    found.stop()
+
+
+def test_gpu_that_answers_late_has_the_time_since_its_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rig()
+    found.passes(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(GpuThreads, "read", lambda _self, tasks, _deadline: dict.fromkeys(tasks))
+        found.passes(6)
+    found.passes(2)
+
+    assert value(found, "gpu_time_seconds_total", 'state="unobserved"') == pytest.approx(6.0)
+    assert used(found, 'workload="slurm:4711"') == pytest.approx(value(found, "gpu_busy_seconds_total"))
+    found.stop()
