@@ -224,13 +224,17 @@ or on (cluster, instance, uuid)
     "{{ else }} corrected memory errors a minute: it works, and uncorrectable ones are likely{{ end }}. "
     f"Plan its replacement. {HIT}",
 )
+_ECC_MODE = """\
+gpu_ecc_mode_enabled
+  * on (cluster, instance, uuid) group_left (model)
+  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info))"""
 ECC_DISABLED = _flag(
     "GpuEccDisabled",
     Severity.WARNING,
-    # Cards without ECC, and sites that switch it off everywhere, are no fault: most others must have it on.
-    "gpu_ecc_mode_enabled == 0 and on (cluster) avg by (cluster) (gpu_ecc_mode_enabled) > 0.5",
+    # Models without ECC, and sites that switch it off on all of a model, are no fault: most others must have it on.
+    f"({_ECC_MODE}) == 0\nand on (cluster, model) avg by (cluster, model) ({_ECC_MODE}) > 0.5",
     (
-        "has ECC switched off, unlike most GPUs here",
+        "has ECC switched off, unlike most {{ $labels.model }} here",
         "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",
     ),
     for_="30m",

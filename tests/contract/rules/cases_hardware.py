@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract.rules.case import DEV, NODE, OTHER, OWNER, Case, fires, silent
+from tests.contract.rules.case import DEV, NODE, OWNER, Case, fires, silent
 from tests.contract.rules.series import HELD, gauge, twice, xid
 
 
@@ -25,6 +25,18 @@ XID = (
 )
 ONE = "1 uncorrectable error(s)"
 _UNCORRECTED, _CORRECTED = ',type="uncorrected"', ',type="corrected"'
+
+
+def ecc_modes(*modes: str, of: str = "") -> dict[str, str]:
+    """GPUs of one node by index, of these models."""
+    found: dict[str, str] = {}
+    models = of.split() or ["H200"] * len(modes)
+    for index, (mode, model) in enumerate(zip(modes, models, strict=True)):
+        dev = f'{NODE},gpu="{index}",uuid="GPU-{index}"'
+        found |= gauge("gpu_ecc_mode_enabled", f"{mode}x60", dev) | gauge("gpu_info", "1x60", dev, f',model="{model}"')
+    return found
+
+
 BANKS = gauge("gpu_row_remap_banks", "3x50", more=',availability="none"')
 MEMORY = (
     fires("GpuEccUncorrectable", "one", "22m", fault("ecc_uncorrectable", ONE, "reset", "1200x30") | HELD),
@@ -86,15 +98,10 @@ MEMORY = (
         gauge("gpu_ecc_errors_total", "0x10 1x10 2x30", more=_CORRECTED)
         | gauge("gpu_row_remap_banks", "0x50", more=',availability="none"'),
     ),
-    fires(
-        "GpuEccDisabled",
-        "on one of three GPUs",
-        "50m",
-        gauge("gpu_ecc_mode_enabled", "0x60")
-        | gauge("gpu_ecc_mode_enabled", "1x60", OTHER)
-        | gauge("gpu_ecc_mode_enabled", "1x60", OTHER.replace("4", "5")),
-    ),
-    silent("GpuEccDisabled", "on all of them", "50m", gauge("gpu_ecc_mode_enabled", "0x60")),
+    fires("GpuEccDisabled", "on one of three GPUs of a model", "50m", ecc_modes("0", "1", "1")),
+    fires("GpuEccDisabled", "on one of three, on a node that two jobs scrape", "50m", twice(ecc_modes("0", "1", "1"))),
+    silent("GpuEccDisabled", "on all of a model", "50m", ecc_modes("0", "0", "1", "1", "1", of="L4 L4 H200 H200 H200")),
+    silent("GpuEccDisabled", "on all of them", "50m", ecc_modes("0", "0", "0")),
     fires("GpuMemoryLeaked", "twenty GiB", "40m", gauge("gpu_memory_unattributed_bytes", "0x10 21474836480x50")),
     silent("GpuMemoryLeaked", "the driver's own", "40m", gauge("gpu_memory_unattributed_bytes", "600000000x50")),
     silent(
