@@ -208,11 +208,12 @@ class Saver:
         self._next: FaultState | None = None
         self._stopped = False
         self._saved = NEVER
-        self.success = True
+        self.success: bool | None = None
+        """Of the last write; None before the first has ended."""
 
     def offer(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
         """Save it soon where something `urgent` changed or long enough ago; else a later one."""
-        if urgent or monotonic - self._saved >= (_SAVE_EVERY if self.success else _TRY_EVERY):
+        if urgent or monotonic - self._saved >= (_TRY_EVERY if self.success is False else _SAVE_EVERY):
             self._saved = monotonic
             with self._wake:
                 self._next = state
@@ -233,7 +234,7 @@ class Saver:
         try:
             self._write(self._path, state)
         except StateError as error:
-            if self.success:
+            if self.success is not False:
                 log.warning("faults do not survive a restart: %s", error)
             self.success = False
         else:

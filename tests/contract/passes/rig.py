@@ -85,6 +85,7 @@ class Rig:
         self.driver = ScriptedDriver(*self.gpus)
         self.seconds = 0.0
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
+        self._faults = FaultWatch(self.site)
         self._deadline = NodeDeadline(self.node, PATIENCE, PATIENCE)
         self.sampler = Sampler(
             self.driver,
@@ -92,7 +93,7 @@ class Rig:
             COLLECTORS,
             Pacing(1.0, PATIENCE, 10.0),
             Accounting(options, workload_families(self.pod_labels)),
-            faults=FaultWatch(self.site),
+            faults=self._faults,
         )
         self._deadline.start(Threads())
         self.enumerate()
@@ -110,6 +111,8 @@ class Rig:
             self.snapshot = self.sampler.run_pass(at)
             assert self.node.moments <= {at}, "the node was asked about another moment"
             self.node.moments.clear()
+            if self._faults._saver:  # a thread's work otherwise
+                self._faults._saver.save_once()
             self.seconds += every
 
     def text(self, *families: str) -> str:

@@ -85,11 +85,15 @@ def test_restarted_exporter_still_knows_the_fault(tmp_path: Path) -> None:
 
     assert [fault.evidence for fault in second.status.faults] == ["XID 119"]
     assert second.status.expected == {"history": 1}
+    assert second.status.saved is None
+    second._saver.save_once()  # type: ignore[union-attr]
+    second.look(2005.0, 5.0, seen({}), (), driver=True)
     assert second.status.saved is True
 
 
 def test_faults_that_cannot_be_saved_show_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     saver = Saver(Path("/proc/nowhere/faults.json"))
+    assert saver.success is None, "nothing has been written yet"
     for _ in range(3):
         saver.offer(BOOK, 0.0, urgent=True)
         saver.save_once()
