@@ -202,3 +202,15 @@ def test_monitor_trusts_the_chart_s_authority_and_sends_its_password(render: Ren
     for reference in (endpoint["tlsConfig"]["ca"]["secret"], *endpoint["basicAuth"].values()):
         assert reference["name"] == secret["metadata"]["name"]
         assert reference["key"] in secret["data"]
+
+
+def test_network_policy_lets_out_what_is_named_and_nothing_else(render: Render, one: One) -> None:
+    named = [{"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}]
+    none, some = (
+        one(render({"networkPolicy": {"enabled": True, "egress": egress}}), "NetworkPolicy")["spec"]
+        for egress in ([], named)
+    )
+
+    # An empty list is stored as none, so that each apply would be a change again.
+    assert (none["policyTypes"], "egress" in none) == (["Ingress", "Egress"], False)
+    assert some["egress"] == named

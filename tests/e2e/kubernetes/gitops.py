@@ -16,7 +16,7 @@ import yaml
 
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster
-from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy
+from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, UNKNOWN_HERE, deploy
 
 MANAGER = "--field-manager=argocd-controller"
 SECURED = ("--set", "web.tls.enabled=true,web.basicAuth.enabled=true,dashboards.enabled=true")
@@ -68,7 +68,7 @@ def rendered(cluster: Cluster, values: Path) -> str:
     return cluster.helm("template", CHART, "--name-template", RELEASE, *given, *flags)
 
 
-def wanted(text: str) -> Sequence[dict[str, Any]]:
+def objects_of(text: str) -> Sequence[dict[str, Any]]:
     """What Argo CD puts there: hooks of `helm test` are none of its own."""
     objects = [each for each in yaml.safe_load_all(text) if each]
     return [each for each in objects if "helm.sh/hook" not in each["metadata"].get("annotations", {})]
@@ -85,7 +85,7 @@ def test_argo_cd_is_in_sync_after_its_first_sync(cluster: Cluster, values: Path)
     text = rendered(cluster, values)
     assert rendered(cluster, values) == text
     objects = cluster.home / "argocd.yaml"
-    objects.write_text(yaml.safe_dump_all([*wanted(text)]))
+    objects.write_text(yaml.safe_dump_all([*objects_of(text)]))
     apply = ("apply", "--server-side", MANAGER, "-n", NAMESPACE, "-f", str(objects))
     try:
         cluster.kubectl(*apply)
@@ -99,3 +99,36 @@ def test_argo_cd_is_in_sync_after_its_first_sync(cluster: Cluster, values: Path)
         assert any(each.startswith("Pod/") for each in before)
     finally:
         cluster.kubectl("delete", "-n", NAMESPACE, "-f", str(objects), "--ignore-not-found")
+
+
+def lost(rendered_: Any, kept: Any, path: str) -> Iterator[str]:
+    """What the server left out or wrote otherwise, by path: a tool that compares fields would never be in sync."""
+    if isinstance(rendered_, dict) and isinstance(kept, dict):
+        for key, value in rendered_.items():
+            yield from lost(value, kept.get(key), f"{path}.{key}")
+    elif isinstance(rendered_, list) and isinstance(kept, list) and len(rendered_) == len(kept):
+        for number, (value, there) in enumerate(zip(rendered_, kept, strict=True)):
+            yield from lost(value, there, f"{path}[{number}]")
+    elif rendered_ != kept:
+        yield f"{path}: {rendered_!r} became {kept!r}"
+
+
+@pytest.mark.parametrize("profile", ["default", "everything", "kube-prometheus-stack"])
+def test_server_keeps_each_field_as_it_is_rendered(cluster: Cluster, profile: str) -> None:
+    text = rendered(cluster, Path(CHART, f"ci/{profile}-values.yaml"))
+    objects = [each for each in objects_of(text) if each["kind"] not in UNKNOWN_HERE]
+    for each in objects:
+        if each["metadata"].get("namespace") not in {None, NAMESPACE}:
+            each["metadata"]["namespace"] = NAMESPACE
+    file = cluster.home / f"{profile}.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    given = ("-n", NAMESPACE, "-f", str(file))
+    try:
+        cluster.kubectl("apply", "--server-side", MANAGER, *given)
+        cluster.kubectl("diff", "--server-side", MANAGER, *given)
+        kept = {(each["kind"], each["metadata"]["name"]): each for each in cluster.get(*given)["items"]}
+
+        found = [lost(each, kept[each["kind"], each["metadata"]["name"]], each["kind"]) for each in objects]
+        assert [path for paths in found for path in paths] == []
+    finally:
+        cluster.kubectl("delete", *given, "--ignore-not-found")

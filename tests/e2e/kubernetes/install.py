@@ -15,7 +15,18 @@ import yaml
 from tests.e2e.kubernetes import prometheus, release, settings
 from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.conftest import GPUS
-from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, deploy, exporter, metrics, samples, secret
+from tests.e2e.kubernetes.release import (
+    CHART,
+    NAMESPACE,
+    RELEASE,
+    SELECTOR,
+    UNKNOWN_HERE,
+    deploy,
+    exporter,
+    metrics,
+    samples,
+    secret,
+)
 from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 
 VALUES: dict[str, Any] = {
@@ -27,7 +38,6 @@ VALUES: dict[str, Any] = {
     "terminationGracePeriodSeconds": 600,
 }
 PROFILES = sorted(path.name.removesuffix("-values.yaml") for path in (ROOT / "helm/gpu-exporter/ci").glob("*.yaml"))
-UNKNOWN_HERE = ("SecurityContextConstraints", "VerticalPodAutoscaler", "GrafanaDashboard")
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ CHART = str(ROOT / "helm/gpu-exporter")
 NAMESPACE = "gpu-exporter"
 RELEASE = "gpu-exporter"
 SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+UNKNOWN_HERE = ("SecurityContextConstraints", "VerticalPodAutoscaler", "GrafanaDashboard")
+"""Kinds whose definitions this cluster does not have."""
 
 
 def deploy(cluster: Cluster, values: Path, *more: str) -> None:
