@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -74,8 +74,14 @@ class Scraping:
 
     def drop_rules(self) -> None:
         """From now on it only scrapes."""
-        document = json.loads(self.config.read_text())
-        self.config.write_text(json.dumps(document | {"rule_files": []}))
+        self._change({"rule_files": []})
+
+    def rest(self) -> None:
+        """From now on it only answers."""
+        self._change({"rule_files": [], "scrape_configs": []})
+
+    def _change(self, parts: Mapping[str, Any]) -> None:
+        self.config.write_text(json.dumps({**json.loads(self.config.read_text()), **parts}))
         requests.post(f"{self.url}/-/reload", timeout=300).raise_for_status()
 
 
@@ -97,7 +103,11 @@ def scraped(nodes: int, port: int, folder: Path, job_nodes: int = 0) -> Iterator
     ]
     (folder / "targets.json").write_text(json.dumps(groups))
     document = {
-        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": "1m"},
+        "global": {
+            "scrape_interval": f"{SCRAPE_SECONDS}s",
+            "scrape_timeout": f"{SCRAPE_SECONDS}s",
+            "evaluation_interval": "1m",
+        },
         "rule_files": [str(RULES / "gpu-recording.yaml"), str(RULES / "gpu-alerts.yaml")],
         "scrape_configs": [
             {"job_name": "gpu-exporter", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}

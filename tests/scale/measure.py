@@ -50,9 +50,14 @@ def load(url: str, seconds: float) -> Mapping[str, float]:
 
 def cpu_per_minute(url: str, minutes: int) -> float:
     """CPU seconds a minute that Prometheus takes over the next so many."""
-    before = _own(url)["process_cpu_seconds_total"]
+    before = cpu(url)
     time.sleep(60 * minutes)
-    return (_own(url)["process_cpu_seconds_total"] - before) / minutes
+    return (cpu(url) - before) / minutes
+
+
+def cpu(url: str) -> float:
+    """CPU seconds that Prometheus has taken."""
+    return _own(url)["process_cpu_seconds_total"]
 
 
 def _own(url: str) -> dict[str, float]:

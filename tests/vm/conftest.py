@@ -17,5 +17,5 @@ def vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     given.mkdir()
     site.prepare(given, scratch)
     with machine(given, scratch) as booted:
-        booted.run(site.INSTALL)
+        booted.run(site.INSTALL, seconds=site.INSTALL_SECONDS)
         yield booted

@@ -73,7 +73,7 @@ class Machine:
         assert not check or status == b"0", f"{command}: {status.decode()}: {found}"
         return found
 
-    def becomes(self, expected: str, command: str, seconds: float = 400.0) -> str:
+    def becomes(self, expected: str, command: str, seconds: float = 800.0) -> str:
         """Wait, in the machine, until the command prints lines that the pattern (of grep -P) matches; these lines."""
         values = {"expected": shlex.quote(expected), "command": shlex.quote(command), "seconds": f"{seconds:.0f}"}
         return self.run(_WAIT.format(**values), seconds=seconds + 300)

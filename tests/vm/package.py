@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.vm.machine import Machine
-from tests.vm.site import KIT, SETTINGS, idle, serves
+from tests.vm.site import INSTALL_SECONDS, KIT, SETTINGS, idle, serves
 
 _JOB = "sbatch -W -o /dev/null --gres=gpu:1 --mem=100 --wrap true"
 _LEFT = "find / -xdev -path /in -prune -o -name '*gpu-exporter*' -not -path '/var/lib/dpkg/*' -print"
@@ -12,7 +12,7 @@ _LEFT = "find / -xdev -path /in -prune -o -name '*gpu-exporter*' -not -path '/va
 def test_upgrade_restarts_and_keeps_what_was_configured(vm: Machine) -> None:
     serves(vm)
     before = vm.run("systemctl show -p MainPID --value gpu-exporter")
-    vm.run("dpkg -i /in/gpu-exporter.deb")
+    vm.run("dpkg -i /in/gpu-exporter.deb", seconds=INSTALL_SECONDS)
 
     serves(vm)
     assert vm.run("systemctl show -p MainPID --value gpu-exporter") != before

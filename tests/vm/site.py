@@ -18,8 +18,10 @@ KIT = "/usr/lib/gpu-exporter/slurm"
 JOBS = "/run/gpu-exporter/jobs"
 SETTINGS = "/etc/default/gpu-exporter"
 DROP_IN = "/etc/systemd/system/gpu-exporter.service.d"
-PATIENCE = 400.0
-"""Seconds for what takes a second or two on a machine that is not emulated."""
+PATIENCE = 800.0
+"""Seconds for what takes a second or two on a machine that is not emulated, on a busy host."""
+INSTALL_SECONDS = 1800.0
+"""The package compiles its code."""
 
 _SLURM = """\
 ClusterName=vm
