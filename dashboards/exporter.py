@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import exporter_cost, link, look, panel, uid, variable
-from dashboards.parts.exporter_cost import BUILD, OF_EXPORTERS
+from dashboards.parts.exporter_cost import BUILD, of_exporters
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import NODE, now, rate
 from dashboards.parts.table import Key, Table, Text, Value, cause
@@ -124,8 +124,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Twice",
-            "Nodes whose exporter two targets scrape: sums over their GPUs count them twice. Drop one of the two.",
-            now(f"count(count by (cluster, instance) ({BUILD}) > 1) or vector(0)"),
+            "Nodes whose exporter two targets scrape. No panel counts them twice, but Prometheus keeps two of each series: drop one.",
+            now(f"count(node:gpu_exporter_copies:ratio{{{NODE}}} > 1) or vector(0)"),
             look.COUNT,
             steps=look.SOME_IS_BAD,
             size=narrow,
@@ -134,13 +134,16 @@ def _numbers(made: build.Dashboard) -> None:
 
 
 def _exporters() -> table.Panel:
-    by = "job, instance"
+    by = "cluster, instance"
     return Table(
         title="Exporters",
         description="One row per exporter: version, age of its last sample, and its cost. Click the node to see its GPUs.",
-        keys=(Key("instance", "Node", (link.to_node(link.cell("Node")),), width=170),),
+        keys=(
+            Key("cluster", "Cluster", width=75),
+            Key("instance", "Node", (link.to_node(link.cell("Node"), link.cell("Cluster")),), width=140),
+        ),
         columns=(
-            Value("Reached", UP, "none", mappings=tuple(look.YES_IS_GOOD), width=85, reduce="min"),
+            Value("Reached", UP, "none", mappings=tuple(look.YES_IS_GOOD), width=85),
             Text("Version", BUILD, "version", width=90),
             Text("Driver", f"gpu_driver_info{{{NODE}}}", "driver", width=110),
             Text(
@@ -165,12 +168,10 @@ def _exporters() -> table.Panel:
                 decimals=0,
                 width=125,
             ),
-            Value(
-                "CPU", f"{rate('process_cpu_seconds_total')} {OF_EXPORTERS}", units.PercentUnit, decimals=2, width=80
-            ),
-            Value("Memory", f"process_resident_memory_bytes {OF_EXPORTERS}", units.BytesIEC, decimals=0, width=95),
-            Value("Series", f"scrape_samples_scraped {OF_EXPORTERS}", look.COUNT, decimals=0, width=80),
-            Value("Scrape", f"scrape_duration_seconds {OF_EXPORTERS}", units.Seconds, decimals=1, width=85),
+            Value("CPU", of_exporters(rate("process_cpu_seconds_total")), units.PercentUnit, decimals=2, width=80),
+            Value("Memory", of_exporters("process_resident_memory_bytes"), units.BytesIEC, decimals=0, width=95),
+            Value("Series", of_exporters("scrape_samples_scraped"), look.COUNT, decimals=0, width=80),
+            Value("Scrape", of_exporters("scrape_duration_seconds"), units.Seconds, decimals=1, width=85),
         ),
         sort="Last sample",
         size=(24, 11),

@@ -72,7 +72,7 @@ def _numbers(made: build.Dashboard) -> None:
         _count(
             "Hardware XIDs",
             "GPUs that logged an XID in the time range that is not the program's fault.",
-            f"count(count by (instance, gpu) ({in_range(f'gpu_xid_last_timestamp_seconds{{{NODE}, {HARDWARE}}}')}))",
+            f"count(count by (cluster, instance, gpu) ({in_range(f'gpu_xid_last_timestamp_seconds{{{NODE}, {HARDWARE}}}')}))",
         )
     )
     made.with_panel(
@@ -102,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
         _count(
             "Heat throttled",
             "GPUs whose clocks heat holds down now.",
-            f"count(max by (instance, gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}}) == 1)",
+            f"count(max by (cluster, instance, gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}}) == 1)",
         )
     )
     made.with_panel(

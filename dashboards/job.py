@@ -96,7 +96,7 @@ def _numbers(made: build.Dashboard) -> None:
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
-        ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", units.Dollars, 0),
+        ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
         ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:

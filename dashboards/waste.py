@@ -79,7 +79,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Possibly wasted",
             "Held while nothing ran, and that may be as it should: waiting for requests, for people, or for a cause unknown. Not in the waste.",
-            now(FLEET.of(among(POSSIBLY_LOST))),
+            now(FLEET.or_none(among(POSSIBLY_LOST))),
             GPU_HOURS,
             size=(3, 4),
             decimals=1,
@@ -101,7 +101,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Price of all held",
             "At the prices set above, for the GPUs and parts of GPUs that workloads held.",
             now(f"sum({price.held(CLUSTER)})"),
-            units.Dollars,
+            look.DOLLARS,
             size=(3, 4),
             decimals=0,
             empty="nobody held a GPU",
@@ -112,7 +112,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Price by use",
             "What the same hours cost where the time is paid for that kernels ran, whatever share of a GPU was held.",
             now(f"sum({price.used(CLUSTER)})"),
-            units.Dollars,
+            look.DOLLARS,
             size=(3, 4),
             decimals=0,
             empty="no kernel ran",
@@ -123,7 +123,7 @@ def _numbers(made: build.Dashboard) -> None:
             "Price of the waste",
             "The part of it that was wasted.",
             now(f"sum({price.lost(CLUSTER)})"),
-            units.Dollars,
+            look.DOLLARS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,
@@ -134,7 +134,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Free",
             "Hours that nobody held a GPU: capacity the scheduler could give. Not in the loss.",
-            now(FLEET.of('state="free"')),
+            now(FLEET.or_none('state="free"')),
             GPU_HOURS,
             size=(2, 4),
             decimals=0,
@@ -213,7 +213,7 @@ def _workloads() -> table.Panel:
 
 def _price(level: str, width: int, scope: str = CLUSTER) -> Value:
     priced = price.of_waste(level, scope)
-    return Value("Waste in $", priced, units.Dollars, decimals=0, width=width, reduce="sum")
+    return Value("Waste in $", priced, look.DOLLARS, decimals=0, width=width, reduce="sum")
 
 
 def _level(level: str, title: str, onward: link.Link) -> table.Panel:
@@ -255,7 +255,7 @@ def _models() -> table.Panel:
         keys=(Key("model", "Model", (link.to_model(link.cell("Model")),)),),
         columns=(
             Value("All", by_model.of(), GPU_HOURS, decimals=1, width=105, reduce="sum"),
-            Value("Free", by_model.of('state="free"'), GPU_HOURS, decimals=1, width=105, reduce="sum"),
+            Value("Free", by_model.or_none('state="free"'), GPU_HOURS, decimals=1, width=105, reduce="sum"),
             Value(
                 "Wasted",
                 WASTED.promql(by_model),
@@ -268,7 +268,7 @@ def _models() -> table.Panel:
             Value(
                 "Waste in $",
                 price.priced(lambda model: hours(f"model:gpu_waste:rate5m{{{CLUSTER}{model}}}")),
-                units.Dollars,
+                look.DOLLARS,
                 decimals=0,
                 width=95,
                 reduce="sum",

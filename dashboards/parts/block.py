@@ -41,7 +41,7 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         columns=(
             Value("Times", fires, look.COUNT, width=65, reduce="count"),
             Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=85),
-            Text("First on", _since(fires, scope), "instance", width=100, links=(link.to_node(link.cell("First on")),)),
+            Text("First on", _on(_since(fires, scope)), "thing", width=100, links=_THINGS),
             runbook(fires),
         ),
         sort="Severity",
@@ -49,6 +49,15 @@ def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
         size=size,
         empty="No GPU alert fires",
     ).build()
+
+
+_THINGS = (link.to_node(link.cell("First on")), link.to_pod(link.cell("First on")), link.to_job(link.cell("First on")))
+
+
+def _on(alerts: str) -> str:
+    """With the node of each, or the workload of one that is of no node, as the label `thing`."""
+    workload = f'label_replace({alerts}, "thing", "$1", "workload", "(.*)")'
+    return f'label_replace({workload}, "thing", "$1", "instance", "(.+)")'
 
 
 def _since(fires: str, scope: str) -> str:
@@ -65,7 +74,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
         description="Everything a GPU alert fires for now, the worst first, and since when. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
-            Key("alertname", "Alert", (link.RUNBOOK_OF_ROW,), width=230),
+            Key("alertname", "Alert", (link.RUNBOOK_OF_ROW,)),
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", links, width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
@@ -85,7 +94,7 @@ def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = Tru
 
 def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     """One row per GPU of the node that is chosen: who holds it, how it is used, how it fares."""
-    by = "cluster, instance, gpu"
+    by, held = "cluster, instance, gpu", link.cell("Held by")
     state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
@@ -99,7 +108,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
         columns=(
             Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
-            Text("Held by", f"gpu_owner_share{{{scope}}}", "workload"),
+            Text("Held by", f"gpu_owner_share{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
             lost_state("State", state),
             gauge("Busy", gpu_busy(scope, by), look.PLAIN, width=120),
             gauge(

@@ -6,11 +6,15 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
+from dashboards.parts.once import SAME_TARGET
 from dashboards.parts.query import NODE, over_time, rate
 
 BUILD = f"gpu_exporter_build_info{{{NODE}}}"
-OF_EXPORTERS = f"and on (job, instance) {BUILD}"
-"""Keeps the exporter's own process_… and scrape_… series among everybody's."""
+
+
+def of_exporters(expr: str) -> str:
+    """Of each exporter once, among everybody's process_... and scrape_... series."""
+    return f"max by (cluster, instance) ({expr} and {SAME_TARGET} {BUILD})"
 
 
 def cost(made: build.Dashboard) -> None:
@@ -19,8 +23,8 @@ def cost(made: build.Dashboard) -> None:
             "CPU of the exporters",
             "Share of one core: the mean exporter and the dearest.",
             [
-                over_time(f"avg({rate('process_cpu_seconds_total')} {OF_EXPORTERS})", "mean"),
-                over_time(f"max({rate('process_cpu_seconds_total')} {OF_EXPORTERS})", "dearest"),
+                over_time(f"avg({of_exporters(rate('process_cpu_seconds_total'))})", "mean"),
+                over_time(f"max({of_exporters(rate('process_cpu_seconds_total'))})", "dearest"),
             ],
             units.PercentUnit,
             size=(8, 8),
@@ -32,8 +36,8 @@ def cost(made: build.Dashboard) -> None:
             "Memory of the exporters",
             "Resident: the mean exporter and the largest.",
             [
-                over_time(f"avg(process_resident_memory_bytes {OF_EXPORTERS})", "mean"),
-                over_time(f"max(process_resident_memory_bytes {OF_EXPORTERS})", "largest"),
+                over_time(f"avg({of_exporters('process_resident_memory_bytes')})", "mean"),
+                over_time(f"max({of_exporters('process_resident_memory_bytes')})", "largest"),
             ],
             units.BytesIEC,
             size=(8, 8),
@@ -58,8 +62,8 @@ def cost(made: build.Dashboard) -> None:
             "Time of a scrape",
             "Mean and slowest, as Prometheus sees it.",
             [
-                over_time(f"avg(scrape_duration_seconds {OF_EXPORTERS})", "mean"),
-                over_time(f"max(scrape_duration_seconds {OF_EXPORTERS})", "slowest"),
+                over_time(f"avg({of_exporters('scrape_duration_seconds')})", "mean"),
+                over_time(f"max({of_exporters('scrape_duration_seconds')})", "slowest"),
             ],
             units.Seconds,
             size=(8, 8),
@@ -71,8 +75,8 @@ def cost(made: build.Dashboard) -> None:
             "Series",
             "Samples per scrape, summed over the exporters, and of the largest.",
             [
-                over_time(f"sum(scrape_samples_scraped {OF_EXPORTERS})", "all"),
-                over_time(f"max(scrape_samples_scraped {OF_EXPORTERS})", "largest"),
+                over_time(f"sum({of_exporters('scrape_samples_scraped')})", "all"),
+                over_time(f"max({of_exporters('scrape_samples_scraped')})", "largest"),
             ],
             look.COUNT,
             size=(8, 8),

@@ -13,6 +13,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.parts import uid, variable
 from dashboards.parts.look import ORANGE, RED
+from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
 
 SCHEMA = 39
@@ -68,7 +69,7 @@ def _firing(name: str, severity: str, colour: str, scope: str) -> build.Annotati
         .datasource(SOURCE)
         .enable(True)
         .icon_color(colour)
-        .expr(f"{since} * 1000 and ignoring (alertstate) {fires}")
+        .expr(once(f"{since} * 1000 and ignoring (alertstate) {fires}"))
         .use_value_for_time(True)
         .step("60s")
         .title_format("{{alertname}}")

@@ -23,6 +23,10 @@ COUNT = units.LocaleFormat
 """All digits, in groups: 1,936 and not 2 K."""
 
 
+DOLLARS = "prefix:$"
+"""All digits too: $1132 and not $1K."""
+
+
 def unit(named: str, decimals: int | None) -> str:
     """The unit for so many decimals: that of counts leaves a last 0 out, which numbers in a column should show."""
     return "none" if named == COUNT and decimals else named
@@ -84,7 +88,7 @@ THROTTLE = words({"0": ("full clocks", GREEN), "1": ("held down", RED)})
 SEVERITIES = words({name: (name, colour) for name, colour in SEVERITY.items()})
 # fmt: off
 REASONS = {
-    "app_clocks": "Clocks that were set", "sw_power_cap": "Power cap", "hw_slowdown": "Hardware slowdown",
+    "app_clocks": "Clocks as set", "sw_power_cap": "Power cap", "hw_slowdown": "Hardware slowdown",
     "sync_boost": "Sync boost", "sw_thermal": "Heat (software)", "hw_thermal": "Heat (hardware)", "thermal": "Heat",
     "hw_power_brake": "Power brake", "display_clock": "Display clocks", "board_limit": "Board limit",
     "low_utilization": "Low utilization", "reliability": "Reliability",

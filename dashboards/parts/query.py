@@ -9,6 +9,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
+from dashboards.parts.once import once
 from exporter.report import definitions
 from exporter.report.definitions import LOST, POSSIBLY_LOST, Amount, Ledger, Totals, among
 
@@ -34,11 +35,11 @@ NOTABLE = 0.1
 
 
 def over_time(expr: str, legend: str = "") -> prometheus.Dataquery:
-    return prometheus.Dataquery().expr(expr).legend_format(legend).datasource(SOURCE).range()
+    return prometheus.Dataquery().expr(once(expr)).legend_format(legend).datasource(SOURCE).range()
 
 
 def now(expr: str, legend: str = "") -> prometheus.Dataquery:
-    return prometheus.Dataquery().expr(expr).legend_format(legend).datasource(SOURCE).instant()
+    return prometheus.Dataquery().expr(once(expr)).legend_format(legend).datasource(SOURCE).instant()
 
 
 def rows(expr: str) -> prometheus.Dataquery:

@@ -44,7 +44,7 @@ def to_the_end(scope: str) -> table.Panel:
             gauge("Progress", done, look.PLAIN, width=130),
             Value("To the end", left, units.Seconds, decimals=1, width=105),
             Value("Energy to it", f"{watts} * {left} / {_KWH}", "suffix: kWh", decimals=1, width=110),
-            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", units.Dollars, decimals=2, width=100),
+            Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", look.DOLLARS, decimals=2, width=100),
             Value("A second", summed, look.COUNT, decimals=1, width=100),
             Value("Per GPU hour", f"{summed} * 3600 / ({gpus} > 0)", look.COUNT, decimals=0, width=125),
             Value("Per kWh", f"{summed} * {_KWH} / ({watts} > 0)", look.COUNT, decimals=0, width=125),

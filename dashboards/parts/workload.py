@@ -100,7 +100,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             "Price of the waste",
             "At the prices set above.",
             now(f"sum({price.lost(scope)})"),
-            units.Dollars,
+            look.DOLLARS,
             steps=look.SOME_IS_WORTH_A_LOOK,
             size=(3, 4),
             decimals=0,

@@ -116,10 +116,14 @@ class Ledger:
         return self.of(without((*FREE, *UNOBSERVED)))
 
     def used(self) -> str:
-        return self.of(among(BUSY))
+        return self.or_none(among(BUSY))
 
     def lost(self) -> str:
-        return self.of(among(LOST))
+        return self.or_none(among(LOST))
+
+    def or_none(self, *states: str) -> str:
+        """The same, and 0 where something was observed and none of it in these states: recordings leave zeros out."""
+        return f"({self.of(*states)} or 0 * {self.known()})"
 
 
 def hours(recorded: str, window: str) -> str:

@@ -15,7 +15,7 @@ _PLAIN: Mapping[str, str] = {"celsius": " °C", "percent": " %", "rotrpm": " rpm
 
 
 def known(unit: str) -> bool:
-    return unit.startswith("suffix:") or unit in {*_PLAIN, *_SHORT, *_UNITS}
+    return unit.startswith(("prefix:", "suffix:")) or unit in {*_PLAIN, *_SHORT, *_UNITS}
 
 
 def show(value: float, unit: str = "none", decimals: int | None = None) -> str:
@@ -24,6 +24,8 @@ def show(value: float, unit: str = "none", decimals: int | None = None) -> str:
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
     if unit.startswith("suffix:"):
         return f"{_digits(value, decimals, 1)}{unit.removeprefix('suffix:')}"
+    if unit.startswith("prefix:"):
+        return f"{unit.removeprefix('prefix:')}{_digits(value, decimals, 2)}"
     if unit in _PLAIN:
         return f"{_digits(value, decimals, 1)}{_PLAIN[unit]}"
     return _UNITS[unit](value, decimals) if unit in _UNITS else _prefixed(value, unit, decimals)
@@ -62,5 +64,4 @@ _UNITS: Mapping[str, Callable[[float, int | None], str]] = {
     "percentunit": lambda value, decimals: f"{_digits(value * 100, decimals, 1)} %",
     "bytes": lambda value, decimals: _scaled(value, _BINARY, " B", decimals),
     "s": lambda value, decimals: _scaled(value, _DURATION, "s", decimals),
-    "currencyUSD": lambda value, decimals: f"${_digits(value, 2 if decimals is None else decimals, 2)}",
 }

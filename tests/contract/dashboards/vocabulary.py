@@ -11,8 +11,8 @@ from exporter.metrics.family import AnyFamily
 from exporter.report.solution import WORK
 from exporter.sampling.families import families
 
-TARGET = frozenset({"cluster", "job", "instance", "node"})
-"""Labels that Prometheus adds when it scrapes."""
+TARGET = frozenset({"cluster", "job", "instance", "node", "endpoint", "service"})
+"""Labels that Prometheus, or its operator, adds when it scrapes."""
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,13 @@ class Reader:
             count = sum(len(self._ask(panel["title"], target, values)) for target in panel["targets"])
             yield Answer(panel["title"], panel["type"], count, says_why)
 
+    def asked(self, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """What every query of a dashboard answers, by panel (its id and title) and query."""
+        values = self._values(name)
+        for panel in panels(name):
+            for target in panel["targets"]:
+                yield f"{panel['id']} {panel['title']} / {target['refId']}", self._ask(panel["title"], target, values)
+
     def timings(self, name: str) -> Iterator[Timing]:
         """Every query of a dashboard, one after the other."""
         values = self._values(name)

@@ -80,6 +80,13 @@ def test_health_names_the_lost_and_the_hot_gpu(reader: Reader) -> None:
     assert {("GpuLost", "k8s-14", "2"), ("GpuThermalThrottling", "k8s-05", "1")} <= found
 
 
+def test_alerts_name_the_node_or_the_workload_they_fire_for(reader: Reader) -> None:
+    first = {row["metric"]["alertname"]: row["metric"]["thing"] for row in reader.rows("fleet", "Alerts", "C")}
+
+    assert first["GpuLost"] == "k8s-14"
+    assert first["GpuHeldIdle"].startswith("research/idle-held")
+
+
 @pytest.mark.parametrize(
     ("panel", "pattern", "state"),
     [("Pods that waste most", "input-bound", "wait_cpu"), ("Slurm jobs that waste most", "slurm:", "wait_storage")],

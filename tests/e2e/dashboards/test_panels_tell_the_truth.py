@@ -235,10 +235,14 @@ def test_promql_and_python_price_alike(url: str) -> None:
     assert ("one", "team-mig/notebook") not in waste
 
 
+_BY_OWNER = ("cluster, workload", hours_in("1h"))
+
+
+@pytest.mark.parametrize("of", [Totals("workload", ALL, *_BY_OWNER), Ledger(SERIES, ALL, *_BY_OWNER)], ids=type)
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda each: each.name)
-def test_promql_and_python_say_the_same(url: str, definition: Definition) -> None:
+def test_promql_and_python_say_the_same(url: str, definition: Definition, of: Totals | Ledger) -> None:
     hours = hours_by_owner(url)
-    asked = by_owner(url, definition.promql(Totals("workload", ALL, "cluster, workload", hours_in("1h"))))
+    asked = by_owner(url, definition.promql(of))
 
     said = {key: definition.python(of) for key, of in hours.items()}
     assert len(said) == len({(node.cluster, each.owner) for node in NODES for gpu in node.gpus for each in gpu.held})

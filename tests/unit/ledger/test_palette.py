@@ -65,6 +65,16 @@ def test_verdicts_can_be_read_as_text(name: str) -> None:
     assert colour.contrast(LIGHT) > (3 if name != "WATCH" else 1.5)
 
 
+@pytest.mark.parametrize("state", LOOKS)
+def test_words_can_be_read_in_a_cell_that_a_state_fills(state: str) -> None:
+    """Grafana writes dark on what is brighter than 180 of 255, white on all else."""
+    colour = Color(LOOKS[state].colour)
+    red, green, blue = (255 * part for part in colour.coords())
+    text = "#202226" if 0.299 * red + 0.587 * green + 0.114 * blue > 180 else "#F7F8FA"
+
+    assert colour.contrast(text) > 3
+
+
 @pytest.mark.parametrize("page", [palette.LIGHT, palette.DARK], ids=["light", "dark"])
 def test_words_can_be_read_on_pages_of_both_themes(page: palette.Page) -> None:
     for text in (page.ink, page.dim, page.link, page.good, page.warn, page.bad, page.none):
