@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from exporter.clock import MonotonicTime, monotonic_time
-from exporter.host.text import bounded, lines
+from exporter.host.text import bounded, count, lines
 
 ADDRESS = ("127.0.0.1", 28028)
 DEADLINE = 10.0
@@ -140,19 +140,19 @@ def parse_json(text: str) -> RasAnswer:
 
 def _ranks(communicator: Mapping[str, Any], key: str) -> Iterator[Rank]:
     for each in _dicts(communicator, key):
-        rank = _number(each.get("rank"))
+        rank = count(each.get("rank"))
         if rank is None or rank > _MAX_RANKS:
             continue
         counts = [
             number
             for name, value in _dict(each.get("collective_counts")).items()
-            if name not in _POINT_TO_POINT and (number := _number(value)) is not None
+            if name not in _POINT_TO_POINT and (number := count(value)) is not None
         ]
-        host, gpu = each.get("host"), _number(each.get("nvml_dev"))
+        host, gpu = each.get("host"), count(each.get("nvml_dev"))
         yield Rank(
             rank=rank,
             host=bounded(host) if isinstance(host, str) else "",
-            pid=_number(each.get("pid")),
+            pid=count(each.get("pid")),
             gpu="" if gpu is None else str(gpu),
             operations=sum(counts) if counts and key == "ranks" else None,
         )
@@ -165,10 +165,6 @@ def _dict(value: object) -> Mapping[str, Any]:
 def _dicts(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     listed = document.get(key)
     return [_dict(each) for each in cast("list[object]", listed)] if isinstance(listed, list) else []
-
-
-def _number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 _COMMUNICATOR = re.compile(r"#\d{1,9}-\d{1,9} \([0-9a-f]{1,32}\) (?P<status>[A-Z,]+)")

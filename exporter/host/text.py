@@ -11,6 +11,9 @@ _CHUNK = 1 << 14
 _MAX_BYTES = 1 << 20
 """Bytes read of any file: what a user can make longer is cut."""
 _SHOWN = 256
+_DIGITS = 20
+"""Of 2^64."""
+_MOST = 1 << 53
 
 
 def read_text(path: str) -> str:
@@ -47,7 +50,15 @@ def lines(text: str) -> list[str]:
 
 def natural(word: str) -> int | None:
     """A number of plain digits, as the kernel prints it; None for anything else."""
-    return int(word) if word.isascii() and word.isdigit() else None
+    return int(word) if len(word) <= _DIGITS and word.isascii() and word.isdigit() else None
+
+
+def count(value: object) -> int | None:
+    """A number that counts something, in JSON that somebody else wrote; None for anything else.
+
+    JSON's numbers have no end: beyond this one a float, as all series are, would not hold it.
+    """
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
 
 
 def bounded(text: str, limit: int = _SHOWN) -> str:

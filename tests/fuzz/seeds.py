@@ -83,3 +83,45 @@ _FAULT = Fault("G", 0, Kind.ECC, "4 of them", Action.RESET, UnixTime(1.0))
 FAULT_STATE = json.dumps(
     state_file._content(FaultState("b", {"G": KnownGpu(0)}, (_FAULT,), frozenset({("G", "xid")})))
 ).encode()
+CONTAINER = "0123456789abcdef" * 4
+DOCKER = json.dumps(
+    {"ID": CONTAINER, "Name": "/web", "Config": {"Image": "a/b:1", "Labels": {"com.docker.compose.service": "web"}}}
+).encode()
+PODMAN = json.dumps([{"id": CONTAINER, "names": ["web"]}]).encode()
+NODE = json.dumps(
+    {
+        "metadata": {"labels": {"nvidia.com/gpu.product": "H200", "nvidia.com/gpu.replicas": "1"}},
+        "spec": {"unschedulable": True, "taints": [{"key": "a/maintenance"}]},
+        "status": {"capacity": {"nvidia.com/gpu": "8"}},
+    }
+).encode()
+NOMAD = json.dumps(
+    {
+        "allocations": [
+            {
+                "ID": "01234567-89ab-cdef-0123-456789abcdef",
+                "JobID": "train",
+                "Namespace": "default",
+                "ClientStatus": "running",
+                "Job": {"Type": "batch", "ParentID": "nightly"},
+                "AllocatedResources": {"Tasks": {"main": {"Devices": [{"Type": "gpu", "DeviceIDs": [UUID]}]}}},
+                "TaskStates": {"main": {"Restarts": 2}},
+            }
+        ]
+    }
+).encode()
+RAS_JSON = json.dumps(
+    {
+        "communicators": [
+            {
+                "ranks": [{"rank": 0, "host": "n1", "pid": 7, "nvml_dev": 3, "collective_counts": {"AllReduce": 5}}],
+                "missing_ranks": [{"rank": 1, "host": "n2", "pid": 8}],
+            }
+        ]
+    }
+).encode()
+RAS_TEXT = b"""\
+#0-0 (0123456789abcdef) MISMATCH
+  3 ranks have launched up to operation 12
+  Rank 2 has launched up to operation 11 -- GPU 3 managed by process 7 on node n1
+"""

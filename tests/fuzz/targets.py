@@ -13,13 +13,17 @@ import h11
 
 from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.kubernetes import pod_group, pod_resources, resource_slices
+from exporter.attribution.containers import docker, podman
+from exporter.attribution.kubernetes import node_object, pod_group, pod_resources, resource_slices
+from exporter.attribution.nomad import allocation
 from exporter.attribution.slurm import device_program, environ, gres, job, job_files, job_json, prolog_files
+from exporter.check import drain
 from exporter.clock import UnixTime
-from exporter.collectors import xid_messages
+from exporter.collectors import sxid, xid_messages
 from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
-from exporter.host import command, network, pressure, process, process_io
+from exporter.host import cgroup as cgroup_files
+from exporter.host import command, nccl_ras, network, pressure, process, process_io
 from exporter.progress import protocol
 from exporter.summaries import sacct
 from exporter.web import app, auth, certificate, connection, webconfig
@@ -103,6 +107,47 @@ def _pod(data: bytes) -> object:
     return pod_group.group_size(pod), documents.parts(documents.part(pod, "spec"), "containers")
 
 
+def _ras(parse: Callable[[str], nccl_ras.RasAnswer]) -> Callable[[bytes], object]:
+    def run(data: bytes) -> object:
+        answer = parse(data.decode("utf-8", "replace"))
+        ranks = [rank for one in answer.communicators for rank in (*one.ranks, *one.missing)]
+        assert all(math.isfinite(float(number)) for number in (*answer.pids, answer.operations or 0)), answer
+        assert all(len(rank.host) <= 256 and len(rank.gpu) <= 20 for rank in ranks), answer
+        return answer.communicators
+
+    return run
+
+
+def _tasks(data: bytes) -> object:
+    tasks = allocation.tasks(documents.part({"all": documents.decoded(data)}, "all").get("allocations"))
+    assert all(math.isfinite(float(task.restarts or 0)) for task in tasks), tasks
+    return tasks
+
+
+def _docker(data: bytes) -> object:
+    folder = _SCRATCH / "containers" / seeds.CONTAINER
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.v2.json").write_bytes(data)
+    return docker.find(_SCRATCH, seeds.CONTAINER)
+
+
+def _cgroup_files(data: bytes) -> object:
+    text = data.decode("utf-8", "replace")
+    numbers = (
+        *cgroup_files.parse_flat(text).values(),
+        cgroup_files.parse_limit(text),
+        cgroup_files.parse_cpu_list(text),
+    )
+    found = [
+        *numbers,
+        cgroup_files.parse_cpu_max(text),
+        cgroup_files.parse_io_stat(text),
+        cgroup_files.parse_blkio(text),
+    ]
+    assert all(math.isfinite(float(number)) for number in found if number is not None), found
+    return any(number is not None for number in found)
+
+
 _USERS = auth.BasicAuth({"a": "$2b$04$" + "x" * 53}, lambda: 0.0)
 
 TARGETS: Mapping[str, Target] = {
@@ -126,6 +171,14 @@ TARGETS: Mapping[str, Target] = {
     "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (seeds.POD_RESOURCES,), 3),
     "pod": Target(_allowed(_pod, SourceError), (seeds.POD,), 3),
     "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (seeds.SLICES,)),
+    "node-object": Target(_allowed(lambda data: node_object.node_of(documents.decoded(data)).gpus, SourceError), (seeds.NODE,)),
+    "nomad": Target(_allowed(_tasks, SourceError), (seeds.NOMAD,)),
+    "docker": Target(_allowed(_docker, SourceError), (seeds.DOCKER,)),
+    "podman-list": Target(_allowed(lambda data: podman._in_list(data, seeds.CONTAINER), SourceError), (seeds.PODMAN,)),
+    "nccl-ras-json": Target(_allowed(_ras(nccl_ras.parse_json), nccl_ras.RasError), (seeds.RAS_JSON,), 3),
+    "nccl-ras-text": Target(_ras(nccl_ras.parse_text), (seeds.RAS_TEXT,), 3),
+    "node-state": Target(_allowed(_text(drain.parse), drain.SlurmError), (b"NodeName=n1 State=IDLE+DRAIN\n   Reason=x [gpu-exporter: 1 good] [root@2026-01-01T00:00:00]\n",)),
+    "cgroup-files": Target(_cgroup_files, (b"usage_usec 5\nnr_periods 7\n", b"200000 100000\n", b"4096\n", b"0-3,8\n", b"8:0 rbytes=5 wbytes=6\n", b"8:0 Read 4096\n")),
     "progress": Target(_progress, (b'{"pid":7,"steps":5,"total":10,"phases":{"io":1.5}}',), 3),
     "stat": Target(_text(process.parse_stat), (b"7 (a b) S 1 7 7 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 1 0 99 1000 50",)),
     "status": Target(_text(process.parse_uid), (b"Name:\ta\nUid:\t1\t1\t1\t1\n",)),
@@ -138,6 +191,10 @@ TARGETS: Mapping[str, Target] = {
         _text(lambda text: xid_messages.parse(text, UnixTime(0.0), {})),
         (b"4,1,99,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.",),
         3,
+    ),
+    "switch-log": Target(
+        _text(lambda text: sxid.parse(text, UnixTime(0.0))),
+        (b"4,1,99,-;nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress",),
     ),
     "request": Target(_allowed(_head, h11.RemoteProtocolError), (b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0.5\r\n\r\n",), 3),
     "credentials": Target(_text(_USERS.known), (b"Basic YTpi",), 3),

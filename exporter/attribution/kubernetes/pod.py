@@ -11,6 +11,7 @@ from exporter.attribution.documents import Document, part, parts, text
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.kubernetes.project_labels import LABELS
 from exporter.clock import UnixTime
+from exporter.host.text import count
 
 _CONFIG_HASH = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
@@ -85,9 +86,9 @@ def controller_of(metadata: Document) -> Reference | None:
 
 def _restarts(statuses: Iterable[Document]) -> Iterable[tuple[str, int]]:
     for each in statuses:
-        count = each.get("restartCount")
-        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 1 << 31:
-            yield text(each, "name"), count
+        restarts = count(each.get("restartCount"))
+        if restarts is not None:
+            yield text(each, "name"), restarts
 
 
 def _seconds(moment: str) -> UnixTime | None:

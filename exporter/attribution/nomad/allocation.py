@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.documents import Document, part, parts, text
-from exporter.host.text import bounded
+from exporter.host.text import bounded, count
 from exporter.record import record
 
 TYPES = ("service", "batch", "system", "sysbatch")
@@ -54,7 +54,7 @@ def _of(allocation: Document) -> Iterator[Task]:
             parent=text(job, "ParentID"),
             type=kind if kind in TYPES else "",
             devices=tuple(_given(part(given, name))),
-            restarts=_count(part(states, name).get("Restarts")),
+            restarts=count(part(states, name).get("Restarts")),
         )
 
 
@@ -82,7 +82,3 @@ def _named(ids: Any) -> Iterator[DeviceName]:
         found = kubernetes_device(each) if isinstance(each, str) else None
         if found:
             yield found
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from exporter.attribution.slurm.job import Job, NodeGres, hosts, node_gres
 from exporter.clock import UnixTime
-from exporter.host.text import bounded
+from exporter.host.text import bounded, count
 
 _NOT_SET = 0
 _LONGEST = 1 << 16
@@ -83,7 +83,7 @@ def _number(fields: _Fields, key: str) -> int | None:
     if isinstance(value, dict):
         inner = cast("_Fields", value)
         value = None if inner.get("infinite") or inner.get("set") is False else inner.get("number")
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+    return count(value)
 
 
 def _id(number: int | None) -> str:

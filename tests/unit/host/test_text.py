@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
-from exporter.host.text import natural, read_regular, read_text
+import pytest
+
+from exporter.host.text import count, natural, read_regular, read_text
 
 
 def test_long_file_is_read_whole(tmp_path: Path) -> None:
@@ -26,6 +28,17 @@ def test_bytes_that_are_no_text_are_kept_apart_not_refused(tmp_path: Path) -> No
 
 def test_only_plain_digits_are_a_number() -> None:
     assert [natural(word) for word in ("12", "-1", "1e3", "\N{SUPERSCRIPT TWO}", "")] == [12, None, None, None, None]
+
+
+def test_number_that_no_kernel_prints_is_none() -> None:
+    assert natural("9" * 20) == 10**20 - 1
+    assert [natural("9" * digits) for digits in (21, 400, 5000)] == [None, None, None]
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, True, "1", None, 1 << 53, 10**400])
+def test_what_counts_nothing_is_no_count(value: object) -> None:
+    assert count(value) is None
+    assert (count(0), count((1 << 53) - 1)) == (0, (1 << 53) - 1)
 
 
 def test_what_somebody_feeds_is_no_plain_file(tmp_path: Path) -> None:
