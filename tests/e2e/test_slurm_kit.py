@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from exporter.attribution.slurm.reconciliation import Scontrol
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
@@ -76,6 +77,10 @@ def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:
     assert done.stdout.startswith("GPU OK - 8 GPUs answer (8 x H100 80GB HBM3)")
     assert "Reason=ticket 42" in kit.state()
     kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
+
+
+def test_node_without_a_job_has_no_step_although_scontrol_says_that_it_failed(kit: Kit) -> None:
+    assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps() or None, 60)
 
 
 def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:

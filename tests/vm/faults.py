@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.vm.machine import Machine
 from tests.vm.site import (
     JOBS,
@@ -16,6 +18,9 @@ from tests.vm.site import (
     serves,
 )
 
+_PASSES = f"{METRICS} | sed -n 's/^gpu_exporter_passes_total \\([0-9]*\\).*/\\1/p'"
+_IN_A_MINUTE = f"a=$({_PASSES}); t=$(date +%s); sleep 60; b=$({_PASSES}); echo $(((b - a) * 60 / ($(date +%s) - t)))"
+_COMPUTE = "for n in $(seq 32); do while :; do :; done & done; wait"
 _FILL = "mount -t tmpfs -o size=64k,mode=750,gid=$(id -g gpu-exporter){} full {}; head -c 1M /dev/zero > {}/.filler"
 
 
@@ -44,6 +49,25 @@ def test_full_disk_under_the_service_costs_no_reading(vm: Machine) -> None:
     finally:
         vm.run(f"systemctl stop gpu-exporter; umount {state}; systemctl start gpu-exporter")
         serves(vm)
+
+
+def test_jobs_that_use_every_core_leave_the_service_its_passes(
+    vm: Machine, record_property: Callable[[str, object], None]
+) -> None:
+    """Beside 32 programs that compute. As one of them, without a weight of its own, it would have 3 % of the core."""
+    serves(vm)
+    found = {"quiet": int(vm.run(_IN_A_MINUTE))}
+    vm.run(f"systemd-run -q --unit=compute sh -c '{_COMPUTE}'")
+    try:
+        assert vm.run("cat /sys/fs/cgroup/system.slice/gpu-exporter.service/cpu.weight").strip() == "500"
+        found["beside them"] = int(vm.run(_IN_A_MINUTE))
+        vm.run("systemctl set-property --runtime gpu-exporter CPUWeight=3")
+        found["as one of them"] = int(vm.run(_IN_A_MINUTE))
+    finally:
+        vm.run("systemctl stop compute; systemctl revert gpu-exporter; systemctl daemon-reload", check=False)
+        serves(vm)
+    record_property("passes in a minute", found)
+    assert found["beside them"] + 1 >= found["as one of them"], found
 
 
 def test_epilog_that_is_killed_leaves_no_ghost(vm: Machine) -> None:

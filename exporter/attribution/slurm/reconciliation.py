@@ -26,6 +26,13 @@ MAX_ASKED = 16
 SETTINGS_SECONDS = 600.0
 _TIMEOUT, _MAX_BYTES = 5.0, 1 << 20
 _STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
+_NO_STEP = re.compile(
+    r"No job steps exist on this node\."
+    r"|Unable to connect to slurmstepd: (Connection refused|No such file or directory)"
+    r"|[\w.=+ ]+ does not exist on this node\."
+)
+"""What `scontrol listpids` says, and ends with status 1, where a node has no step, and of one that just ended or whose
+slurmstepd was killed. Where it may not look it says more than that."""
 _LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
 
@@ -43,18 +50,30 @@ class Scontrol:
 
     def steps(self) -> frozenset[str]:
         """Jobs of which a step runs here, the one that `PrologFlags=Contain` makes included."""
-        return frozenset(_STEP.findall(self._output("listpids")))
+        done = self._listpids()
+        said = lines(done.errors.decode("utf-8", "replace"))
+        unknown = [line for line in said if not _NO_STEP.fullmatch(line)]
+        if done.cut or (done.status and (unknown or not said)):
+            why = unknown[0][:200] if unknown else f"status {done.status}, {len(done.output)} bytes"
+            raise SourceError(f"{self._command} listpids: {why}")
+        return frozenset(_STEP.findall(done.output.decode("utf-8", "replace")))
 
     def settings(self) -> Mapping[str, str]:
         """slurm.conf as slurmctld has it."""
-        pairs = (line.partition("=") for line in lines(self._output("show", "config")) if "=" in line)
-        return {name.strip(): value.strip() for name, _, value in pairs}
-
-    def _output(self, *question: str) -> str:
         try:
-            return program.output((self._command, *question), _TIMEOUT, _MAX_BYTES)
+            text = program.output((self._command, "show", "config"), _TIMEOUT, _MAX_BYTES)
         except program.ProgramError as error:
             raise SourceError(str(error)) from None
+        pairs = (line.partition("=") for line in lines(text) if "=" in line)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _listpids(self) -> program.Finished:
+        try:
+            return program.run((self._command, "listpids"), _TIMEOUT, _MAX_BYTES)
+        except TimeoutError:
+            raise SourceError(f"{self._command} listpids: no answer within {_TIMEOUT:g} s") from None
+        except OSError as error:
+            raise SourceError(f"{self._command}: {error.strerror or error}") from None
 
 
 class Reconciliation:

@@ -140,3 +140,43 @@ esac
     assert Scontrol(str(script)).settings() == {"PrivateData": "jobs,nodes", "PrologFlags": "Alloc,Contain"}
     with pytest.raises(SourceError, match="nowhere"):
         Scontrol("/nowhere/scontrol").steps()
+
+
+def _listpids(folder: Path, errors: str, status: int) -> frozenset[str]:
+    """Of a node with a step of job 5, of which listpids says this as well."""
+    script = folder / "scontrol"
+    script.write_text(
+        f"#!/bin/sh\necho 'PID      JOBID    STEPID   LOCALID GLOBALID'\necho '12617    5        extern   -       -'\n"
+        f"printf '{errors}' >&2\nexit {status}\n"
+    )
+    script.chmod(0o755)
+    return Scontrol(str(script)).steps()
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "No job steps exist on this node.\\n",
+        "Unable to connect to slurmstepd: Connection refused\\n",
+        "StepId=7.extern does not exist on this node.\\nStepId=8.0 does not exist on this node.\\n",
+    ],
+)
+def test_node_without_steps_and_steps_that_are_gone_are_an_answer(tmp_path: Path, errors: str) -> None:
+    """All end with status 1. Were that a failure, a killed epilog's job would hold its GPUs until the next starts."""
+    assert _listpids(tmp_path, errors, 1) == {"5"}
+
+
+@pytest.mark.parametrize(
+    ("errors", "says"),
+    [
+        (
+            "scontrol: error: /var/spool/slurmd: Permission denied\\nNo job steps exist on this node.\\n",
+            "Permission denied",
+        ),
+        ("Unable to connect to slurmstepd: Permission denied\\n", "Permission denied"),
+        ("", "status 1"),
+    ],
+)
+def test_steps_that_may_not_be_looked_at_are_a_failure(tmp_path: Path, errors: str, says: str) -> None:
+    with pytest.raises(SourceError, match=says):
+        _listpids(tmp_path, errors, 1)
