@@ -28,7 +28,8 @@ STRAGGLER = Alert(
     description=f"The other GPUs of {OWNER} on the same node waited for one of them.{STATES_OF_STRAGGLERS}",
 )
 
-_HELD_ON_NODE = f"sum by {_ON_NODE} (gpu_workload_gpus > 0)"
+# A process or a unit has a name on its own node: the same name on another node is other work.
+_HELD_ON_NODE = f'sum by {_ON_NODE} (gpu_workload_gpus{{kind!~"process|unit"}} > 0)'
 _SHARE_ON_NODE = f"""\
 (
     (sum by {_ON_NODE} (rate({_SECONDS}{{{_WAITS}}}[<window>])) or 0 * {_HELD_ON_NODE})

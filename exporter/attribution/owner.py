@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
+
+_PLACES = re.compile(
+    r"unit:(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|init\.scope|(?:user@.+|sshd?(?:@.+)?|crond?|atd)\.service)$"
+)
+"""Units in which people start whatever they like."""
 
 
 class Owner(NamedTuple):
@@ -29,6 +35,11 @@ class Owner(NamedTuple):
     def labels(self) -> tuple[str, ...]:
         """Label values in the order of OWNER_LABELS."""
         return self
+
+    @property
+    def one_work(self) -> bool:
+        """Not so of programs that have a name and a user, or a login session, a terminal or cron, in common."""
+        return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))
 
 
 OWNER_LABELS = Owner._fields

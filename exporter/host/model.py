@@ -101,5 +101,7 @@ class HostSignals:
     """It listens for clients over TCP."""
     programs: tuple[str, ...] = ()
     """How its GPU processes, and what started them in the same cgroup, were called: begin of the command line."""
+    launchers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By pid: the pid of the launcher of ranks (`launchers.py`) that started it."""
     processes: Mapping[int, ProcessSignals] = field(default_factory=dict[int, ProcessSignals])
     """By pid, those that were looked at: a waiting GPU is judged by its own processes, not by its siblings'."""

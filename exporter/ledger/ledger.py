@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
@@ -10,11 +10,13 @@ from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEnt
 from exporter.ledger.division import Division, Side, Work, divide, gather, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
 from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled
-from exporter.ledger.peers import Levels, levels, others, stragglers
+from exporter.ledger.peers import Levels, ids, levels, others, stragglers, with_peers
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
 from exporter.ledger.used import Used, used
 from exporter.units import Joules
+
+Peers = Mapping[Owner, Collection[str]]
 
 DEFAULTS = Thresholds()
 _NO_ENERGY = Joules(0.0)
@@ -64,9 +66,9 @@ def prune(ledger: Ledger, retention: float) -> Ledger:
 def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
     if gap:
         return {reading.target.uuid: unobserved(reading) for reading in current.readings}
-    held = _held(current.readings)
+    held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
-    among = levels(current.readings, done)
+    among = levels(current.readings, done, current.hosts)
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
@@ -75,37 +77,24 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap:
     return divisions
 
 
-def _work(
-    ledger: Ledger, current: LedgerInput, reading: Reading, held: Mapping[Owner, int], limits: Thresholds
-) -> Work:
+def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Thresholds) -> Work:
     target = ledger.targets.get(reading.target.uuid)
     sole = reading.holdings[0] if len(reading.holdings) == 1 else None
     side = _side(ledger, current, reading.target.uuid, sole, held, {}) if sole else Side()
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
-def _held(readings: Sequence[Reading]) -> Mapping[Owner, int]:
-    """How many targets each owner holds. Bare processes of one name and user are not one work."""
-    found: dict[Owner, int] = {}
-    for reading in readings:
-        for holding in reading.holdings:
-            found[holding.owner] = found.get(holding.owner, 0) + (holding.owner.kind != "process")
-    return found
-
-
-def _side(
-    ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Mapping[Owner, int], among: Levels
-) -> Side:
+def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Side:
     owner = holding.owner
     known = ledger.owners.get(owner)
-    rest = others(owner, uuid, holding.pids, among) if among else ()
+    rest = others(owner, uuid, ids(holding, current.hosts), among) if among else ()
     ranks = current.ranks.get(owner)
     return Side(
         reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
-        peers=held[owner] > 1 or owner in current.spread,
+        peers=uuid in held.get(owner, ()) or owner in current.spread,
         peer_level=max((each.computed for each in rest), default=0.0),
         peers_spin=max((each.spun for each in rest), default=0.0),
         slow_port=uuid in current.slow_ports and owner in current.spread,
@@ -161,8 +150,12 @@ def _owners(
     limits: Thresholds,
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, ran, limits)
-    reported = reported_stragglers(current.ranks, current.readings)
-    seen = [each for each in stragglers(current.readings, divisions, current.slow_ports) if each[0] not in reported]
+    reported = reported_stragglers(current.ranks, current.readings, current.hosts)
+    seen = [
+        each
+        for each in stragglers(current.readings, divisions, current.hosts, current.slow_ports)
+        if each[0] not in reported
+    ]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
         own = sums[owner].past
         own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
-from exporter.ledger.account import Reading
+from exporter.host.model import HostSignals
+from exporter.ledger.account import Holding, Reading
 from exporter.ledger.division import Division, Work
+from exporter.ledger.evidence import NO_HOST
 from exporter.ledger.states import INDEX
 
 _UNUSED = INDEX["held_unused"]
@@ -21,7 +23,7 @@ class Level(NamedTuple):
     """One target of one owner in one pass."""
 
     uuid: str
-    pids: tuple[int, ...]
+    ids: frozenset[int]
     computed: float
     """Share of the owner's part in which it computed."""
     spun: float
@@ -30,7 +32,48 @@ class Level(NamedTuple):
 Levels = Mapping[Owner, Sequence[Level]]
 
 
-def levels(readings: Sequence[Reading], done: Mapping[str, Work]) -> Levels:
+Hosts = Mapping[Owner, HostSignals]
+_NO_IDS = frozenset[int]()
+
+
+def ids(holding: Holding, hosts: Hosts) -> frozenset[int]:
+    """Of its processes and of the launchers that started them; of no interest where the owner is one work."""
+    if holding.owner.one_work:
+        return _NO_IDS
+    launchers = hosts.get(holding.owner, NO_HOST).launchers
+    return frozenset(holding.pids).union(launchers[pid] for pid in holding.pids if pid in launchers)
+
+
+def together(owner: Owner, mine: frozenset[int], theirs: frozenset[int]) -> bool:
+    """Whether two targets of an owner belong to one work: by a process or a launcher of both, where only that shows."""
+    return owner.one_work or not mine.isdisjoint(theirs)
+
+
+def works(owner: Owner, held: Mapping[str, frozenset[int]]) -> Sequence[Collection[str]]:
+    """The targets of an owner, given with their ids, by the work they belong to."""
+    if owner.one_work:
+        return [held.keys()]
+    found: list[set[str]] = []
+    for uuid, mine in held.items():
+        same = [work for work in found if any(together(owner, mine, held[other]) for other in work)]
+        found = [work for work in found if work not in same] + [{uuid}.union(*same)]
+    return found
+
+
+def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Collection[str]]:
+    """Of each owner the targets that have another one of the same work beside them."""
+    held: dict[Owner, dict[str, frozenset[int]]] = {}
+    for reading in readings:
+        for holding in reading.holdings:
+            held.setdefault(holding.owner, {})[reading.target.uuid] = ids(holding, hosts)
+    several = {owner: each for owner, each in held.items() if len(each) > 1}
+    return {
+        owner: {uuid for work in works(owner, each) if len(work) > 1 for uuid in work}
+        for owner, each in several.items()
+    }
+
+
+def levels(readings: Sequence[Reading], done: Mapping[str, Work], hosts: Hosts) -> Levels:
     """Of the owners that hold several targets."""
     found: dict[Owner, list[Level]] = {}
     for reading in readings:
@@ -39,41 +82,39 @@ def levels(readings: Sequence[Reading], done: Mapping[str, Work]) -> Levels:
         for holding, demand in zip(reading.holdings, work.demands, strict=False):
             level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
             found.setdefault(holding.owner, []).append(
-                Level(uuid, holding.pids, level * (1.0 - work.spinning), level * work.spinning)
+                Level(uuid, ids(holding, hosts), level * (1.0 - work.spinning), level * work.spinning)
             )
     return {owner: each for owner, each in found.items() if len(each) > 1}
 
 
-def others(owner: Owner, uuid: str, pids: Sequence[int], among: Levels) -> Sequence[Level]:
-    """The owner's other targets that belong to the same work.
-
-    Bare processes share a name and a user, not a program: theirs are those with a process in common.
-    """
-    found = [level for level in among.get(owner, ()) if level.uuid != uuid]
-    if owner.kind == "process":
-        return [level for level in found if set(level.pids) & set(pids)]
-    return found
+def others(owner: Owner, uuid: str, mine: frozenset[int], among: Levels) -> Sequence[Level]:
+    """The owner's other targets that belong to the same work."""
+    return [each for each in among.get(owner, ()) if each.uuid != uuid and together(owner, mine, each.ids)]
 
 
 def stragglers(
-    readings: Sequence[Reading], divisions: Mapping[str, Division], slow_ports: Collection[str] = ()
+    readings: Sequence[Reading], divisions: Mapping[str, Division], hosts: Hosts, slow_ports: Collection[str] = ()
 ) -> Sequence[tuple[Owner, str, float]]:
     """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
 
     Where all wait and the network port of a few is in trouble, the others wait for these.
     """
-    waits: dict[Owner, list[tuple[str, float]]] = {}
+    waits: dict[Owner, dict[str, float]] = {}
+    held: dict[Owner, dict[str, frozenset[int]]] = {}
     for reading in readings:
-        for part in divisions[reading.target.uuid].owner_shares:
+        for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
             waiting = sum(share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS)
             whole = sum(share for _, share in part.state_shares)
             if sum(share for state, share in part.state_shares if state == _UNUSED) > _WAITS * whole:
                 continue  # nobody waits for what is no part of the work
-            waits.setdefault(part.owner, []).append((reading.target.uuid, waiting / whole if whole > 0 else 0.0))
+            waits.setdefault(part.owner, {})[reading.target.uuid] = waiting / whole if whole > 0 else 0.0
+            held.setdefault(part.owner, {})[reading.target.uuid] = ids(holding, hosts)
     found: list[tuple[Owner, str, float]] = []
-    for owner, each in waits.items():
-        if len(each) > 1 and any(waiting >= _WAITS for _, waiting in each):
-            found += [(owner, uuid, held_up) for uuid, held_up in _held_up(_less_slow_links(each, slow_ports))]
+    for owner, shares in waits.items():
+        for work in works(owner, held[owner]):
+            each = [(uuid, shares[uuid]) for uuid in work]
+            if len(each) > 1 and any(waiting >= _WAITS for _, waiting in each):
+                found += [(owner, uuid, held_up) for uuid, held_up in _held_up(_less_slow_links(each, slow_ports))]
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import Reading
+from exporter.ledger.peers import Hosts, ids, works
 from exporter.progress.rank import Rank
 
 _SLOWER = 1.1
@@ -23,11 +24,21 @@ def phases(ranks: Sequence[Rank], pids: Sequence[int], readings: Sequence[Readin
 
 
 def reported_stragglers(
-    ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading]
+    ranks: Mapping[Owner, Sequence[Rank]], readings: Sequence[Reading], hosts: Hosts
 ) -> Mapping[Owner, Sequence[tuple[Owner, str, float]]]:
     """(owner, target, share of the pass) of each target the others wait for, of the owners whose ranks tell."""
-    paces = {owner: found for owner, each in ranks.items() if len(found := _paces(owner, each, readings)) > 1}
-    return {owner: [(owner, uuid, waited) for uuid, waited in _slow(found)] for owner, found in paces.items()}
+    paces = {owner: known for owner, each in ranks.items() if len(known := _paces(owner, each, readings)) > 1}
+    found: dict[Owner, Sequence[tuple[Owner, str, float]]] = {}
+    for owner, each in paces.items():
+        held = {
+            reading.target.uuid: ids(holding, hosts)
+            for reading in readings
+            for holding in reading.holdings
+            if holding.owner == owner and reading.target.uuid in each
+        }
+        groups = [{uuid: each[uuid] for uuid in work} for work in works(owner, held) if len(work) > 1]
+        found[owner] = [(owner, uuid, waited) for group in groups for uuid, waited in _slow(group)]
+    return found
 
 
 def _paces(owner: Owner, ranks: Sequence[Rank], readings: Sequence[Reading]) -> Mapping[str, float]:

@@ -64,7 +64,8 @@ POSSIBLY_LOST = tuple(rule.state for rule in RULES if rule.certainty is Certaint
 """Held, nothing ran, and that may be as it should: shown beside the waste, never in its sum."""
 
 _SIGNALS = tuple(item.name for item in fields(Signals))
-HOST_SIGNALS = frozenset(item.name for item in fields(HostSignals)) - {"processes", "polling", "serves", "programs"}
+_NO_SIGNALS = {"processes", "polling", "serves", "programs", "launchers"}
+HOST_SIGNALS = frozenset(item.name for item in fields(HostSignals)) - _NO_SIGNALS
 SPLITS = tuple(rule for rule in RULES if rule.group is not Group.GIVEN and rule.claim is not rest)
 """The states that need a signal of their own, and are folded into `busy` or `wait_other` without it."""
 

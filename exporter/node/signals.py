@@ -23,6 +23,7 @@ class Counters:
     network_bytes_per_second: BytesPerSecond | None = None
     serves: bool | None = None
     programs: tuple[str, ...] = ()
+    launchers: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 def signals(before: Counters, after: Counters, seconds: float, cores: int) -> HostSignals:
@@ -55,6 +56,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
         network_bytes_per_second=after.network_bytes_per_second,
         serves=after.serves,
         programs=after.programs,
+        launchers=after.launchers,
         processes=processes,
     )
 

@@ -14,6 +14,7 @@ from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host import cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
+from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.process_io import bytes_of
 from exporter.host.text import read_text
@@ -88,6 +89,8 @@ class _Kept:
     ports: frozenset[int] | None = None
     """None: not shown."""
     programs: tuple[str, ...] = ()
+    launchers: frozenset[int] = frozenset()
+    """Parents of its GPU processes that start ranks."""
     looked_at: MonotonicTime = NEVER
     """When it was last looked who listens, and how its programs are called."""
 
@@ -154,6 +157,7 @@ class HostReader:
             state.network.rate if state.network else None,
             None if state.ports is None else bool(state.ports),
             state.programs,
+            {process.pid: process.parent for process in running if process.parent in state.launchers},
         )
         if state.counters is not None:
             state.signals = signals(state.counters, counters, now - state.counted_at, self.cores)
@@ -180,7 +184,9 @@ class HostReader:
             own = None not in {mine, nodes} and mine != nodes
             near = self._near(running[:_NEAR])
             kept.ports = listeners.ports(near, own_namespace=own)
-            kept.programs = tuple(_program(self.procfs, each) for each in near)
+            programs = {each: _program(self.procfs, each) for each in near}
+            kept.programs = tuple(programs.values())
+            kept.launchers = frozenset(each for each, program in programs.items() if launches(program))
             kept.network = kept.network or _Network(now, {}) if own else None
             kept.looked_at = now
         before = kept.network

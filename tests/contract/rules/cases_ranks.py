@@ -11,6 +11,7 @@ def straggler(values: str, dev: str = DEV) -> dict[str, str]:
     return {f"gpu_workload_straggler_seconds_total{{{dev},{JOB}}}": values}
 
 
+_BARE = 'workload="process:python3",kind="process",user="ada"'
 _SPINS = "0+240x60"
 """Four GPUs' seconds a minute."""
 
@@ -100,6 +101,15 @@ STRAGGLER = (
         | held(JOB, "4x60", SECOND_NODE)
         | ledger(JOB, busy="0+220x60", wait_collective="0+20x60")
         | ledger(JOB, SECOND_NODE, busy="0+220x60", wait_collective="0+20x60"),
+    ),
+    silent(
+        "GpuStragglerNode",
+        "programs of one name and user, one run of them on each of two nodes",
+        "30m",
+        held(_BARE, "4x60")
+        | held(_BARE, "4x60", SECOND_NODE)
+        | ledger(_BARE, busy="0+20x60", wait_collective="0+220x60")
+        | ledger(_BARE, SECOND_NODE, busy="0+240x60"),
     ),
     silent(
         "GpuStragglerNode",

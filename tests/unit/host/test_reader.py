@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.attribution.owner import Owner
@@ -125,3 +126,21 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
         "io_pressure",
         "cpu_of_limit",
     }
+
+
+def test_ranks_are_told_by_the_launcher_that_started_them(tmp_path: Path) -> None:
+    """In the cgroup of their parent, as in a login session: a shell is no launcher."""
+    hosts = {pid: replace(host(pid), parent=5 if pid < 12 else 6) for pid in (10, 11, 12)}
+    for pid, program in (
+        (5, "python3\0/usr/bin/torchrun\0train.py"),
+        (6, "-bash"),
+        *((pid, "python3") for pid in hosts),
+    ):
+        write(tmp_path, pid=pid)
+        (tmp_path / f"proc/{pid}/cgroup").write_text("0::/user.slice/user-1000.slice/session-3.scope\n")
+        (tmp_path / f"proc/{pid}/cmdline").write_text(program)
+    subject = reader(tmp_path)
+    for second in (0.0, 1.0):
+        _, signals = subject.read(Ownership(processes=dict.fromkeys(hosts, LOOSE)), hosts, second)
+
+    assert signals[LOOSE].launchers == {10: 5, 11: 5}

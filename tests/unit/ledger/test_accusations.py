@@ -155,16 +155,6 @@ def test_a_stage_that_took_part_is_unused_only_after_long() -> None:
     assert shares(late, 1, soon)["held_unused"] >= 0.75
 
 
-def test_bare_processes_are_nobodys_peers() -> None:
-    bare = Owner(workload="process:python3", kind="process", user="ada")
-    found = run([[HOPPER, idle(0.05)]] * 100, owner=bare)
-    one = run([[HOPPER, idle(0.05)]] * 100, owner=bare, pids=(100, 100))
-
-    assert shares(found, 1) == {"wait_other": pytest.approx(0.95), "busy": pytest.approx(0.05)}
-    assert shares(one, 1)["wait_peer"] == pytest.approx(0.95, abs=0.02)
-    assert shares(run([[SPINS, SPINS]] * 100, owner=bare), 0) == {"small_kernels": pytest.approx(1.0)}
-
-
 @pytest.mark.parametrize(("work", "state"), [("service", "wait_requests"), ("interactive", "wait_user")])
 def test_who_waits_for_somebody_is_not_short_of_cpu_because_a_thread_polls(work: str, state: str) -> None:
     polls = ProcessSignals(1.0, 0.0, 0.0, polling=True)

@@ -77,6 +77,18 @@ def test_what_a_sidecar_downloads_does_not_keep_a_sleeping_program(hottest: floa
     assert shares(found)[state] == pytest.approx(0.8)
 
 
+def test_suspended_job_waits_for_nothing_it_is_accused_of_and_is_unused_in_the_end() -> None:
+    """`scontrol suspend` stops every process: no kernel, no CPU, nobody blocked."""
+    before = run([[HOPPER] * 2] * 50)
+    stopped = ProcessSignals(0.0, 0.0, receiving=0.0, polling=True)
+    at_first = run([[NOTHING] * 2] * 500, processes={100: stopped, 101: stopped}, ledger=before)
+    later = run([[NOTHING] * 2] * 500, processes={100: stopped, 101: stopped}, ledger=at_first)
+
+    assert [shares(at_first, gpu, before) for gpu in (0, 1)] == [{"wait_other": pytest.approx(1.0)}] * 2
+    assert all(shares(later, gpu, at_first)["held_unused"] >= 0.75 for gpu in (0, 1))
+    assert not any(straggling(later).values())
+
+
 def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
     found = run([[replace(NOTHING, engine_active=0.9), NOTHING]] * 100, processes={100: SLEEPS, 101: SLEEPS})
 

@@ -50,7 +50,7 @@ CALM = HostSignals(
     blocked_threads=0.0,
 )
 
-_STEADY = frozenset({"processes", "programs", "serves", "polling", "sm_clock", "sm_clock_max", *RATES})
+_STEADY = frozenset({"processes", "programs", "launchers", "serves", "polling", "sm_clock", "sm_clock_max", *RATES})
 
 Moment = tuple[Signals, HostSignals]
 
