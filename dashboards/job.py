@@ -97,7 +97,7 @@ def _numbers(made: build.Dashboard) -> None:
         ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),
         ("Cost so far", "Of what it held in the time range, at the prices set above.", f"sum({price.held(SCOPE)})", look.DOLLARS, 0),
-        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
+        ("Straggling", "Share of the last five minutes in which the others on its node waited for its slowest GPU; what they wait for less than half of a pass does not count.", f"max(workload:gpu_straggling:ratio_rate5m{{{SCOPE}}})", units.PercentUnit, 0),
     )  # fmt: skip
     for title, text, expr, unit, decimals in numbers:
         queries = mfu.beside(now(expr, "kernel ran"), SCOPE) if title == "Utilization" else now(expr)
@@ -140,7 +140,7 @@ def _slowest() -> table.Panel:
         title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
         "average of all. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
-        "others on its node waited for it, in the time range.",
+        "others on its node waited for it, in the time range; less than half of a pass does not count.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (to_node(cell("Node"), cell("Cluster")),), width=150),

@@ -37,8 +37,9 @@ Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, BLUE),)
 NO_FILL: Steps = ((None, "transparent"),)
 """Of cells that only their mapping colours."""
-MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (1, GREEN))
-"""Utilization of held GPUs, as a part of the mark of its class of work: of batch work, 30 % and 70 % of its time."""
+MARK: Steps = ((None, RED), (round(LOW / HIGH, 3), ORANGE), (0.995, GREEN))
+"""Utilization of held GPUs, as a part of the mark of its class of work: of batch work, 30 % and 70 % of its time. What is
+shown as 100 % is green."""
 FULL: Steps = ((None, BLUE), (0.9, ORANGE), (0.98, RED))
 """Memory, power: much is normal, all is worth a look."""
 LOSS: Steps = ((None, GREEN), (0.2, YELLOW), (0.4, ORANGE), (0.6, RED))

@@ -16,8 +16,10 @@ _RAW = re.compile(
     r"(?(call)\))"
 )
 _REDUCED = re.compile(r"\b(?:max|min)(?: by \([^()]*\))? ?\($")
+_CHOOSES = re.compile(r"\b(?:and|unless) on \([^()]*\) \(?$")
+_ALONE = re.compile(r"(?: (?:>|<|==) [\d.]+)?\)")
 SAME_TARGET = "on (cluster, job, instance)"
-"""A join of what was scraped together; what is asked for behind it only chooses."""
+"""Matches what was scraped together."""
 
 
 def once(expr: str) -> str:
@@ -27,8 +29,7 @@ def once(expr: str) -> str:
 
 def _largest(found: re.Match[str]) -> str:
     before, after = found.string[: found.start()], found.string[found.end() :]
-    reduced = _REDUCED.search(before) and after.startswith(")")
-    if reduced or before.endswith(f"{SAME_TARGET} "):
+    if _ALONE.match(after) and (_REDUCED.search(before) or _CHOOSES.search(before)):
         return found[0]
     if found["name"] in {"ALERTS", "ALERTS_FOR_STATE"}:
         return f"max without ({', '.join(_OF_SCRAPE)}) ({found[0]})"

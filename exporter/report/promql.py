@@ -66,8 +66,9 @@ def held(level: str, scope: str, window: str) -> str:
 
 
 def ran(level: str, scope: str, window: str) -> str:
-    """GPU hours that kernels of owners ran, whatever their shares of the GPUs."""
-    return f"sum by ({keys(level)}) ({_ran(owned(level, scope), window)})"
+    """GPU hours that kernels of owners ran, whatever their shares of the GPUs; 0 where none was seen to run."""
+    of = totals(level, scope, window)
+    return f"(sum by ({of.by}) ({_ran(of.matchers, window)}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
 
 
 def _ran(owner: str, window: str) -> str:

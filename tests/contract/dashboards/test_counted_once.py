@@ -29,12 +29,21 @@ def _twice(expr: Any) -> Iterator[str]:
         left = labels(expr) & {"job"}
         yield from (selector.name for selector in selectors(expr) if left and selector.name not in RECORDED)
     else:
-        for child in children(expr):
+        for child in (expr.lhs,) if _only_chooses(expr) else children(expr):
             yield from _twice(child)
 
 
 def _is_extreme(expr: Any) -> bool:
     return isinstance(expr, promql.AggregateExpr) and str(expr.op) in {"max", "min"}
+
+
+def _only_chooses(expr: Any) -> bool:
+    """Whether what is behind it is one metric of which only the presence matters."""
+    return (
+        isinstance(expr, promql.BinaryExpr)
+        and str(expr.op) in {"and", "unless"}
+        and not any(isinstance(each, promql.BinaryExpr) and labels(each.rhs) for each in walk(expr.rhs))
+    )
 
 
 def _within_a_target(expr: Any) -> bool:
@@ -56,6 +65,8 @@ _OF_ALERT = "max without (job, endpoint, service)"
         ("gpu_up{} offset $__range", f"{_OF_GPU} (gpu_up{{}} offset $__range)"),
         ("max by (gpu) (gpu_up{})", "max by (gpu) (gpu_up{})"),
         ("max (gpu_up{} * up{})", f"max ({_OF_GPU} (gpu_up{{}}) * max by (cluster, instance) (up{{}}))"),
+        ("gpu_up{} and on (gpu) (gpu_up{} == 1)", f"{_OF_GPU} (gpu_up{{}}) and on (gpu) (gpu_up{{}} == 1)"),
+        ("max by (gpu) (gpu_up{} > 0)", "max by (gpu) (gpu_up{} > 0)"),
         ("count(ALERTS{})", f"count({_OF_ALERT} (ALERTS{{}}))"),
         ("count_over_time(ALERTS{}[1h] @ end())", f"{_OF_ALERT} (count_over_time(ALERTS{{}}[1h] @ end()))"),
         ("sum(node:gpu_up:count{})", "sum(node:gpu_up:count{})"),

@@ -99,6 +99,13 @@ def test_what_nobody_observed_has_no_utilization_and_no_waste(url: str, board: s
     assert rows(url, "waste", "Namespaces", "Held", "namespace")[("team-mig",)] == pytest.approx(0.75 * HOURS, rel=0.04)
 
 
+def test_who_held_a_gpu_and_ran_nothing_used_no_hours(url: str) -> None:
+    used = rows(url, "waste", "Workloads that wasted most", "Used", "cluster", "workload")
+
+    assert used[("two", "slurm:4000")] == 0.0
+    assert ("one", "twice/server") not in used  # of which the counter of kernels is not there
+
+
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
     (held,) = Reader(url, SPAN, {}).column("waste", "Price of all held", "")
     whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
