@@ -32,6 +32,11 @@ def job_block(name: str) -> int:
     return 10_000 + _BLOCK * (crc32(name.encode()) % 300_000)
 
 
+def job_of_run(job: int, run: int) -> int:
+    """Every run has an id of its own, in a block that no other workload's runs share but by rare chance."""
+    return job_block(f"{job};{run}") + job % _BLOCK if run else job
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Runs from `start` for `duration` seconds, again every `every` seconds; `every` 0 is once.
@@ -76,8 +81,7 @@ class Workload:
         return min((moment for moment in ahead if moment > time), default=math.inf)
 
     def job_id(self, run: int) -> str:
-        """Every run has an id of its own, in a block that no other workload's runs share but by rare chance."""
-        return str(self.job if not run else job_block(f"{self.job};{run}") + self.job % _BLOCK)
+        return str(job_of_run(self.job, run))
 
     def owner(self, run: int) -> Owner:
         if self.slurm:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from exporter.simulator.workload import job_of_run
+
 HOUR = 3600.0
 GPUS = 8
 TAIL = 1.4 * HOUR
@@ -162,12 +164,23 @@ def make(nodes: int, hours: float, rounds: int, seed: int = 1) -> Plan:
 
 
 def _holders(workloads: Sequence[dict[str, Any]], fault: Planted) -> frozenset[str]:
-    """By name of the pod or id of the job."""
+    """By name of what made the pod or id of the job, of every run."""
     return frozenset(
-        f"slurm:{each['job']}" if each["scheduler"] == "slurm" else each["name"]
+        f"slurm:{job_of_run(each['job'], run)}" if each["scheduler"] == "slurm" else name
         for each in workloads
+        for run, name in _runs(each, fault)
         if each["nodes"] == fault.node and fault.gpu is not None and _covers(each["gpus"], fault.gpu)
     )
+
+
+def _runs(workload: dict[str, Any], fault: Planted) -> Iterator[tuple[int, str]]:
+    """Number and name of each run up to when the alerts of a fault have ended."""
+    every = workload.get("every")
+    if every is None:
+        yield 0, workload["name"]
+    else:
+        last = int((fault.mended + TAIL - workload["start"]) // every)
+        yield from ((run, f"{workload['name']}-{run}") for run in range(last + 1))
 
 
 def _covers(gpus: str, gpu: int) -> bool:

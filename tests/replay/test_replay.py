@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
+from exporter.simulator.workload import job_of_run
 from tests.replay.evaluate import Fired
 from tests.replay.plan import DEVICE, HOUR, Plan, Planted, make
 from tests.replay.ranks import SLOW, problems
-from tests.replay.replay import judge, replay
+from tests.replay.record import CompressedNode
+from tests.replay.replay import START, judge, replay
 
 
 @pytest.mark.xdist_group("alerting")
@@ -80,3 +83,26 @@ def test_job_over_four_nodes_is_judged_by_who_is_named(
     fired: list[Fired], named: tuple[str, str, str], wrong: int
 ) -> None:
     assert len(list(problems(fired, {named}))) == wrong
+
+
+def test_alert_about_a_later_run_of_the_job_that_held_the_gpu_comes_from_its_fault() -> None:
+    plan = make(nodes=8, hours=168, rounds=3)
+    storm = next(each for each in plan.planted if (each.kind.name, each.node, each.gpu) == ("ecc-storm", "gpu01", 4))
+
+    run = int((storm.at - 300) // (10 * HOUR))
+    own, later = ({"workload": f"slurm:{job_of_run(102, number)}"} for number in (run, run + 3))
+    assert run > 0
+    assert storm.explains("GpuXidApplication", own, storm.at, storm.at + 120)
+    assert not storm.explains("GpuXidApplication", later, storm.at, storm.at + 120)
+
+
+def test_gpu_that_hangs_has_no_memory_that_belongs_to_nobody(tmp_path: Path) -> None:
+    """What it held is as of its last answer, and whoever held it may have gone."""
+    scenario = tmp_path / "scenario.yaml"
+    hang = {"kind": "hang", "node": "gpu01", "at": 300, "duration": 3600, "gpu": 0}
+    plan = {**Plan(("gpu01",), 1, ()).scenario(START), "faults": [hang]}
+    scenario.write_text(yaml.safe_dump(plan))
+    node = CompressedNode(scenario, "gpu01", 120.0, {"gpu_memory_unattributed_bytes"})
+
+    shown = [len(list(node.step(START + seconds))) for seconds in (0, 120, 240, 360, 480)]
+    assert shown == [8, 8, 8, 7, 7]
