@@ -90,6 +90,8 @@ class Reconciliation:
         self._ended: Mapping[str, str] = {}
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
+        self._told = False
+        """slurmd has told of a step: it is this node's, and nowhere else than where scontrol looks."""
 
     def watch(self, silent: Collection[str]) -> None:
         """These jobs hold something here and have no process."""
@@ -106,7 +108,8 @@ class Reconciliation:
         self._checked = {job: at for job, at in self._checked.items() if job in since}
         ended = {job: why for job, why in self._ended.items() if job in since}
         steps = self._scontrol.steps() if due else frozenset[str]()
-        contained = bool(due) and "Contain" in self._setting("PrologFlags")
+        self._told = self._told or bool(steps)
+        contained = bool(due) and self._told and "Contain" in self._setting("PrologFlags")
         for job in due[:MAX_ASKED]:
             self._checked[job] = now
             why = "" if job in steps else self._why(job, contained=contained)

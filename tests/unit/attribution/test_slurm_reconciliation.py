@@ -68,7 +68,7 @@ def test_silent_job_has_ended_where_slurm_says_so(
     jobs: Mapping[str, str] | None,
     ended: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    assert ("7" in Asked(set(), settings, jobs).after("7")) == ended
+    assert ("7" in Asked({"8"}, settings, jobs).after("7")) == ended
 
 
 def test_job_with_a_step_here_is_nobodys_question() -> None:
@@ -87,11 +87,18 @@ def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
 
 
 def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
-    slurm = Asked(set(), CONTAIN, {"8": "RUNNING"})
+    slurm = Asked({"8"}, CONTAIN, {"8": "RUNNING"})
     slurm.after("8")
     slurm.jobs = None
+    slurm.running = set()
 
     assert set(slurm.after("7")) == {"7"}
+
+
+@pytest.mark.parametrize("jobs", [None, {}])
+def test_slurmd_that_never_told_of_a_step_decides_nothing_alone(jobs: Mapping[str, str] | None) -> None:
+    """Maybe scontrol looks where this node's slurmd has none of its sockets."""
+    assert Asked(set(), {**CONTAIN, "PrivateData": "jobs"}, jobs).after("7") == {}
 
 
 def test_job_that_is_back_is_not_ended_any_more() -> None:
