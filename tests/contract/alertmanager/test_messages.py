@@ -20,9 +20,9 @@ from tests.contract.alertmanager.example import EXAMPLE, alert, local, oncall
 from tests.stack import Receiver, alertmanager, free_port, poll, receiver
 
 
-@dataclass(slots=True)
+@dataclass
 class MailServer:
-    """A real SMTP server that keeps what it is given."""
+    """A real SMTP server that keeps what it is given. No slots: aiosmtpd reads all members; 3.11.2 fails at them."""
 
     mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list[tuple[list[str], EmailMessage]])
     longest: int = 0
