@@ -81,6 +81,8 @@ class Table:
     columns: tuple[Column, ...]
     sort: str
     ascending: bool = False
+    then: str = ""
+    """The column that orders, from its least, what the first leaves equal or empty."""
     size: tuple[int, int] = (24, 10)
     empty: str = ""
     order: tuple[str, ...] = field(default=())
@@ -90,7 +92,7 @@ class Table:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
         panel.span(width).height(height).cell_height(shared.TableCellHeight.SM).show_header(True)
-        panel.sort_by([common.TableSortByFieldState().display_name(self.sort).desc(not self.ascending)])
+        panel.sort_by([_sorted(self.sort, down=not self.ascending), *([_sorted(self.then)] if self.then else [])])
         if self.empty:
             panel.no_value(self.empty)
         for ref, column in self._refs():
@@ -139,6 +141,10 @@ class Table:
             "indexByName": {name: index for index, (name, _) in enumerate(names)},
             "renameByName": dict(names),
         }
+
+
+def _sorted(title: str, *, down: bool = False) -> common.TableSortByFieldState:
+    return common.TableSortByFieldState().display_name(title).desc(down)
 
 
 def gauge(title: str, expr: str, steps: look.Steps, *, width: int | None = None, reduce: str = "max") -> Value:

@@ -76,6 +76,7 @@ def gpus(kind: Kind) -> table.Panel:
             Value("Power", own(f"gpu_power_watts{{{NODE}}}"), units.Watt, width=80),
         ),
         sort="Others wait",
+        then="Busy",
         size=(24, 8),
         empty="The selection holds no GPU now",
     ).build()

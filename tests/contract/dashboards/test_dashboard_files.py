@@ -16,7 +16,7 @@ from dashboards.catalogue import DASHBOARDS
 from dashboards.parts import uid
 from dashboards.parts.frame import to_json
 from dashboards.parts.states import COLOURS, STATES, TITLES
-from tests.contract.dashboards.reading import FOLDER, NAMES, default_unit, load, panels, variables
+from tests.contract.dashboards.reading import FOLDER, NAMES, default_unit, load, panels, renamed, variables
 
 RULES = FOLDER.parents[1] / "deploy/prometheus/rules"
 UIDS = {
@@ -117,6 +117,24 @@ def test_panels_have_ids_of_their_own_and_do_not_overlap(name: str) -> None:
         cells |= mine
 
     assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_are_sorted_by_columns_that_they_have(name: str) -> None:
+    tables = [panel for panel in panels(name) if panel["type"] == "table"]
+
+    assert all(
+        each["displayName"] in renamed(panel).values() for panel in tables for each in panel["options"]["sortBy"]
+    )
+
+
+def test_gpus_of_a_workload_begin_with_the_one_that_the_others_wait_for_and_go_on_with_the_least_used() -> None:
+    (table,) = (panel for panel in panels("workload-slurm") if panel["title"].startswith("Its GPUs"))
+
+    assert [(each["displayName"], each["desc"]) for each in table["options"]["sortBy"]] == [
+        ("Others wait", True),
+        ("Busy", False),
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
