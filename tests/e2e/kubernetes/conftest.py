@@ -127,7 +127,12 @@ def pod(name: str, resource: str, count: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "team-a", "labels": {"team": "vision"}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
+        # No taint that a case puts on the node takes the pods of the others away.
+        "spec": {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 1,
+            "tolerations": [{"operator": "Exists"}],
+        },
     }
 
 

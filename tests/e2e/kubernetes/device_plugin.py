@@ -1,5 +1,7 @@
 """Stands for NVIDIA's device plugin: `device_plugin.py RESOURCE ID...` offers the ids to the kubelet until stopped.
 
+Like that one it registers again with a kubelet that was started anew, which removes the sockets of all plugins.
+
 The messages (kubelet device plugin API v1beta1) are protobuf by hand: field number and wire type, length, bytes.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -14,6 +17,7 @@ from pathlib import Path
 import grpc
 
 DIRECTORY = Path("/var/lib/kubelet/device-plugins")
+KUBELET = DIRECTORY / "kubelet.sock"
 SERVICE = "v1beta1.DevicePlugin"
 
 
@@ -39,7 +43,17 @@ def messages(raw: bytes, wanted: int) -> Iterator[bytes]:
         raw = raw[2 + length :]
 
 
+def kubelet() -> tuple[int, int] | None:
+    """Which kubelet listens; none while there is no socket."""
+    try:
+        found = KUBELET.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
 def serve(resource: str, ids: list[str]) -> None:
+    """Until another kubelet listens."""
     socket = DIRECTORY / f"{resource.replace('/', '-')}.sock"
     socket.unlink(missing_ok=True)
     stopped = threading.Event()
@@ -67,11 +81,18 @@ def serve(resource: str, ids: list[str]) -> None:
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     server.add_insecure_port(f"unix:{socket}")
     server.start()
-    with grpc.insecure_channel(f"unix:{DIRECTORY / 'kubelet.sock'}") as channel:
+    registered_with = kubelet()
+    with grpc.insecure_channel(f"unix:{KUBELET}") as channel:
         register = channel.unary_unary("/v1beta1.Registration/Register")
         register(field(1, "v1beta1") + field(2, socket.name) + field(3, resource), timeout=10, wait_for_ready=True)
-    server.wait_for_termination()
+    while kubelet() == registered_with:
+        time.sleep(0.5)
+    stopped.set()
+    server.stop(None).wait()
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2:])
+    while True:
+        while kubelet() is None:
+            time.sleep(0.1)
+        serve(sys.argv[1], sys.argv[2:])
