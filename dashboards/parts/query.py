@@ -78,6 +78,11 @@ def gpu_busy(scope: str, by: str) -> str:
     return definitions.BUSY_SHARE.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
 
 
+def gpu_used(scope: str, by: str) -> str:
+    """The same of their held time: the free part of a GPU under MIG says nothing of who holds the rest."""
+    return definitions.UTILIZATION.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
+
+
 def counted(counter: str) -> str:
     """How far a counter that is born with its first event got in the range: the birth counts, which increase() misses."""
     return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter})"

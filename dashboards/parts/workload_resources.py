@@ -12,7 +12,7 @@ from dashboards.parts.query import (
     NOTABLE,
     THERMAL,
     answering,
-    gpu_busy,
+    gpu_used,
     main_states,
     now,
     over_time,
@@ -42,7 +42,7 @@ def gpus(kind: Kind) -> table.Panel:
     return Table(
         title="Its GPUs: which one the others wait for, which one is not used",
         description="One row per GPU the selection holds; the one that the others wait for comes first, then the least used. Others wait: how much "
-        "more of its time some other GPU of the workload waits for its peers than this one does. Click a GPU to open it.",
+        "more of its time some other GPU of the workload waits for its peers than this one does. Busy: of its held and observed time. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", width=75),
             Key("workload", kind.noun.capitalize()),
@@ -52,7 +52,7 @@ def gpus(kind: Kind) -> table.Panel:
         columns=(
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
-            gauge("Busy", own(gpu_busy(NODE, by)), look.PLAIN, width=130),
+            gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
             gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
             gauge(
                 "Memory",

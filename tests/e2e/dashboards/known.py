@@ -108,7 +108,7 @@ NODES = (
     )),
     Known("n1", "two", (_whole(IDLE, {"held_idle": 1.0}),)),
     Known("mig", "one", (
-        Gpu({"unobserved": 1.0}, (Holding(SLICES, 0.75, {"unobserved": 1.0}),), "NVIDIA A100"),
+        Gpu({"unobserved": 0.75, "free": 0.25}, (Holding(SLICES, 0.75, {"unobserved": 1.0}),), "NVIDIA A100"),
     )),
     Known("shared", "one", (
         Gpu({"busy": 0.5, "wait_other": 0.5},

@@ -106,6 +106,15 @@ def test_who_held_a_gpu_and_ran_nothing_used_no_hours(url: str) -> None:
     assert ("one", "twice/server") not in used  # of which the counter of kernels is not there
 
 
+def test_a_gpu_whose_held_part_nobody_observed_is_not_idle_for_its_free_part(url: str) -> None:
+    gpus = "Its GPUs: which one the others wait for, which one is not used"
+
+    assert rows(url, "workload-kubernetes", gpus, "Busy", "instance", namespace="team-mig") == {}
+    assert rows(url, "workload-kubernetes", gpus, "Busy", "instance", namespace="twice") == {
+        ("twice",): pytest.approx(0.5)
+    }
+
+
 def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
     (held,) = Reader(url, SPAN, {}).column("waste", "Price of all held", "")
     whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
