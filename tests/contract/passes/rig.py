@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -117,7 +118,7 @@ class Rig:
 
     def text(self, *families: str) -> str:
         """The families whose names match one of the patterns, as Prometheus reads them."""
-        page = Renderer().render(self.snapshot.blocks, "")[1].decode()
+        page = Renderer().render(self.snapshot.blocks, "")[1].decode().replace(platform.python_version(), "3")
         return "".join(f"{line}\n" for line in page.splitlines() if _matches(line, families))
 
     def stop(self) -> None:
