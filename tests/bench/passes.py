@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.cli import assembly
-from exporter.cli.serve import settle
+from exporter.cli.serve import tune_runtime
 from exporter.clock import Moment
 from exporter.config import load as config
 from exporter.exposition.text import Renderer
@@ -42,7 +42,7 @@ def main() -> int:
         return _outside(given)
     profiles = ThreadProfiles() if given.profile else None
     sampler = _sampler(given.options.split())
-    settle()
+    tune_runtime()
     found = _measure(sampler, given.passes)
     if profiles:
         profiles.write(45)
