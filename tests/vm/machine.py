@@ -79,8 +79,8 @@ class Machine:
         return self.run(_WAIT.format(**values), seconds=seconds + 300)
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(60)
+        with self._process as process:  # which also closes its pipes
+            process.kill()
 
     def _until(self, pattern: bytes, seconds: float) -> re.Match[bytes]:
         """The match; its string is all that came since the one before."""
