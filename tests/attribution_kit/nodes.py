@@ -47,17 +47,17 @@ def of(processes: Iterable[HostProcess]) -> Mapping[int, HostProcess]:
     return {process.pid: process for process in processes}
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for `condition`, and say so when it does not come."""
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for `condition`, and say so when it does not come: long, as only a failure waits all of it."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        time.sleep(0.005)
+        time.sleep(0.005)  # what is waited for cannot wake us: another program, or a thread that signals nobody
 
 
-def becomes(expected: object, ask: Callable[[], object], seconds: float = 20.0) -> None:
+def becomes(expected: object, ask: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait until `ask` answers what is expected, and show both when it does not."""
     deadline = time.monotonic() + seconds
     while (found := ask()) != expected and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.05)  # as above; asking costs a command
     assert found == expected, f"found {found}\nnot   {expected}"

@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[3]
 TOOLS = ROOT / ".cache/kubernetes"
 BINARIES = TOOLS / "bin"
 DEBIAN = TOOLS / "debian"
+# Where the plain manifests and the chart's defaults keep the known faults of a node.
+STATE = Path("/var/lib/gpu-exporter")
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 
 
@@ -109,6 +111,8 @@ def running(home: Path, runtime: Path, images: Sequence[Path]) -> Iterator[Clust
         undo.callback(_restore_sysctls, {name: Path("/proc/sys", name).read_text() for name in SYSCTLS})
         cluster = Cluster(home, settings.Ports(*_free_ports(8)))
         undo.callback(_remove_traces, home)
+        if not STATE.exists():
+            undo.callback(shutil.rmtree, STATE, ignore_errors=True)
         undo.callback(_stop_all, cluster)
         _files(cluster, runtime)
         _bridge()
