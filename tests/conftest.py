@@ -6,6 +6,7 @@ And which of them had to be run twice.
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -51,7 +52,7 @@ def _run_again(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.pluginmanager.hasplugin("rerunfailures") or _is_named(config):
         return
     for item in items:
-        if _starts_programs(item) or _waits_for_threads(item):
+        if _starts_programs(item) or _waits(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -59,9 +60,13 @@ def _is_named(config: pytest.Config) -> bool:
     return any("::" in argument or argument.endswith(".py") for argument in config.args)
 
 
-def _waits_for_threads(item: pytest.Item) -> bool:
+def _waits(item: pytest.Item) -> bool:
+    """Whether it, or a helper that its file imports from another file of the tests, waits for threads or programs."""
     module = getattr(item, "module", None)
-    return any(hasattr(module, name) for name in ("threading", "until", "becomes", "socket"))
+    homes = {getattr(value, "__module__", "") for value in vars(module).values()} if module else set()
+    helpers = (sys.modules.get(home) for home in homes if home and home.startswith("tests."))
+    names = ("threading", "until", "becomes", "socket", "subprocess")
+    return any(hasattr(each, name) for each in (module, *helpers) for name in names)
 
 
 def _leave_out_deep(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -58,6 +58,8 @@ _LONGEST_READ = 60.0
 """Seconds one look at the driver may take, however long the stage is."""
 _PAUSE = 1.0
 """Seconds between two looks for processes that are still ending."""
+_AMPLE = 3
+"""A further look needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
 
 
@@ -109,18 +111,27 @@ def _report(settings: config.Config) -> Report:
 
 
 def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
-    """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time."""
+    """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time.
+
+    Only the first look has the time to say that the driver hangs: of a later one that finds no end, what was found
+    before it holds.
+    """
+    last = None
     while True:
         began = monotonic_time()
         report = _look(settings, stage, end - began)
+        if report is None:
+            return last or _hangs(min(end - began, _LONGEST_READ))
         took = monotonic_time() - began
         waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
-        if not waits or monotonic_time() + took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
+        if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
             return report
+        last = report
         time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
 
 
-def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:
+def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | None:
+    """None where no answer came within `seconds`."""
     limits = Limits(
         gpus=settings["check.gpus"],
         margin=settings["check.margin"],
@@ -141,9 +152,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report:
     deadline = min(seconds, _LONGEST_READ)
     faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
     found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
-    if found is None:
-        return _hangs(deadline)
-    return judge(parse(found, unix_time()), limits, ignored)
+    return judge(parse(found, unix_time()), limits, ignored) if found is not None else None
 
 
 def _node(settings: config.Config, driver: object) -> Node:

@@ -13,6 +13,8 @@ from exporter.check.rule import Limits, Verdict
 from exporter.check.rules import NAMES
 from exporter.check.stages import STAGES
 from exporter.check.verdict import judge
+from exporter.cli import check as command_line
+from tests.command import run
 from tests.unit.check.test_check_command import check
 
 TWO = """\
@@ -122,6 +124,20 @@ def test_command_says_what_is_left_when_its_time_is_over() -> None:
 
     assert done.returncode == 2, done.stderr
     assert [finding["rule"] for finding in json.loads(done.stdout)["findings"]] == ["leftover"]
+
+
+@pytest.mark.parametrize(("answers", "rule"), [(1, "leftover"), (0, "driver_hangs")])
+def test_only_the_first_look_can_say_that_the_driver_hangs(
+    monkeypatch: pytest.MonkeyPatch, answers: int, rule: str
+) -> None:
+    """A node must not be drained for its driver because the machine stalled while processes were ending."""
+    pages: list[str | None] = [TWO + on("0", 10, "python3", 1)] * answers
+    monkeypatch.setattr(command_line, "in_child_process", lambda *_: pages.pop() if pages else None)
+    monkeypatch.setattr(command_line, "_PAUSE", 0.0)
+
+    done = run("check", "--simulate", "2xH200", "--check.stage", "epilog", "--format", "json")
+
+    assert (done.returncode, [each["rule"] for each in json.loads(done.stdout)["findings"]]) == (2, [rule])
 
 
 @pytest.mark.parametrize(
