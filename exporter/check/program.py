@@ -34,19 +34,19 @@ def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
     except OSError as error:
         return _finding(f"cannot be run: {error.strerror or error}", words)
     if done.cut:
-        return _finding(f"says more than {_MEBIBYTES} MiB", words)
+        return _finding(f"prints more than {_MEBIBYTES} MiB", words)
     return _finding(_last(done.output) or f"status {done.status}", words) if done.status else None
 
 
-def _finding(said: str, words: Sequence[str]) -> Finding:
+def _finding(reason: str, words: Sequence[str]) -> Finding:
     name = os.path.basename(words[0])  # noqa: PTH119 - a name, no path
     return Finding(
         rule=NAME,
         verdict=Verdict.FAILED,
         gpu="",
         uuid="",
-        reason=f"{name}: {said}",
-        action="Run it by hand and read all it says.",
+        reason=f"{name}: {reason}",
+        action="Run it by hand and read all it prints.",
         short=f"{name[:16]} fails",
         hands=True,
     )

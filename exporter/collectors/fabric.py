@@ -128,7 +128,7 @@ FABRIC = Collector(
         info(
             "gpu_fabric_info",
             "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot,"
-            " tray, host in the slot and module; empty labels are not told.",
+            " tray, host in the slot and module; a label is empty where the driver does not know it.",
             _seat,
             ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module"),
         ),

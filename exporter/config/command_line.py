@@ -16,7 +16,7 @@ ARGUMENT = "argument"
 """The name under which Config has the argument without a flag."""
 _MORE = """
 The other options of the daemon are taken too, also from its environment and
-file: gpu-exporter --help tells of them.
+file: gpu-exporter --help lists them.
 """
 _WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
 """Columns: of the options, as the terminal is, and of what is written here."""
@@ -32,7 +32,7 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "serve": Command("exporter.cli.serve", "serve the metrics until told to stop (the default)"),
+    "serve": Command("exporter.cli.serve", "serve the metrics until asked to stop (the default)"),
     "once": Command("exporter.cli.once", "print the metrics once"),
     "check": Command("exporter.cli.check", "verdict on this node's GPUs, for health checks"),
     "report": Command("exporter.cli.report", "efficiency of a job, pod or user, from Prometheus"),
@@ -69,7 +69,7 @@ class Page:
         if not self.commands:
             return textwrap.fill(self.description, _PLAIN)
         known = "".join(f"\n  {name:<12} {command.about}" for name, command in self.commands.items())
-        return f"{textwrap.fill(self.description, _PLAIN)}\n\nCommands ({self.prog} COMMAND --help tells more):{known}"
+        return f"{textwrap.fill(self.description, _PLAIN)}\n\nCommands ({self.prog} COMMAND --help for more):{known}"
 
 
 DAEMON = Page(

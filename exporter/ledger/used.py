@@ -1,6 +1,6 @@
 """GPU seconds that owners ran in one pass; with what nobody known ran they sum to the time the GPU was busy.
 
-A GPU that answers after passes without an answer, or after a pass of many seconds, tells how long it was busy
+A GPU that answers after passes without an answer, or after a pass of many seconds, reports how long it was busy
 meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it.
 """
 
@@ -39,7 +39,7 @@ def used(reading: Reading, division: Division, seconds: float, owners: Mapping[O
 
 
 def _caught_up(reading: Reading, division: Division, seconds: float) -> float | None:
-    """Busy seconds since its last answer, where that is longer ago than this pass tells of."""
+    """Busy seconds since its last answer, where that is longer ago than this pass began."""
     counted = reading.counted
     if counted is None or (division.busy is not None and counted.seconds <= _LATE * seconds):
         return None

@@ -56,15 +56,15 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
-    told = progress(wider, devices, span.seconds)
-    counted = any(told.counted.values())
+    steps = progress(wider, devices, span.seconds)
+    counted = any(steps.counted.values())
     return JobReport(
         name=_name(request.title, info),
         span=replace(span, time_limit=_number(info, "time_limit_seconds")),
         hours=hours,
         nodes=nodes,
         devices=devices,
-        progress=told,
+        progress=steps,
         cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
         advice=advice.of_job(hours, devices),
         used_hours=used,

@@ -79,9 +79,9 @@ def collector_statuses(
     collectors: Sequence[AnyCollector], outcomes: Iterable[Outcome], rejected: Mapping[str, int]
 ) -> tuple[CollectorStatus, ...]:
     """One row per collector, whatever happened; a collector no GPU has been asked yet has not failed."""
-    told: dict[str, list[Outcome]] = {collector.name: [] for collector in collectors}
+    by_collector: dict[str, list[Outcome]] = {collector.name: [] for collector in collectors}
     for outcome in outcomes:
-        told[outcome.collector].append(outcome)
+        by_collector[outcome.collector].append(outcome)
     return tuple(
         CollectorStatus(
             name=name,
@@ -89,5 +89,5 @@ def collector_statuses(
             seconds=sum(outcome.seconds for outcome in found),
             rejected=rejected.get(name, 0),
         )
-        for name, found in told.items()
+        for name, found in by_collector.items()
     )

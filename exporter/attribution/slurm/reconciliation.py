@@ -51,9 +51,9 @@ class Scontrol:
     def steps(self) -> frozenset[str]:
         """Jobs of which a step runs here, the one that `PrologFlags=Contain` makes included."""
         done = self._listpids()
-        said = lines(done.errors.decode("utf-8", "replace"))
-        unknown = [line for line in said if not _NO_STEP.fullmatch(line)]
-        if done.cut or (done.status and (unknown or not said)):
+        answer = lines(done.errors.decode("utf-8", "replace"))
+        unknown = [line for line in answer if not _NO_STEP.fullmatch(line)]
+        if done.cut or (done.status and (unknown or not answer)):
             why = unknown[0][:200] if unknown else f"status {done.status}, {len(done.output)} bytes"
             raise SourceError(f"{self._command} listpids: {why}")
         return frozenset(_STEP.findall(done.output.decode("utf-8", "replace")))
@@ -91,7 +91,7 @@ class Reconciliation:
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
         self._told = False
-        """slurmd has told of a step: it is this node's, and nowhere else than where scontrol looks."""
+        """slurmd has named a step: it is this node's, and nowhere else than where scontrol looks."""
 
     def watch(self, silent: Collection[str]) -> None:
         """These jobs hold something here and have no process."""

@@ -234,7 +234,7 @@ def test_reference_as_text(name: str, value: float, labels: dict[str, str], show
         ("/no/such/program-of-a-site", "program-of-a-site: cannot be run: No such file or directory"),
         ("sh -c 'echo verdict >&2; exit 3'", "sh: verdict"),
         ("sh -c 'echo warning >&2; echo verdict; exit 3'", "sh: verdict"),
-        ("sh -c 'yes GB/s'", "sh: says more than 16 MiB"),
+        ("sh -c 'yes GB/s'", "sh: prints more than 16 MiB"),
     ],
 )
 def test_finding_of_the_sites_program(command: str, reason: str) -> None:
@@ -246,7 +246,7 @@ def test_finding_of_the_sites_program(command: str, reason: str) -> None:
         gpu="",
         uuid="",
         reason=reason,
-        action="Run it by hand and read all it says.",
+        action="Run it by hand and read all it prints.",
         short=f"{name[:16]} fails",
         hands=True,
     )

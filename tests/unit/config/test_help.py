@@ -55,7 +55,7 @@ def test_a_command_tells_of_its_own_options_and_where_the_others_are(
 
     assert "--simulate" in page
     assert "--ledger.sm-low" not in page
-    assert "gpu-exporter --help tells of them" in page
+    assert "gpu-exporter --help lists them" in page
     taken = parser(PAGES[command], commands()[command]).parse_args(["--ledger.sm-low", "0.4"])
     assert vars(taken)["ledger.sm-low"] == "0.4"
 
