@@ -86,7 +86,9 @@ class Scraping:
 
 
 @contextlib.contextmanager
-def scraped(nodes: int, port: int, folder: Path, job_nodes: int = 0) -> Iterator[Scraping]:
+def scraped(
+    nodes: int, port: int, folder: Path, job_nodes: int = 0, alerts: Path = RULES / "gpu-alerts.yaml"
+) -> Iterator[Scraping]:
     """So many nodes, half of them in each of two clusters; a job's nodes are in one."""
     in_jobs = len(ONE_JOB) * job_nodes
     groups = [
@@ -108,7 +110,7 @@ def scraped(nodes: int, port: int, folder: Path, job_nodes: int = 0) -> Iterator
             "scrape_timeout": f"{SCRAPE_SECONDS}s",
             "evaluation_interval": "1m",
         },
-        "rule_files": [str(RULES / "gpu-recording.yaml"), str(RULES / "gpu-alerts.yaml")],
+        "rule_files": [str(RULES / "gpu-recording.yaml"), str(alerts)],
         "scrape_configs": [
             {"job_name": "gpu-exporter", "file_sd_configs": [{"files": [str(folder / "targets.json")]}]}
         ],

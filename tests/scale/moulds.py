@@ -21,8 +21,8 @@ SPECS = (
     "8xL40S:6*inference,1*notebook,1*free;scheduler=kubernetes",
     "8xH100:7*training,1*thermal;scheduler=kubernetes",
 )
-ONE_JOB = ("8xH200:8*communication-bound;scheduler=slurm", "8xH200:8*communication-bound;scheduler=kubernetes")
-"""Of nodes that run one Slurm job together, and of nodes that run a pod each of one workload."""
+ONE_JOB = tuple(f"8xH200:8*storage-bound;duty=0.1;scheduler={scheduler}" for scheduler in ("slurm", "kubernetes"))
+"""Little used: of nodes that run one Slurm job together, and of nodes that run a pod each of one workload."""
 _NODE, _GROUP = "\x00", "\x01"
 """Where the number of the copy goes, and that of its group: characters that no exposition holds."""
 _UUID = re.compile(r'(uuid="(?:GPU|MIG)-)[0-9a-f]{8}')
