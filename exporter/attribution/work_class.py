@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from exporter.attribution.known_programs import program_class
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.host.model import HostSignals
@@ -69,23 +70,6 @@ _CONTROLLERS: Mapping[str, str] = {
 StatefulSets are everything, from notebooks to servers and ranks: they say nothing.
 """
 
-_PROGRAMS = (
-    # in the command line  class
-    ("ipykernel", "interactive"),
-    ("jupyter", "interactive"),
-    ("code-server", "interactive"),
-    ("rstudio", "interactive"),
-    ("vllm", "service"),
-    ("tritonserver", "service"),
-    ("sglang", "service"),
-    ("text-generation", "service"),
-    ("trtllm-serve", "service"),
-    ("lmdeploy", "service"),
-    ("llama-server", "service"),
-    ("ollama", "service"),
-    ("torchserve", "service"),
-)
-
 
 def parse_rules(text: str) -> tuple[ClassRule, ...]:
     """`namespace=serving:service,account=class-*:interactive`. Raises ValueError that reports what was expected."""
@@ -103,7 +87,7 @@ def parse_rules(text: str) -> tuple[ClassRule, ...]:
 
 def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequence[ClassRule] = ()) -> WorkClass:
     """What people say counts before what is seen; a notebook in a batch job is a notebook, and a server a server."""
-    program = _of_programs(host.programs)
+    program = program_class(host.programs)
     candidates = (
         (info.requested_class if info.requested_class in CLASSES else "", "label"),
         (_of_rules(owner, rules), "option"),
@@ -120,10 +104,6 @@ def classify(owner: Owner, info: WorkloadInfo, host: HostSignals, rules: Sequenc
 
 def _of_rules(owner: Owner, rules: Sequence[ClassRule]) -> str:
     return next((rule.name for rule in rules if fnmatchcase(getattr(owner, rule.field), rule.pattern)), "")
-
-
-def _of_programs(programs: Sequence[str]) -> str:
-    return next((name for word, name in _PROGRAMS if any(word in program for program in programs)), "")
 
 
 @dataclass(slots=True)

@@ -59,6 +59,8 @@ class ProcessSignals:
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None
     """Its full thread neither read nor took memory: it looks again and again whether there is work."""
+    stopped: bool = False
+    """By a signal (SIGSTOP, as `scontrol suspend` sends) or a debugger."""
     read_bytes_per_second: BytesPerSecond | None = None
     written_bytes_per_second: BytesPerSecond | None = None
     """Of the last half minute or so, also those that the page cache still holds."""

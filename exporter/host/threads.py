@@ -31,6 +31,7 @@ WORKLOAD_TASKS = 24
 """Tasks of one workload read in one pass between scans."""
 NODE_TASKS = 384
 """Tasks read in one pass between scans, over all workloads. What that leaves out has its turn after the next scan."""
+_STOPPED = frozenset("Tt")
 STAND_OUT = 3
 """Hot tasks, and as many blocked ones, kept of each process."""
 
@@ -57,6 +58,8 @@ class Task(NamedTuple):
     receiving: bool | None = None
     io: IoRates | None = None
     """These two of main threads and children only; None where they are not looked at, or not reported."""
+    stopped: bool = False
+    """By a signal or a debugger."""
     ready: RunQueue | None = None
     """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
     kernel adds to `run_delay` only once it has a CPU."""
@@ -248,5 +251,6 @@ def _task_of(stat: Stat, queue: RunQueue | None, receiving: bool | None, io: IoR
         minor_faults=stat.minor_faults,
         receiving=receiving,
         io=io,
+        stopped=stat.state in _STOPPED,
         ready=queue if queue and queue.turns and stat.state == "R" else None,
     )

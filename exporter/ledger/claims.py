@@ -59,16 +59,24 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
     """No kernel for long, though others of the workload run, or though nothing is in its way.
 
     A rank that its peers wait for in a collective is in use, whatever keeps it; so is a GPU whose engines for video,
-    images or optical flow work: they need no kernel.
+    images or optical flow work: they need no kernel. Who stopped a program knows that its GPU is idle.
     """
     past = evidence.past
     if _reported(evidence, *_PHASES) >= limits.wait_cover or _at_least(evidence.signals.engine_active, _ENGINE):
         return 0.0
     long = past.quiet_seconds >= (limits.unused_after if past.ran else limits.unused_never)
-    if not long or evidence.work in ON_DEMAND or evidence.peers_spin >= limits.spin_busy / 2:
+    if not long or evidence.work in ON_DEMAND or evidence.own.stopped or _waited_for(evidence, limits):
         return 0.0
     others_run = _covers(evidence.peer_lead, evidence, limits)
     return float(others_run or not any(claim(evidence, limits) for claim in (checkpoint, storage, cpu, network)))
+
+
+def _waited_for(evidence: Evidence, limits: Thresholds) -> bool:
+    """Others spin, and this one is part of their work: they did not compute for long without a kernel of it."""
+    if evidence.peers_spin < limits.spin_busy / 2:
+        return False
+    past = evidence.past
+    return past.ran or past.quiet_seconds - evidence.peers_uncomputed < limits.unused_after
 
 
 _ENGINE = 0.1

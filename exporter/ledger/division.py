@@ -73,6 +73,7 @@ class Side(NamedTuple):
     peer_level: float = 0.0
     """How much its busiest other target computed for it, as a share of its part."""
     peers_spin: float = 0.0
+    peers_uncomputed: float = 0.0
     slow_port: bool = False
     stalled_elsewhere: bool = False
 
@@ -88,8 +89,17 @@ def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     return tuple(busy * weight / total if total else 0.0 for weight in weights)
 
 
+def runner(reading: Reading, limits: Thresholds) -> Holding | None:
+    """The holder that ran, where only one did; who just sits on the GPU does not count."""
+    busy = reading.signals.busy if reading.signals else None
+    if not busy:
+        return None
+    each = zip(reading.holdings, demands(busy, reading.holdings), strict=True)
+    return next((holding for holding, demand in each if demand >= limits.spin_busy * busy), None)
+
+
 def work(reading: Reading, side: Side, clock_lost: float | None, limits: Thresholds) -> Work:
-    """What the busy time of one target was. `side` is that of its only holder; of several, spinning is not known."""
+    """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
     signals = reading.signals
     if signals is None or signals.busy is None:
         return Work(None)
@@ -168,6 +178,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         reported=side.reported,
         peer_lead=max(0.0, side.peer_level - own / holding.share),
         peers_spin=side.peers_spin,
+        peers_uncomputed=side.peers_uncomputed,
         peers=side.peers,
         slow_port=side.slow_port,
         stalled_elsewhere=side.stalled_elsewhere,
@@ -187,6 +198,7 @@ def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
     hottest = max(looked_at, key=lambda each: each.hottest_thread or 0.0)
     return ProcessSignals(
         hottest_thread=hottest.hottest_thread,
+        stopped=all(each.stopped for each in looked_at),
         blocked=_mean([each.blocked for each in looked_at]),
         receiving=_mean([each.receiving for each in looked_at]),
         polling=hottest.polling,

@@ -56,6 +56,8 @@ class Past:
     """Power over the limit while it computed: the highest lately. None: never seen computing."""
     unblocked_seconds: float = 0.0
     """Since a process of it was last seen in D state."""
+    uncomputed_seconds: float = 0.0
+    """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""
 
 
 NO_PAST = Past()
@@ -77,6 +79,8 @@ class Evidence(NamedTuple):
     """How much busier the owner's busiest other GPU was, as a share of the pass; 0 where there is none."""
     peers_spin: float = 0.0
     """The most any other GPU of the owner spun in a collective."""
+    peers_uncomputed: float = 0.0
+    """Seconds since any other GPU of the owner last computed."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
     slow_port: bool = False

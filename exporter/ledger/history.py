@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from exporter.ledger.account import Reading
-from exporter.ledger.division import SPINNING, Division, OwnerShare
+from exporter.ledger.division import Division, OwnerShare
 from exporter.ledger.evidence import NO_PAST, Past, Signals
 from exporter.ledger.peers import Level
+from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.thresholds import Thresholds
 
+_WORKS = frozenset(INDEX[state] for state in BUSY)
 _COMPUTES = 0.5
 """Busy part of a pass from which its power shows what computing draws."""
 _LATELY = 10.0
@@ -38,7 +41,18 @@ def past(  # noqa: PLR0913 - what it is made of
         ran=before.ran or ran,
         busy_power=_busy_power(before.busy_power, reading.signals, part, seconds),
         unblocked_seconds=0.0 if part.blocked else before.unblocked_seconds + seconds,
+        uncomputed_seconds=0.0 if ran and _works(part) else before.uncomputed_seconds + seconds,
     )
+
+
+def _works(part: OwnerShare) -> bool:
+    """It ran kernels that did not only spin."""
+    return any(state in _WORKS for state, _ in part.state_shares)
+
+
+def uncomputed(pasts: Mapping[str, Past], rest: Sequence[Level]) -> float:
+    """Seconds since any of the owner's other targets computed."""
+    return min((pasts[each.uuid].uncomputed_seconds for each in rest if each.uuid in pasts), default=0.0)
 
 
 def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level]) -> bool:
@@ -50,20 +64,12 @@ def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level
 
 def straggled(before: Past, seconds: float) -> Past:
     """With so many more seconds in which the others waited for it."""
-    return Past(
-        before.used_seconds,
-        before.straggling_seconds + seconds,
-        before.quiet_seconds,
-        before.ran,
-        before.busy_power,
-        before.unblocked_seconds,
-    )
+    return replace(before, straggling_seconds=before.straggling_seconds + seconds)
 
 
 def _busy_power(before: float | None, signals: Signals | None, part: OwnerShare, seconds: float) -> float | None:
     power = signals.power_of_limit if signals else None
-    spins = any(state == SPINNING for state, _ in part.state_shares)
-    if power is None or part.demand < _COMPUTES or spins:
+    if power is None or part.demand < _COMPUTES or not _works(part):
         return before
     return _highest(before, power, seconds)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
-from exporter.ledger.division import Division, Side, Work, divide, gather, unobserved, work
+from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
-from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled
+from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled, uncomputed
+from exporter.ledger.on_demand import following
 from exporter.ledger.peers import Levels, ids, levels, others, stragglers, with_peers
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
@@ -74,13 +75,13 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap:
         uuid = reading.target.uuid
         sides = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
         divisions[uuid] = divide(reading, done[uuid], sides, limits)
-    return divisions
+    return following(current.readings, divisions, current.hosts, current.work)
 
 
 def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Thresholds) -> Work:
     target = ledger.targets.get(reading.target.uuid)
-    sole = reading.holdings[0] if len(reading.holdings) == 1 else None
-    side = _side(ledger, current, reading.target.uuid, sole, held, {}) if sole else Side()
+    holding = runner(reading, limits)
+    side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else Side()
     return work(reading, side, _clock_lost(reading, target), limits)
 
 
@@ -97,6 +98,7 @@ def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, hel
         peers=uuid in held.get(owner, ()) or owner in current.spread,
         peer_level=max((each.computed for each in rest), default=0.0),
         peers_spin=max((each.spun for each in rest), default=0.0),
+        peers_uncomputed=uncomputed(known.past, rest) if known and rest else 0.0,
         slow_port=uuid in current.slow_ports and owner in current.spread,
         stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known and rest else False,
     )

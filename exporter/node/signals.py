@@ -86,6 +86,7 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         if share is not None and (hottest is None or share > hottest):
             hottest, place = share, where
     tasks = after.values()
+    threads = [task.stopped for place, task in after.items() if _THREAD in place]
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
     return ProcessSignals(
@@ -93,9 +94,14 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         blocked=float(True in [task.blocked for task in tasks]),
         receiving=float(True in receiving) if receiving else None,
         polling=_polls(before[place], after[place], rates, seconds) if place else None,
+        stopped=bool(threads) and all(threads),
         read_bytes_per_second=BytesPerSecond(sum([rate.read for rate in rates])) if rates else None,
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
     )
+
+
+_THREAD = "/task/"
+"""In the place of a thread of the process itself; a child's has none."""
 
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:

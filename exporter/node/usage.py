@@ -11,13 +11,12 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.clock import NEVER, MonotonicTime, UnixTime
-from exporter.host import cgroup, network
+from exporter.host import ancestors, cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
 from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.process_io import bytes_of
-from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
@@ -34,8 +33,6 @@ NETWORK_SECONDS = 3.0
 PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
 
-_COMMAND = 512
-"""Characters of a command line."""
 _IO_FILES = 128
 """Descriptors of `/proc/PID/io` kept: only owners without a cgroup of their own are read this way."""
 _NEAR = 4
@@ -182,9 +179,9 @@ class HostReader:
         if now - kept.looked_at >= LIMIT_SECONDS:
             mine, nodes = (network.namespace(self.procfs, each) for each in (pid, 1))
             own = None not in {mine, nodes} and mine != nodes
-            near = self._near(running[:_NEAR])
+            near = ancestors.near(self.procfs, running[:_NEAR])
             kept.ports = listeners.ports(near, own_namespace=own)
-            programs = {each: _program(self.procfs, each) for each in near}
+            programs = {each: ancestors.program(self.procfs, each) for each in near}
             kept.programs = tuple(programs.values())
             kept.launchers = frozenset(each for each, program in programs.items() if launches(program))
             kept.network = kept.network or _Network(now, {}) if own else None
@@ -241,15 +238,6 @@ class HostReader:
             written_bytes=kept.written_bytes,
         )
 
-    def _near(self, processes: Sequence[HostProcess]) -> Sequence[int]:
-        """GPU processes of one owner, and those parents that are in the same cgroup: a server starts its workers."""
-        found = dict.fromkeys(process.pid for process in processes)
-        for process in processes:
-            mine = read_text(f"{self.procfs}/{process.pid}/cgroup")
-            if process.parent > 1 and read_text(f"{self.procfs}/{process.parent}/cgroup") == mine:
-                found[process.parent] = None
-        return list(found)
-
     def _looks(self) -> frozenset[str]:
         threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"})
         has_pressure = self._cgroups() is not Hierarchy.V1 and (self.procfs / "pressure" / "io").exists()
@@ -272,11 +260,6 @@ def _io(text: str) -> _Io:
 
 
 _NO_TOTALS = _ProcessTotals(0.0, (Bytes(0), Bytes(0)))
-
-
-def _program(procfs: Path, pid: int) -> str:
-    """The first words of its command line; only compared with names of programs, never shown."""
-    return read_text(f"{procfs}/{pid}/cmdline")[:_COMMAND].replace("\0", " ").lower()
 
 
 def _grown(total: Bytes | None, before: Bytes | None, now: Bytes | None) -> Bytes | None:

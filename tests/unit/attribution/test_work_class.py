@@ -16,6 +16,8 @@ JOB = Owner("slurm:7", "slurm", slurm_job="7", account="physics", partition="deb
 BARE = Owner("process:python3", "process", user="ada")
 NOTEBOOK = HostSignals(programs=("python -m ipykernel_launcher -f x.json", "jupyter-lab"))
 SERVER = HostSignals(programs=("python -m vllm.entrypoints.openai.api_server",))
+RANKS_OF_SERVER = HostSignals(serves=False, programs=("vllm::worker_tp0", "vllm::enginecore", "python /bin/vllm serve"))
+OFFLINE = HostSignals(serves=False, programs=("vllm::worker_tp0", "vllm::enginecore", "python offline_inference.py"))
 LISTENS = HostSignals(serves=True, programs=("python app.py",))
 
 
@@ -33,6 +35,8 @@ LISTENS = HostSignals(serves=True, programs=("python app.py",))
         (JOB, WorkloadInfo(slurm_step="interactive"), HostSignals(), WorkClass("interactive", "scheduler")),
         (JOB, WorkloadInfo(slurm_step="0"), NOTEBOOK, WorkClass("interactive", "program")),
         (JOB, WorkloadInfo(slurm_step="0"), HostSignals(), WorkClass("batch", "scheduler")),
+        (JOB, WorkloadInfo(), RANKS_OF_SERVER, WorkClass("service", "program")),
+        (JOB, WorkloadInfo(), OFFLINE, WorkClass("batch", "scheduler")),
         (BARE, WorkloadInfo(), SERVER, WorkClass("service", "program")),
         (BARE, WorkloadInfo(), HostSignals(), WorkClass()),
     ],

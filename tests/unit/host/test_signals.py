@@ -11,9 +11,15 @@ from exporter.node.signals import Counters, signals
 
 
 def task(
-    cpu: float, *, start: int = 1, blocked: bool = False, delay: float | None = None, ready: RunQueue | None = None
+    cpu: float,
+    *,
+    start: int = 1,
+    blocked: bool = False,
+    delay: float | None = None,
+    ready: RunQueue | None = None,
+    stopped: bool = False,
 ) -> Task:
-    return Task(start, cpu, blocked, delay, ready=ready)
+    return Task(start, cpu, blocked, delay, ready=ready, stopped=stopped)
 
 
 def usage(used: float, limit: float | None = None, **pressure: float) -> HostUsage:
@@ -115,3 +121,18 @@ def test_shares_are_shares(before: Counters, after: Counters, seconds: float) ->
 
     shares = (found.cpu_pressure, found.io_pressure, found.memory_pressure, found.hottest_thread, found.blocked_threads)
     assert all(share is None or 0 <= share <= 1 for share in shares)
+
+
+def test_process_is_stopped_where_all_its_threads_are() -> None:
+    still, runs = task(1.0, stopped=True), task(1.0)
+    told = between(
+        Counters(),
+        Counters(
+            tasks={
+                1: {"1/task/1": still, "1/task/2": still, "7": runs},
+                2: {"2/task/2": still, "2/task/3": runs},
+                3: {"7": still},
+            }
+        ),
+    )
+    assert {pid: each.stopped for pid, each in told.processes.items()} == {1: True, 2: False, 3: False}

@@ -68,6 +68,14 @@ def test_blocked_thread_is_watched_though_it_uses_no_cpu(tmp_path: Path) -> None
     assert reader.read({"job": [10]}, 1.0)[10]["10/task/15"].blocked
 
 
+@pytest.mark.parametrize(("state", "stopped"), [("T", True), ("t", True), ("S", False), ("Z", False)])
+def test_who_was_stopped_is_told_by_its_state(tmp_path: Path, state: str, *, stopped: bool) -> None:
+    process(tmp_path, 10, {10: 9})
+    stat(tmp_path / "10/task/10", state=state)
+
+    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].stopped is stopped
+
+
 @pytest.mark.parametrize("workloads", [1, 25, 1000])
 def test_a_thousand_processes_cost_no_more_than_the_bounds(tmp_path: Path, workloads: int) -> None:
     for pid in range(1000, 2000):

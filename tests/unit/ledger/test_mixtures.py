@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Target
 from exporter.host.model import ProcessSignals
-from tests.unit.ledger.test_accusations import NOTHING, RECEIVES, SLEEPS, run, shares, straggling
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.ledger import advance
+from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 
 READS = ProcessSignals(0.2, 1.0, receiving=0.0, polling=False)
@@ -77,16 +81,14 @@ def test_what_a_sidecar_downloads_does_not_keep_a_sleeping_program(hottest: floa
     assert shares(found)[state] == pytest.approx(0.8)
 
 
-def test_suspended_job_waits_for_nothing_it_is_accused_of_and_is_unused_in_the_end() -> None:
-    """`scontrol suspend` stops every process: no kernel, no CPU, nobody blocked."""
+def test_suspended_job_is_accused_of_nothing() -> None:
+    """`scontrol suspend` stops every process: no kernel, no CPU, nobody blocked. Who runs it cannot help that."""
     before = run([[HOPPER] * 2] * 50)
-    stopped = ProcessSignals(0.0, 0.0, receiving=0.0, polling=True)
-    at_first = run([[NOTHING] * 2] * 500, processes={100: stopped, 101: stopped}, ledger=before)
-    later = run([[NOTHING] * 2] * 500, processes={100: stopped, 101: stopped}, ledger=at_first)
+    stopped = ProcessSignals(0.0, 0.0, receiving=0.0, polling=True, stopped=True)
+    found = run([[NOTHING] * 2] * 1000, processes={100: stopped, 101: stopped}, ledger=before)
 
-    assert [shares(at_first, gpu, before) for gpu in (0, 1)] == [{"wait_other": pytest.approx(1.0)}] * 2
-    assert all(shares(later, gpu, at_first)["held_unused"] >= 0.75 for gpu in (0, 1))
-    assert not any(straggling(later).values())
+    assert [shares(found, gpu, before) for gpu in (0, 1)] == [{"wait_other": pytest.approx(1.0)}] * 2
+    assert not any(straggling(found).values())
 
 
 def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
@@ -94,3 +96,56 @@ def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
 
     assert shares(found, 0) == {"wait_other": pytest.approx(1.0)}
     assert shares(found, 1)["held_unused"] >= 0.9
+
+
+def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None:
+    """Eight GPUs: five train, three never ran a kernel. After a quarter of an hour the five hang."""
+    before = run([[HOPPER] * 5 + [NOTHING] * 3] * 900)
+    found = run([[SPINS] * 5 + [NOTHING] * 3] * 600, ledger=before)
+
+    assert [shares(found, gpu, before) for gpu in range(5)] == [{"wait_collective": pytest.approx(1.0)}] * 5
+    assert [shares(found, gpu, before) for gpu in range(5, 8)] == [{"held_unused": pytest.approx(1.0)}] * 3
+    assert not any(straggling(found).values())
+
+
+def test_rank_that_loads_while_the_others_warm_up_is_the_one_they_wait_for() -> None:
+    before = run([[HOPPER] * 3 + [NOTHING]] * 60)
+    found = run([[SPINS] * 3 + [NOTHING]] * 600, ledger=before)
+
+    assert "held_unused" not in shares(found, 3, before)
+    assert straggling(found)["GPU-3"] == pytest.approx(600)
+
+
+@pytest.mark.parametrize(("work", "state"), [("service", "wait_requests"), ("interactive", "wait_user")])
+def test_ranks_that_spin_until_the_first_one_has_a_request_wait_for_it_as_well(work: str, state: str) -> None:
+    """A server with tensor parallelism: rank 0 sleeps in its sockets, the others in a broadcast on the GPU."""
+    found = run([[NOTHING, SPINS, SPINS, SPINS]] * 100, work=work)
+
+    assert [shares(found, gpu) for gpu in range(4)] == [{state: pytest.approx(1.0)}] * 4
+    assert not any(straggling(found).values())
+
+
+def test_server_whose_ranks_all_spin_hangs_also_after_it_waited_for_requests() -> None:
+    before = run([[NOTHING, SPINS, SPINS, SPINS]] * 100, work="service")
+    found = run([[SPINS] * 4] * 100, work="service", ledger=before)
+
+    assert [shares(found, gpu, before) for gpu in range(4)] == [{"wait_collective": pytest.approx(1.0)}] * 4
+
+
+@pytest.mark.parametrize("utilization", [(0.99, 0.0), (None, None)])
+def test_who_only_sits_on_the_gpu_hides_no_hang(utilization: tuple[float | None, float | None]) -> None:
+    """A display server, a watcher or the MPS server has a process on each GPU of the job, and was given none."""
+    watcher = Owner(workload="process:Xorg", kind="process", user="root")
+    found = Ledger()
+    for _ in range(50):
+        readings = tuple(
+            Reading(
+                Target(f"GPU-{gpu}", gpu, ""),
+                SPINS,
+                (Holding(JOB, 1.0, (100 + gpu,), utilization[0]), Holding(watcher, 0.0, (9,), utilization[1])),
+            )
+            for gpu in range(4)
+        )
+        found = advance(found, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
+
+    assert [shares(found, gpu) for gpu in range(4)] == [{"wait_collective": pytest.approx(1.0)}] * 4
