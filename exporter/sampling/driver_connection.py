@@ -14,7 +14,9 @@ log = logging.getLogger(__name__)
 
 _BACKOFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _REFRESH = 30.0
-"""Seconds between enumerations while all is well: MIG instances come and go, a reset GPU returns."""
+"""Seconds between enumerations while all is well: MIG instances come and go, GPUs are added."""
+_MISSING = 5.0
+"""While a GPU that was there is not shown, or is refused: nothing but an enumeration tells that it is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class DriverConnection:
         self._clock = clock
         self._wake = threading.Condition()
         self._failures = 0
+        self._known: frozenset[str] = frozenset()
+        """Uuids of all GPUs that were ever shown."""
         self._reopen = True
         self._asked = False
         self._stopped = False
@@ -64,14 +68,21 @@ class DriverConnection:
             self._stopped = True
             self._wake.notify_all()
 
+    @property
+    def pause(self) -> float:
+        """Seconds until the next attempt, unless one is asked for."""
+        if self._failures:
+            return _BACKOFF[min(self._failures, len(_BACKOFF)) - 1]
+        missing = self.state.refused or self._known.difference(device.uuid for device in self.state.devices)
+        return _MISSING if missing else _REFRESH
+
     def _run(self) -> None:
         while not self._stopped:
             self._attempt()
             self.first.set()
-            pause = _BACKOFF[min(self._failures, len(_BACKOFF)) - 1] if self._failures else _REFRESH
             with self._wake:
                 if not self._stopped and not (self._asked and not self._failures):
-                    self._wake.wait(pause)
+                    self._wake.wait(self.pause)
                 asked, self._asked = self._asked, False
             if asked and not self._stopped:
                 self._pause_after_failure()
@@ -100,6 +111,7 @@ class DriverConnection:
             if self.state.error or len(state.devices) != len(self.state.devices):
                 log.info("driver %s shows %d GPUs", state.versions[0] or "?", len(state.devices))
             self._failures = 0
+            self._known = self._known.union(device.uuid for device in state.devices)
         self.state = state
 
 

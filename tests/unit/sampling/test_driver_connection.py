@@ -134,3 +134,23 @@ def test_pause_grows_with_failures(failures: int, pause: float, monkeypatch: pyt
 
     assert pauses == [pause]
     assert connection.first.is_set()
+
+
+class Refuses(ScriptedDriver):
+    refused = ((1, "GPU_IS_LOST"),)
+
+
+def test_gpu_that_is_missing_is_looked_for_often() -> None:
+    """One that the driver no longer shows gives no error, in no pass: nothing else would ask for it."""
+    devices: list[Scripted] = [Scripted(0, lambda _: 1.0), Scripted(1, lambda _: 1.0)]
+    connection = DriverConnection(ScriptedDriver(lambda: tuple(devices)))
+    pauses: list[float] = []
+    for change in (lambda: None, devices.pop, lambda: devices.append(Scripted(1, lambda _: 1.0))):
+        change()
+        connection._attempt()
+        pauses.append(connection.pause)
+    refusing = DriverConnection(Refuses(lambda: tuple(devices)))
+    refusing._attempt()
+
+    assert pauses == [30.0, 5.0, 30.0]
+    assert refusing.pause == 5.0
