@@ -6,7 +6,6 @@ cost is also shown as a multiple of a yardstick measured beside it.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
@@ -16,9 +15,8 @@ from pathlib import Path
 
 import requests
 
-from tests.bench.load import scenario, sleepers
+from tests.bench.load import environment, scenario, sleepers
 from tests.exporter_process import Running, exporter, parse
-from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario
 from tests.stack import poll
 
@@ -78,11 +76,10 @@ def main() -> int:
         pids = stack.enter_context(sleepers(PROCESSES))
         file = folder / "scenario"
         Scenario(file, scenario(GPUS, pids))
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
         started = time.monotonic()
         # The fake driver's event wait polls; a real one sleeps in the kernel.
         options = ("--log.level", "error", "--no-collector.xid")
-        running = stack.enter_context(exporter(folder, *options, environment=environment))
+        running = stack.enter_context(exporter(folder, *options, environment=environment(file)))
         first = time.monotonic() - started
         poll("all GPUs", lambda: sum(running.metrics(10).all("gpu_up")) == GPUS or None)
         unit = yardstick()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import GIB, Value, mig_instance, node
 
 
@@ -29,6 +31,12 @@ def sleepers(number: int, workloads: int = 8) -> Iterator[list[int]]:
                 child.terminate()
             for child in children:
                 child.wait()
+
+
+def environment(file: Path) -> dict[str, str]:
+    """Of a program that finds the fake driver library and this scenario, and not the state this machine keeps."""
+    fake = {"LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file), "GPU_EXPORTER_STATE_DIR": ""}
+    return {**os.environ, **fake}
 
 
 def scenario(gpus: int, pids: Sequence[int], mig: int = 0, call_us: float = 0.0) -> dict[str, Value]:

@@ -25,9 +25,8 @@ from exporter.config import load as config
 from exporter.exposition.text import Renderer
 from exporter.sampling.sampler import Sampler
 from tests.bench.floor import built
-from tests.bench.load import scenario, sleepers
+from tests.bench.load import environment, scenario, sleepers
 from tests.bench.thread_profiles import ThreadProfiles
-from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario
 
 WARM = 8
@@ -72,16 +71,16 @@ def _outside(given: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, sleepers(given.processes, given.workloads) as pids:
         file = Path(folder) / "scenario"
         Scenario(file, scenario(given.gpus, pids, given.mig, given.call_us))
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
+        found = environment(file)
         floor = subprocess.run(
-            [built(Path(folder)), str(given.gpus), "40"], env=environment, check=True, capture_output=True, text=True
+            [built(Path(folder)), str(given.gpus), "40"], env=found, check=True, capture_output=True, text=True
         ).stdout.strip()
         command = (sys.executable, "-m", "tests.bench.passes", "--inside", "--floor", floor, *sys.argv[1:])
-        return subprocess.run(command, env=environment, check=False).returncode
+        return subprocess.run(command, env=found, check=False).returncode
 
 
 def _sampler(options: Sequence[str]) -> Sampler:
-    settings = config.load(["--sample.deadline", "1s", *options], {}, config.options())
+    settings = config.load(["--sample.deadline", "1s", "--state.dir=", *options], {}, config.options())
     exporter = assembly.assemble(settings, lambda _: None)
     exporter._sampler.start()
     return exporter._sampler

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import requests
 
-from tests.bench.load import scenario, sleepers
+from tests.bench.load import environment, scenario, sleepers
 from tests.exporter_process import ROOT
-from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario
 from tests.stack import free_port, poll
 
@@ -60,10 +59,9 @@ def main() -> int:
         pids = stack.enter_context(sleepers(32))
         file = folder / "scenario"
         Scenario(file, scenario(8, pids))
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(build()), "FAKE_NVML_SCENARIO": str(file)}
-        programs = [_started(stack, name, ROOT, command, environment) for name, command in _commands().items()]
+        programs = [_started(stack, name, ROOT, command, environment(file)) for name, command in _commands().items()]
         if given.against:
-            programs.append(_started(stack, "against", given.against, _ours(), environment))
+            programs.append(_started(stack, "against", given.against, _ours(), environment(file)))
         for program in programs:
             poll(f"{program.name} answers", lambda program=program: _answers(program), 120)
         _measure(programs)
