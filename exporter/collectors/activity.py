@@ -38,8 +38,8 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
     ratios: dict[str, float] = {}
     totals = dict(before.seconds)
     for unit, id_, _ in UNITS:
-        percent = finite(values.get(id_))
-        if percent is not None:
+        percent = values.get(id_)
+        if percent is not None and math.isfinite(percent):
             ratio = ratios[unit] = min(max(percent / 100, 0.0), 1.0)
             totals[unit] = totals[unit] + ratio * seconds if unit in totals else 0.0
     return Activity(ratios, totals)

@@ -23,6 +23,10 @@ class Pace(float, enum.Enum):
     ONCE = float("inf")
 
 
+_EARLY = 0.95
+"""A reading is due a little early, so that a pass that starts a moment sooner does not skip a whole interval."""
+
+
 class Scope(enum.Enum):
     """What a collector reads: whole GPUs, or MIG instances."""
 
@@ -54,11 +58,18 @@ class Collector(Generic[R]):
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
     enabled: bool = True
+    numbers: tuple[Callable[[R], float | None], ...] = field(init=False)
+    """What gives the values of those families that are counters of one number each."""
     counters: tuple[Family[R], ...] = field(init=False)
-    """Those of the families that are counters."""
+    """Those that are counters by labels."""
+    period: float = field(init=False)
+    """Seconds until a reading is due again."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "counters", tuple(each for each in self.families if each.type is Type.COUNTER))
+        counters = [each for each in self.families if each.type is Type.COUNTER]
+        object.__setattr__(self, "numbers", tuple(each.value for each in counters if each.value))
+        object.__setattr__(self, "counters", tuple(each for each in counters if not each.value))
+        object.__setattr__(self, "period", self.pace.value * _EARLY)
 
 
 AnyCollector = Collector[Any]

@@ -69,7 +69,8 @@ def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
     fields = previous.plan.fields if previous else _field_ids(device)
     batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None, tick)
     plan = previous.plan if previous and batch.probed == previous.batch.probed else _plan(device, fields, batch)
-    seconds = {reason: value / 1e9 for reason, id_ in plan.fields.items() if (value := batch.get(id_)) is not None}
+    values = batch.values
+    seconds = {reason: values[id_, 0] / 1e9 for reason, id_ in plan.fields.items() if (id_, 0) in values}
     for reason, policy in plan.policies.items():
         violation = device.get("nvmlDeviceGetViolationStatus", policy)
         seconds.update({} if violation is None else {reason: violation.violationTime / 1e9})

@@ -24,7 +24,6 @@ from exporter.driver.plausibility import (
     Rule,
     Shape,
     follow,
-    within,
 )
 
 ACCEPTED_AFTER = 300.0
@@ -80,17 +79,23 @@ _NO_LOSSES = Losses()
 
 
 class CheckedDevice(Device):
-    """`device` as one collector sees it at one moment (`monotonic` seconds)."""
+    """`device` as the collectors see it, one after the other, in one read at `monotonic` seconds."""
 
-    def __init__(self, device: Device, memory: Memory, collector: str, monotonic: MonotonicTime) -> None:
+    def __init__(self, device: Device, memory: Memory, monotonic: MonotonicTime) -> None:
         self._device = device
         self._memory = memory
-        self._collector = collector
+        self._collector = ""
         self._now = monotonic
         self._rejected: list[str] = []
         self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
         self.parent_uuid, self.mig = device.parent_uuid, device.mig
         self.instances = device.instances
+
+    def asked_by(self, collector: str) -> None:
+        """From now on this collector reads; what the one before lost is forgotten."""
+        self._collector = collector
+        if self._rejected:
+            self._rejected = []
 
     def losses(self) -> Losses:
         """To be asked once the collector has read: what was lost in this read, or is refused for a while already."""
@@ -131,11 +136,12 @@ class CheckedDevice(Device):
         """The struct with its counters as they are believed. Raises ImplausibleError."""
         for name, rule in shape.items():
             number = getattr(answer, name, None)
+            part = (*key, name)
             if number is None:
-                self._refuse((*key, name))
+                self._refuse(part)
                 continue
-            self._accept((*key, name))
-            believed = self.number((*key, name), number, rule)
+            self._accept(part)
+            believed = self.number(part, number, rule)
             if believed != number:
                 setattr(answer, name, believed)
         if key[0] == "nvmlDeviceGetMemoryInfo" and (answer.used or 0) > answer.total:
@@ -180,7 +186,7 @@ class CheckedDevice(Device):
         self._rejected.append(f"{key[0]} answered {str(number)[:40]}, which is implausible")
 
     def _believed(self, key: Key, number: float, rule: Rule) -> float | None:
-        if within(number, rule):
+        if rule.lowest <= number <= rule.highest:
             if isinstance(rule, Range):
                 return number
             counters = self._memory.counters

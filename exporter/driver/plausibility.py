@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.driver import constants as nvml
@@ -30,9 +30,11 @@ class Growth:
     per_second: float
     at_once: float
     highest: float = 2.0**62
+    lowest: ClassVar[float] = 0.0
 
 
 Rule = Range | Growth
+"""A number alone can be true from `lowest` to `highest`."""
 
 CONFIRMATIONS = 3
 """Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
@@ -75,11 +77,6 @@ def follow(before: Followed | None, raw: float, time: MonotonicTime, rule: Growt
 
 def _grows(before: float, after: float, seconds: float, rule: Growth) -> bool:
     return before <= after <= before + rule.at_once + rule.per_second * max(seconds, 0.0)
-
-
-def within(number: float, rule: Rule) -> bool:
-    """Whether the number alone can be true."""
-    return rule.lowest <= number <= rule.highest if isinstance(rule, Range) else 0 <= number <= rule.highest
 
 
 _FLAG = Range(0, 1)

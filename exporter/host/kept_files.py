@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from exporter.host.text import read_text
 
@@ -53,7 +53,8 @@ class KeptFiles:
                 os.close(self._open.pop(path).descriptor)
                 return self._opened(path, parse)
             kept.content, kept.parsed = content, parse(content.decode("utf-8", "replace"))
-        return cast("T", kept.parsed)
+        found: T = kept.parsed
+        return found
 
     def close_unread(self) -> None:
         """Close what was not read since the last time: to be called once a pass."""
@@ -94,7 +95,7 @@ class _Kept:
 
     descriptor: int
     content: bytes
-    parsed: object
+    parsed: Any
     read_in: int
 
 

@@ -111,6 +111,7 @@ class ProcessReader:
     _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
     _boot: float | None = None
     _files: KeptFiles = field(init=False)
+    _root: str = field(init=False)
     _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
     _last: dict[int, HostProcess | None] = field(default_factory=dict[int, HostProcess | None])
     _made: dict[int, _Made] = field(default_factory=dict[int, _Made])
@@ -118,6 +119,7 @@ class ProcessReader:
 
     def __post_init__(self) -> None:
         self._files = KeptFiles(self.procfs)
+        self._root = str(self.procfs)
 
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
         """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
@@ -131,7 +133,7 @@ class ProcessReader:
 
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
-        folder = f"{self.procfs}/{pid}"
+        folder = f"{self._root}/{pid}"
         stat = self._files.parsed(f"{folder}/stat", parse_stat)
         if stat is None:
             return None

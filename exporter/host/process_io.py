@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from exporter.clock import MonotonicTime
 from exporter.host.text import natural, read_text
@@ -69,7 +69,7 @@ class ProcessIo:
 
 def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
     seconds = now - kept.looked_at
-    read_calls, written_calls, read, written = (max(0, a - b) for a, b in zip(totals, kept.totals, strict=True))
+    read_calls, written_calls, read, written = [max(0, a - b) for a, b in zip(totals, kept.totals, strict=True)]
     fades = math.exp(-seconds / LATELY_SECONDS)
     share = (1.0 - fades) / seconds
     return IoRates(
@@ -82,10 +82,10 @@ def bytes_of(text: str, *names: str) -> list[Bytes | None]:
     """What stands in the lines of these names; None where there is no such line."""
     words = text.split()
     found = dict(zip(words[::2], words[1::2], strict=False))
-    numbers = (natural(found.get(f"{name}:", "")) for name in names)
-    return [None if number is None else Bytes(number) for number in numbers]
+    numbers = [natural(found.get(f"{name}:", "")) for name in names]
+    return cast("list[Bytes | None]", numbers)
 
 
 def _parse(text: str) -> _Totals | None:
     found = bytes_of(text, "rchar", "wchar", "read_bytes", "write_bytes")
-    return _Totals(*(each or Bytes(0) for each in found)) if None not in found else None
+    return None if None in found else _Totals(*cast("list[Bytes]", found))

@@ -130,6 +130,8 @@ class ThreadReader:
     _made: dict[str, _Made] = field(default_factory=dict[str, _Made])
     """By place, the tasks of the last pass: one of which the kernel reports the same is the same object again."""
     _made_before: Mapping[str, _Made] = field(default_factory=dict[str, _Made])
+    _told: Mapping[int, Mapping[str, Task]] = field(default_factory=dict[int, Mapping[str, Task]])
+    """Tasks by process, as of the last pass."""
     _root: str = ""
 
     def __post_init__(self) -> None:
@@ -160,14 +162,22 @@ class ThreadReader:
             if pid not in found:
                 found[pid] = self._tasks(pid, where, now)
         places_ = {place for tasks in found.values() for place in tasks}
-        self._io.forget(everyone.union(map(_process, places_), self._children()))
+        children = [place for place in places_ if "/" not in place]  # threads are of a process in `everyone`
+        self._io.forget(everyone.union(map(_process, children), self._children()))
         if len(self._receiving) > 2 * NODE_TASKS:
             self._receiving = {place: kept for place, kept in self._receiving.items() if place in places_}
-        return {pid: tasks for pid, tasks in found.items() if tasks}
+        self._told = {pid: self._same(pid, tasks) for pid, tasks in found.items() if tasks}
+        return self._told
+
+    def _same(self, pid: int, tasks: Mapping[str, Task]) -> Mapping[str, Task]:
+        """The very tasks of the pass before where the kernel reports the same of each."""
+        before = self._told.get(pid)
+        return before if before is not None and before == tasks else tasks
 
     def _children(self) -> Iterator[int]:
         """Of the processes watched, those that stood out."""
-        return (_process(place) for kept in self._watched.values() for place in kept.stood_out if "/" not in place)
+        places_ = [place for kept in self._watched.values() for place in kept.stood_out if "/" not in place]
+        return map(_process, places_)
 
     def _chosen(self, workloads: Workloads, now: MonotonicTime) -> Mapping[int, Sequence[str]]:
         """What to read of each process: in each workload the hottest of each process first, then the main threads."""
@@ -191,14 +201,15 @@ class ThreadReader:
         return [*names[self._turn :], *names[: self._turn]]
 
     def _wanted(self, pids: Collection[int]) -> list[tuple[int, str]]:
-        known = sorted((pid for pid in pids if pid in self._watched), key=lambda pid: -self._watched[pid].heat)
-        rounds = zip_longest(*([(pid, place) for place in self._watched[pid].stood_out] for pid in known))
+        watched = self._watched
+        known = sorted([pid for pid in pids if pid in watched], key=lambda pid: -watched[pid].heat)
+        rounds = zip_longest(*[[(pid, place) for place in watched[pid].stood_out] for pid in known])
         return [each for turn in rounds for each in turn if each is not None]
 
     def _due(self, pids: Collection[int], now: MonotonicTime) -> Sequence[int]:
         """Those never scanned first, then those whose turn is longest past."""
         again = {pid: self._watched[pid].again if pid in self._watched else NEVER for pid in pids}
-        return sorted((pid for pid in pids if now >= again[pid]), key=lambda pid: (again[pid], pid))
+        return sorted([pid for pid in pids if now >= again[pid]], key=lambda pid: (again[pid], pid))
 
     def _scan(self, pid: int, now: MonotonicTime) -> Mapping[str, Task]:
         tasks = self._tasks(pid, places(self.procfs, pid), now)
@@ -214,8 +225,12 @@ class ThreadReader:
         return tasks
 
     def _tasks(self, pid: int, where: Sequence[str], now: MonotonicTime) -> Mapping[str, Task]:
-        read = ((place, self._task(pid, place, now)) for place in where)
-        return {place: task for place, task in read if task is not None}
+        found: dict[str, Task] = {}
+        for place in where:
+            task = self._task(pid, place, now)
+            if task is not None:
+                found[place] = task
+        return found
 
     def _task(self, pid: int, place: str, now: MonotonicTime) -> Task | None:
         stat = self._files.parsed(f"{self._root}/{place}/stat", parse_stat)

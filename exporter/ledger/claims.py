@@ -41,7 +41,7 @@ _PHASES = ("data", "checkpoint", "evaluation", "communication", "compile")
 
 def _reported(evidence: Evidence, *names: str) -> float:
     """Part of the wait that the GPU's own program reports to have spent in these phases."""
-    inside = sum(evidence.reported.get(name, 0.0) for name in names)
+    inside = sum([evidence.reported.get(name, 0.0) for name in names]) if evidence.reported else 0.0
     return min(1.0, inside / evidence.wait) if evidence.wait > 0 else 0.0
 
 

@@ -59,7 +59,7 @@ class Work(NamedTuple):
     @property
     def spinning(self) -> float:
         """Part of the busy time spent in a collective that waits."""
-        return sum(part for state, part in self.states if state == SPINNING)
+        return sum([part for state, part in self.states if state == SPINNING])
 
 
 class Side(NamedTuple):
@@ -142,7 +142,7 @@ def unobserved(reading: Reading) -> Division:
 
 def gather(parts: Sequence[tuple[float, Division]]) -> Seconds:
     """A GPU's row from those of its instances, each with its share of the GPU; what no instance has is free."""
-    total = max(1.0, sum(share for share, _ in parts))
+    total = max(1.0, sum([share for share, _ in parts]))
     states = list(ZERO)
     for share, division in parts:
         for index, part in enumerate(division.states):
@@ -241,7 +241,7 @@ def _whole(working: StateShares, busy: float, waits: StateShares) -> Seconds:
     states = list(ZERO)
     for state, part in working:
         states[state] += part * busy
-    idle = sum(part for _, part in waits)
+    idle = sum([part for _, part in waits])
     scale = (1.0 - busy) / idle if idle > 0 else 0.0
     for state, part in waits:
         states[state] += part * scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -60,28 +61,37 @@ def works(owner: Owner, held: Mapping[str, frozenset[int]]) -> Sequence[Collecti
     return found
 
 
+def _with_several(readings: Sequence[Reading]) -> Collection[Owner]:
+    """Owners that hold several targets; those of one have no peers."""
+    held = Counter([holding.owner for reading in readings for holding in reading.holdings])
+    return {owner for owner, number in held.items() if number > 1}
+
+
 def with_peers(readings: Sequence[Reading], hosts: Hosts) -> Mapping[Owner, Collection[str]]:
     """Of each owner the targets that have another one of the same work beside them."""
-    held: dict[Owner, dict[str, frozenset[int]]] = {}
-    for reading in readings:
+    several = _with_several(readings)
+    held: dict[Owner, dict[str, frozenset[int]]] = {owner: {} for owner in several}
+    for reading in readings if several else ():
         for holding in reading.holdings:
-            held.setdefault(holding.owner, {})[reading.target.uuid] = ids(holding, hosts)
-    several = {owner: each for owner, each in held.items() if len(each) > 1}
+            if holding.owner in several:
+                held[holding.owner][reading.target.uuid] = ids(holding, hosts)
     return {
-        owner: {uuid for work in works(owner, each) if len(work) > 1 for uuid in work}
-        for owner, each in several.items()
+        owner: {uuid for work in works(owner, each) if len(work) > 1 for uuid in work} for owner, each in held.items()
     }
 
 
 def levels(readings: Sequence[Reading], done: Mapping[str, Work], hosts: Hosts) -> Levels:
     """Of the owners that hold several targets."""
-    found: dict[Owner, list[Level]] = {}
-    for reading in readings:
+    several = _with_several(readings)
+    found: dict[Owner, list[Level]] = {owner: [] for owner in several}
+    for reading in readings if several else ():
         uuid = reading.target.uuid
         work = done[uuid]
         for holding, demand in zip(reading.holdings, work.demands, strict=False):
+            if holding.owner not in several:
+                continue
             level = min(1.0, demand / holding.share) if holding.share > 0 else 0.0
-            found.setdefault(holding.owner, []).append(
+            found[holding.owner].append(
                 Level(uuid, ids(holding, hosts), level * (1.0 - work.spinning), level * work.spinning)
             )
     return {owner: each for owner, each in found.items() if len(each) > 1}
@@ -99,13 +109,16 @@ def stragglers(
 
     Where all wait and the network port of a few is in trouble, the others wait for these.
     """
+    several = _with_several(readings)
     waits: dict[Owner, dict[str, float]] = {}
     held: dict[Owner, dict[str, frozenset[int]]] = {}
-    for reading in readings:
+    for reading in readings if several else ():
         for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
-            waiting = sum(share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS)
-            whole = sum(share for _, share in part.state_shares)
-            if sum(share for state, share in part.state_shares if state == _UNUSED) > _WAITS * whole:
+            if part.owner not in several:
+                continue
+            waiting = sum([share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS])
+            whole = sum([share for _, share in part.state_shares])
+            if sum([share for state, share in part.state_shares if state == _UNUSED]) > _WAITS * whole:
                 continue  # nobody waits for what is no part of the work
             waits.setdefault(part.owner, {})[reading.target.uuid] = waiting / whole if whole > 0 else 0.0
             held.setdefault(part.owner, {})[reading.target.uuid] = ids(holding, hosts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from exporter.metrics.family import Sample
@@ -46,17 +46,40 @@ def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
     return previous if changed is None else changed
 
 
-def count_value(previous: Counts, value: float | None) -> Counts:
-    """As `count`, of a family without labels of its own; None where the reading has no sample."""
-    if value is None:
+class Totals(NamedTuple):
+    """The counters of several families that have one number each; None: there was none yet."""
+
+    bases: tuple[float, ...]
+    raws: tuple[float | None, ...]
+
+    def published(self) -> Iterator[tuple[Sample, ...]]:
+        """What a scrape shows of each."""
+        for base, raw in zip(self.bases, self.raws, strict=True):
+            yield () if raw is None else (Sample(base + raw),)
+
+
+def count_values(previous: Totals | None, values: tuple[float | None, ...]) -> Totals:
+    """As `count`; None where the reading has no sample."""
+    if previous is None:
+        return Totals((0.0,) * len(values), values)
+    bases, raws = previous
+    if raws == values:
         return previous
-    before = previous.get(())
-    if before is None:
-        return {(): Counted(0.0, value)}
-    base, raw = before
-    if value > raw:
-        return {(): Counted(base, value)}
-    return {(): Counted(base + raw, value)} if value < raw else previous
+    if None in values:
+        values = tuple([before if now is None else now for before, now in zip(raws, values, strict=True)])
+    pairs = tuple(zip(raws, values, strict=True))
+    if not [now for before, now in pairs if before is not None and (now is None or not now >= before)]:
+        return Totals(bases, values)
+    found = [_carried(base, before, now) for base, (before, now) in zip(bases, pairs, strict=True)]
+    return Totals(tuple([base for base, _ in found]), tuple([raw for _, raw in found]))
+
+
+def _carried(base: float, before: float | None, value: float | None) -> tuple[float, float | None]:
+    if value is None:
+        return base, before
+    if before is None or value > before:
+        return base, value
+    return (base + before, value) if value < before else (base, before)
 
 
 def published(counts: Counts) -> tuple[Sample, ...]:

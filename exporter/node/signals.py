@@ -12,6 +12,7 @@ from exporter.record import record
 from exporter.units import Bytes, BytesPerSecond
 
 Tasks = Mapping[str, Task]
+NOTHING_SAID: Mapping[int, ProcessSignals] = {}
 
 
 @record
@@ -24,17 +25,28 @@ class Counters:
     serves: bool | None = None
     programs: tuple[str, ...] = ()
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
+    still: frozenset[int] = frozenset()
+    """Processes of which the kernel reports the same tasks as at the moment before."""
 
 
-def signals(before: Counters, after: Counters, seconds: float, cores: int) -> HostSignals:
+def signals(
+    before: Counters, after: Counters, seconds: float, cores: int, said: Mapping[int, ProcessSignals] = NOTHING_SAID
+) -> HostSignals:
     """Shares of the `seconds` between; `cores` is the node's, the limit where the owner has none.
+
+    `said` is what was found of its processes between `before` and the moment before that: it goes on to hold for those
+    that stood still all the time.
 
     Without PSI, CPU pressure is the run queue delay of the task that waited longest: less than PSI would say, never
     more. There is no such stand-in for IO: D state is a signal of its own.
     """
     if seconds <= 0:
         return HostSignals()
-    processes = {pid: _process(before.tasks.get(pid, {}), tasks, seconds) for pid, tasks in sorted(after.tasks.items())}
+    still = before.still & after.still
+    processes = {
+        pid: said[pid] if pid in still and pid in said else _process(before.tasks.get(pid, {}), tasks, seconds)
+        for pid, tasks in sorted(after.tasks.items())
+    }
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
     hottest = max(processes.values(), key=lambda each: each.hottest_thread or 0.0, default=ProcessSignals())
@@ -62,7 +74,7 @@ def signals(before: Counters, after: Counters, seconds: float, cores: int) -> Ho
 
 
 def _pressure(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Mapping[str, float]:
-    found = ((resource, _advance(before.get(resource), total, seconds)) for resource, total in after.items())
+    found = [(resource, _advance(before.get(resource), total, seconds)) for resource, total in after.items()]
     return {resource: min(1.0, share) for resource, share in found if share is not None}
 
 
@@ -139,11 +151,11 @@ def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) 
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:
-    delays = (
+    delays = [
         _waited(earlier, task, seconds)
         for pid, tasks in after.tasks.items()
         for _, earlier, task in _same(before.tasks.get(pid, {}), tasks)
-    )
+    ]
     known = [delay for delay in delays if delay is not None]
     return min(1.0, max(known)) if known else None
 

@@ -20,7 +20,7 @@ from exporter.host.process_io import bytes_of
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.node.signals import Counters, Tasks, signals
+from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
 from exporter.record import record
 from exporter.units import Bytes, BytesPerSecond
 
@@ -105,9 +105,11 @@ class HostReader:
     _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
     _signals_seen: frozenset[str] = frozenset()
     _io_files: KeptFiles = field(init=False)
+    _root: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._io_files = KeptFiles(self.procfs, _IO_FILES)
+        self._root = str(self.procfs)
 
     def read(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], now: MonotonicTime
@@ -130,7 +132,7 @@ class HostReader:
         }
         found = {owner: state.signals for owner, state in self._owners.items() if state.signals is not None}
         if not self._signals_seen.issuperset(HOST_SIGNALS):
-            self._signals_seen |= _signals_seen(found.values())
+            self._signals_seen |= _seen(_SIGNALS - self._signals_seen, found.values())
         return usages, found
 
     def _look(
@@ -148,16 +150,20 @@ class HostReader:
         total = state.network.total if state.network else usage.network_bytes
         if total or state.ports:
             usage = replace(usage, network_bytes=total, ports=tuple(sorted(state.ports or ())[:_PORTS]))
+        before = state.counters
+        looked_at = {process.pid: tasks[process.pid] for process in running if process.pid in tasks}
         counters = Counters(
             usage,
-            {process.pid: tasks[process.pid] for process in running if process.pid in tasks},
+            looked_at,
             state.network.rate if state.network else None,
             None if state.ports is None else bool(state.ports),
             state.programs,
             {process.pid: process.parent for process in running if process.parent in state.launchers},
+            frozenset([pid for pid, each in looked_at.items() if before and before.tasks.get(pid) is each]),
         )
-        if state.counters is not None:
-            state.signals = signals(state.counters, counters, now - state.counted_at, self.cores)
+        if before is not None:
+            said = state.signals.processes if state.signals else NOTHING_SAID
+            state.signals = signals(before, counters, now - state.counted_at, self.cores, said)
         state.counters, state.counted_at = counters, now
 
     def available_signals(self) -> frozenset[str]:
@@ -222,7 +228,7 @@ class HostReader:
         for process in processes:
             key = (process.pid, process.start_time)
             before = kept.processes.get(key, _NO_TOTALS)
-            io = self._io_files.parsed(f"{self.procfs}/{process.pid}/io", _io)
+            io = self._io_files.parsed(f"{self._root}/{process.pid}/io", _io)
             if before.io == io and before.cpu_seconds == process.cpu_seconds:
                 current[key] = before
                 continue
@@ -233,7 +239,7 @@ class HostReader:
         kept.processes = current
         return HostUsage(
             cpu_seconds=kept.cpu_seconds,
-            resident_bytes=Bytes(sum(process.resident_bytes for process in processes)),
+            resident_bytes=Bytes(sum([process.resident_bytes for process in processes])),
             read_bytes=kept.read_bytes,
             written_bytes=kept.written_bytes,
         )
@@ -266,9 +272,9 @@ def _grown(total: Bytes | None, before: Bytes | None, now: Bytes | None) -> Byte
     return total if now is None else Bytes((total or 0) + max(0, now - (before or 0)))
 
 
-def _signals_seen(found: Collection[HostSignals]) -> frozenset[str]:
-    return frozenset(
-        item.name
-        for item in fields(HostSignals)
-        if item.name in HOST_SIGNALS and any(getattr(each, item.name) is not None for each in found)
-    )
+_SIGNALS = frozenset(item.name for item in fields(HostSignals) if item.name in HOST_SIGNALS)
+
+
+def _seen(names: Collection[str], found: Collection[HostSignals]) -> frozenset[str]:
+    """Those of these signals that somebody has."""
+    return frozenset([name for name in names for each in found if getattr(each, name) is not None])

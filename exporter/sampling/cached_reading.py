@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
-from exporter.metrics.counters import Counts, count, count_value, published
+from exporter.metrics.counters import Counts, Totals, count, count_values, published
 from exporter.metrics.family import AnyFamily, Sample, Type
 
 FamilySamples = tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
+
+
+class Carried(NamedTuple):
+    """The counters of a collector on one target, in their order."""
+
+    totals: Totals | None = None
+    """Of those that are one number each."""
+    counts: tuple[Counts, ...] = ()
+    """Of those by labels."""
+
+
+_NONE = Carried()
 
 
 @dataclass(slots=True)
@@ -26,8 +38,7 @@ class CachedReading:
     reading: Any
     time: UnixTime
     monotonic: MonotonicTime
-    counts: tuple[Counts, ...] = ()
-    """Of the collector's counters, in their order."""
+    carried: Carried = _NONE
     _samples: FamilySamples | None = field(default=None, init=False)
 
     @property
@@ -38,24 +49,24 @@ class CachedReading:
         return self._samples
 
     def _made(self) -> Iterator[tuple[AnyFamily, tuple[Sample, ...]]]:
-        counts = iter(self.counts)
+        totals = self.carried.totals.published() if self.carried.totals else iter(())
+        counts = iter(self.carried.counts)
         for family in self.collector.families:
-            counted = family.type is Type.COUNTER
-            yield family, family.checked(published(next(counts))) if counted else family.collect(self.reading)
+            if family.type is not Type.COUNTER:
+                yield family, family.collect(self.reading)
+            else:
+                yield family, next(totals) if family.value else family.checked(published(next(counts)))
 
 
-_NONE: Counts = {}
-
-
-def counted(collector: AnyCollector, before: CachedReading | None, reading: Any) -> tuple[Counts, ...]:
+def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> Carried:
     """The collector's counters after one more reading."""
-    previous = before.counts if before else (_NONE,) * len(collector.counters)
-    return tuple(
-        [
-            count_value(each, family.value(reading)) if family.value else count(each, family.samples(reading))
-            for each, family in zip(previous, collector.counters, strict=True)
-        ]
-    )
+    if not collector.numbers and not collector.counters:
+        return _NONE
+    none: Counts = {}
+    totals, counts = before.carried if before else Carried(counts=(none,) * len(collector.counters))
+    numbers = count_values(totals, tuple([number(reading) for number in collector.numbers]))
+    labelled = zip(counts, collector.counters, strict=True)
+    return Carried(numbers, tuple([count(each, family.samples(reading)) for each, family in labelled]))
 
 
 def outlives_device(family: AnyFamily) -> bool:

@@ -33,7 +33,8 @@ class Join:
 
     def unattributed(self) -> int:
         """Processes whose owner is not known."""
-        return sum(self.owner(process) == NOBODY for process in self.everyone)
+        owners = self.ownership.processes
+        return sum([owners.get(process.pid, NOBODY) == NOBODY for process in self.everyone])
 
     def starts(self) -> Mapping[Owner, UnixTime]:
         """When each workload started: its allocation where a source reports it, else its oldest process."""

@@ -25,7 +25,7 @@ class ProcessTable(Sequence[ProcessRow]):
     def folded(self) -> int:
         """How many rows fewer there are than processes on GPUs."""
         rows = sum(map(len, self._join.running.values()))
-        return max(rows - sum(self._length(uuid) for uuid in self._join.running), 0)
+        return max(rows - len(self), 0)
 
     @overload
     def __getitem__(self, index: int) -> ProcessRow: ...
@@ -38,7 +38,7 @@ class ProcessTable(Sequence[ProcessRow]):
         return iter(self._made())
 
     def __len__(self) -> int:
-        return sum(self._length(uuid) for uuid in self._join.running)
+        return sum(map(self._length, self._join.running))
 
     def _length(self, uuid: str) -> int:
         pids = len({process.pid for process in self._join.running[uuid]})
@@ -79,5 +79,5 @@ def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
         held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
         complete = memory is not None and memory.used is not None and memory.reserved is not None
         if gpu.present and memory and memory.used is not None and complete and None not in held:
-            found[gpu.device.uuid] = max(memory.used - sum(each or 0 for each in held), 0)
+            found[gpu.device.uuid] = max(memory.used - sum([each or 0 for each in held]), 0)
     return found

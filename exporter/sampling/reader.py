@@ -13,7 +13,7 @@ from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
-from exporter.sampling.cached_reading import CachedReading, counted
+from exporter.sampling.cached_reading import CachedReading, carried
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,9 @@ def read_gpu(
         memory = memories.get(target.uuid)
         if memory is None:
             memory = memories[target.uuid] = Memory()
-        attempts = _TargetRead(target, memory, states.get(target.uuid, NO_STATE), now, monotonic)
+        attempts = _TargetRead(
+            CheckedDevice(target, memory, monotonic), states.get(target.uuid, NO_STATE), now, monotonic
+        )
         for collector in attempts.due(collectors):
             outcome, failure = attempts.attempt(collector)
             outcomes.append(outcome)
@@ -104,11 +106,8 @@ class _TargetRead:
     A read that hangs goes on beside the passes, which still have that state.
     """
 
-    def __init__(
-        self, target: Device, memory: Memory, state: TargetState, now: UnixTime, monotonic: MonotonicTime
-    ) -> None:
+    def __init__(self, target: CheckedDevice, state: TargetState, now: UnixTime, monotonic: MonotonicTime) -> None:
         self._target = target
-        self._memory = memory
         self._readings = dict(state.readings)
         self._again = dict(state.again)
         self._refusals = dict(state.refusals)
@@ -122,11 +121,12 @@ class _TargetRead:
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
         started = time.perf_counter()
-        device = CheckedDevice(self._target, self._memory, collector.name, self._monotonic)
+        device = self._target
+        device.asked_by(collector.name)
         failure: DriverError | None = None
         error = ""
         refused = 0
-        again = self._monotonic + _period(collector)
+        again = self._monotonic + collector.period
         try:
             self._read(collector, device)
         except UnsupportedError:
@@ -151,13 +151,8 @@ class _TargetRead:
         before = self._readings.get(collector.name)
         tick = Tick(self._now, self._monotonic - before.monotonic if before else 0.0)
         reading = collector.read(device, before.reading if before else None, tick)
-        counts = counted(collector, before, reading)
-        self._readings[collector.name] = CachedReading(collector, reading, self._now, self._monotonic, counts)
-
-
-def _period(collector: AnyCollector) -> float:
-    # A reading is due a little early, so that a pass that starts a moment sooner does not skip a whole interval.
-    return collector.pace.value * 0.95 if collector.pace is not Pace.ONCE else float("inf")
+        counters = carried(collector, before, reading)
+        self._readings[collector.name] = CachedReading(collector, reading, self._now, self._monotonic, counters)
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:

@@ -78,7 +78,8 @@ def numbers(gpu: Gpu, monotonic: MonotonicTime, stale: float) -> Numbers:
 
 def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
     """The last good reading of one collector on the GPU or one of its instances, however old."""
-    cached = gpu.states.get(uuid, NO_STATE).readings.get(name)
+    state = gpu.states.get(uuid)
+    cached = state.readings.get(name) if state else None
     return cached.reading if cached and isinstance(cached.reading, kind) else None
 
 
@@ -171,7 +172,8 @@ def joules(gpu: Gpu) -> Joules | None:
 
 def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str = "") -> R | None:
     """The reading of this very pass, of the GPU or an instance; a collector that failed in it reports nothing of it."""
-    cached = gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings.get(name)
+    state = gpu.states.get(uuid or gpu.device.uuid)
+    cached = state.readings.get(name) if state else None
     return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from exporter.attribution.families import WorkloadRow
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
@@ -31,8 +31,9 @@ class WorkloadRows:
         """Rows of these `owners`, which are those of the ledger."""
         processes: dict[Owner, set[int]] = {}
         memory: dict[Owner, Bytes] = {}
+        attributed = join.ownership.processes
         for process in join.everyone:
-            owner = join.owner(process)
+            owner = attributed.get(process.pid, NOBODY)
             processes.setdefault(owner, set()).add(process.pid)
             memory[owner] = Bytes(memory.get(owner, 0) + (process.memory_bytes or 0))
         gpus = held(readings)

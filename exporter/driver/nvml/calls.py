@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from exporter.driver.nvml import structs
@@ -24,11 +25,11 @@ def _activity(target: Target, metrics: Sequence[int]) -> Mapping[int, float]:
 
 
 def _processes(function: str) -> Callable[[Target], Any]:
-    return lambda target: processes(target, function)
+    return partial(processes, function=function)
 
 
 def _one(function: str, kind: type[Any]) -> Callable[[Target], Any]:
-    return lambda target: structs.one(target, function, kind)
+    return partial(structs.one, function=function, kind=kind)
 
 
 def _of_kind(function: str) -> Callable[[Target, int], Any]:
@@ -36,7 +37,7 @@ def _of_kind(function: str) -> Callable[[Target, int], Any]:
 
 
 def _numbers(function: str, count: int) -> Callable[[Target], Any]:
-    return lambda target: structs.numbers(target, function, count)
+    return partial(structs.numbers, function=function, count=count)
 
 
 CALLS: Mapping[str, Callable[..., Any]] = {

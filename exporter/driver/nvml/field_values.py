@@ -23,6 +23,8 @@ def _double(raw: int) -> Number:
     return value
 
 
+_AS_THEY_ARE = frozenset({2, 3})
+"""Types of 64 bits without a sign: what most entries have."""
 _VALUES: Mapping[int, Callable[[int], Number]] = {
     0: _double,
     1: lambda raw: raw & 0xFFFFFFFF,
@@ -55,7 +57,7 @@ def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> tuple[Num
     target.library.ask("nvmlDeviceGetFieldValues", target.handle, batch.count, batch.array)
     return tuple(
         [
-            value(field, time, type_, code, raw)
+            raw if type_ in _AS_THEY_ARE and time and not code else value(field, time, type_, code, raw)
             for field, _, time, _, type_, code, raw in _ENTRY.iter_unpack(batch.entries)
         ]
     )

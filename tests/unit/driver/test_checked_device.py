@@ -14,7 +14,9 @@ ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
 
 
 def checked(device: FakeDevice, memory: Memory | None = None, at: float = 0.0) -> CheckedDevice:
-    return CheckedDevice(device, memory or Memory(), "power", at)
+    found = CheckedDevice(device, memory or Memory(), at)
+    found.asked_by("power")
+    return found
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,8 @@ def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> N
 
     device, memory = FakeDevice({"nvmlDeviceGetFieldValues": batch}), Memory()
     for second in range(3):
-        asked = CheckedDevice(device, memory, "nvlink", float(second))
+        asked = CheckedDevice(device, memory, float(second))
+        asked.asked_by("nvlink")
         assert asked.get("nvmlDeviceGetFieldValues", ((82, 0),)) == (1.0,)
         assert asked.get("nvmlDeviceGetFieldValues", ((91, 0),)) is None
 

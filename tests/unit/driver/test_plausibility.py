@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.driver.plausibility import CONFIRMATIONS, FIELDS, FUNCTIONS, Followed, Growth, Range, follow, within
+from exporter.driver.plausibility import CONFIRMATIONS, FIELDS, FUNCTIONS, Followed, Growth, Range, Rule, follow
 
 ENERGY = Growth(per_second=1000.0, at_once=100.0)
+
+
+def within(number: float, rule: Rule) -> bool:
+    return rule.lowest <= number <= rule.highest
 
 
 def run(values: list[float], rule: Growth = ENERGY) -> list[float | None]:

@@ -16,10 +16,10 @@ from exporter.collectors.nvlink import NVLINK, Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import PCIE, Pcie, Slower
 from exporter.exposition.snapshot import NodeStatus
-from exporter.metrics.counters import Counts, count, published
+from exporter.metrics.counters import Counts, Totals, count, count_values, published
 from exporter.metrics.family import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
-from exporter.sampling.cached_reading import CachedReading, counted, is_fresh
+from exporter.sampling.cached_reading import CachedReading, carried, is_fresh
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.simulator import SimulatedDriver, parse
@@ -55,6 +55,19 @@ def test_counter_of_a_reloaded_driver_goes_on_from_where_it_was() -> None:
     assert [published(each)[0].value for each in (before, after, later)] == [100.0, 107.0, 109.0]
 
 
+@given(st.lists(st.tuples(*(st.none() | st.integers(0, 5).map(float),) * 3), max_size=20))
+def test_counters_of_one_number_are_carried_like_those_with_labels(raw: list[tuple[float | None, ...]]) -> None:
+    kept: Totals | None = None
+    counts: list[Counts] = [{}, {}, {}]
+    for step in raw:
+        kept = count_values(kept, step)
+        counts = [
+            count(before, () if value is None else (Sample(value),)) for before, value in zip(counts, step, strict=True)
+        ]
+
+        assert list(kept.published()) == [published(each) for each in counts]
+
+
 def test_first_value_is_the_sources_own() -> None:
     assert published(count({}, (Sample(42.0, ("a",)),))) == (Sample(42.0, ("a",)),)
 
@@ -87,7 +100,7 @@ def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, value),),
     )
-    unseen, seen = (CachedReading(level, number, 0.0, 0.0, counted(level, None, number)) for number in (1.0, 2.0))
+    unseen, seen = (CachedReading(level, number, 0.0, 0.0, carried(level, None, number)) for number in (1.0, 2.0))
 
     assert made == []
     assert seen.samples is seen.samples
@@ -105,7 +118,7 @@ def test_reset_between_two_scrapes_is_not_missed() -> None:
     )
     cached: CachedReading | None = None
     for raw in (100.0, 5.0, 120.0):  # scraped at the first and the last
-        cached = CachedReading(total, raw, 0.0, 0.0, counted(total, cached, raw))
+        cached = CachedReading(total, raw, 0.0, 0.0, carried(total, cached, raw))
 
     assert cached is not None
     assert cached.samples[0][1] == (Sample(220.0),)
@@ -157,8 +170,8 @@ def pcie(count: float) -> Pcie:
 def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not(
     collector: Collector[Any], read: Callable[[float], Any], raw: str, total: str
 ) -> None:
-    before = CachedReading(collector, read(3.0), 0.0, 0.0, counted(collector, None, read(3.0)))
-    after = CachedReading(collector, read(0.0), 1.0, 1.0, counted(collector, before, read(0.0)))
+    before = CachedReading(collector, read(3.0), 0.0, 0.0, carried(collector, None, read(3.0)))
+    after = CachedReading(collector, read(0.0), 1.0, 1.0, carried(collector, before, read(0.0)))
 
     def shown(cached: CachedReading, name: str) -> list[float]:
         return [s.value for family, samples in cached.samples if family.name == name for s in samples]
