@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.common import BigValueColorMode
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, gpu_busy, main_states, now, over_time, rate, some, telling
+from dashboards.parts.query import DEVICE, NODE, answering, gpu_busy, main_states, now, over_time, rate, some, telling
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
@@ -218,7 +218,12 @@ def _instances() -> table.Panel:
                 look.FULL,
                 width=150,
             ),
-            gauge("SM active", rate(f"gpu_mig_sm_active_seconds_total{{{DEVICE}}}"), look.PLAIN, width=150),
+            gauge(
+                "SM active",
+                answering(rate(f"gpu_mig_sm_active_seconds_total{{{DEVICE}}}"), DEVICE, gpu="gpu"),
+                look.PLAIN,
+                width=150,
+            ),
         ),
         sort="GI",
         ascending=True,

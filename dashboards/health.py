@@ -42,9 +42,9 @@ def health() -> build.Dashboard:
     made.with_panel(
         panel.timeline(
             "Alerts over time",
-            "When each GPU alert fired; of many, the 20 that fired most in the time range.",
+            "When each GPU alert fired, in the colour of its severity; of many, the 20 that fired most in the time range.",
             over_time(_fired(), "{{alertname}}"),
-            look.words({"1": ("fires", look.RED)}),
+            look.words({"2": ("critical", look.SEVERITY["critical"]), "1": ("warning", look.SEVERITY["warning"])}),
             size=(24, 13),
             empty="No GPU alert fired in the time range",
         )
@@ -53,9 +53,11 @@ def health() -> build.Dashboard:
 
 
 def _fired() -> str:
+    """2 while one of an alert's firings is critical, else 1."""
     fires = f'ALERTS{{{ALERTS}, severity!="info", {NODE}}}'
+    critical = f'ALERTS{{{ALERTS}, severity="critical", {NODE}}}'
     most = f"topk(20, sum by (alertname) (count_over_time({fires}[$__range] @ end())))"
-    return f"count by (alertname) ({fires}) > bool 0 and on (alertname) {most}"
+    return f"max by (alertname) (2 * {critical} or {fires}) and on (alertname) {most}"
 
 
 def _count(

@@ -36,8 +36,6 @@ _BY_GPU, _BY_NODE = "cluster, instance, gpu", "cluster, instance"
 _FIRST = 12
 _POINTS = 72
 """Steps of a row: of six hours, as long as what is recorded of each looks back."""
-_PAGE = 64
-"""Rows of a panel whose names can be read."""
 
 
 def job() -> build.Dashboard:
@@ -66,9 +64,9 @@ def job() -> build.Dashboard:
     made.with_row(build.Row("The host side, by node"))
     _host(made)
     made.with_row(build.Row("Alerts"))
-    made.with_panel(block.firing(SCOPE, size=(24, 6)))
-    made.with_row(build.Row("Every node over time").collapsed(collapsed=True).with_panel(_nodes()))
-    made.with_row(build.Row("Every GPU over time").collapsed(collapsed=True).with_panel(_ranks()))
+    made.with_panel(block.firing_for_owner(SCOPE))
+    made.with_row(build.Row("Every node over time, of many").collapsed(collapsed=True).with_panel(_nodes()))
+    made.with_row(build.Row("Every GPU over time, of many").collapsed(collapsed=True).with_panel(_ranks()))
     return made
 
 
@@ -133,13 +131,17 @@ def _lead(moment: str = "") -> str:
     return f"topk({_FIRST}, scalar(avg({own})) - {own})"
 
 
+_LESS = f"({_lead()} > -0.005)"
+"""Those of them that wait as much as all do, to half a percent, or less."""
+
+
 def _slowest() -> table.Panel:
     state = main_states(lambda more: f"({_shares(more)} {_HELD})", _BY_GPU)
     straggled = f"sum by ({_BY_GPU}) (increase(gpu_workload_straggler_seconds_total{{{SCOPE}}}[$__range]))"
     return Table(
         title="The ranks that the others wait for now",
         description="Of all its GPUs the twelve that spend least of their time waiting for others now, as less than the "
-        "average of all. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
+        "average of all; who waits more than that is not among them. State: its largest loss where that takes a tenth of its time, else what takes most. Straggled: for how long the "
         "others on its node waited for it, in the time range; less than half of a pass does not count.",
         keys=(
             Key("cluster", "Cluster", hidden=True),
@@ -147,9 +149,9 @@ def _slowest() -> table.Panel:
             Key("gpu", "GPU", (to_gpu(cell("Node"), cell("GPU"), cell("Cluster")),), width=60),
         ),
         columns=(
-            gauge("Waits less by", _lead(), look.SHARE_OF_TIME, width=160),
-            lost_state("State", f"({state}) and on ({_BY_GPU}) {_lead()}"),
-            Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_lead()}", units.Seconds, decimals=0, width=100),
+            gauge("Waits less by", f"clamp_min({_LESS}, 0)", look.SHARE_OF_TIME, width=160),
+            lost_state("State", f"({state}) and on ({_BY_GPU}) {_LESS}"),
+            Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_LESS}", units.Seconds, decimals=0, width=100),
         ),
         sort="Waits less by",
         size=(10, 9),
@@ -165,35 +167,53 @@ def _first_ranks() -> statetimeline.Panel:
         telling_of_shares(lambda more: f"({_shares(more)} and on ({_BY_GPU}) {_lead(' @ end()')})", _BY_GPU),
         "{{instance}} {{gpu}}",
         height=10,
+        page=_FIRST,
+        empty=_NONE,
     )
+
+
+def _more_than(count: int, by: str, held: str) -> str:
+    """Nothing where there are fewer in the whole time range: few rows would fill a panel that is made for many."""
+    return f"and on () (count(count by ({by}) (max_over_time({held}{{{SCOPE}}}[$__range] @ end()) > 0)) > {count})"
 
 
 def _nodes() -> statetimeline.Panel:
     held = f"count by ({_BY_NODE}) (max by ({_BY_GPU}) (gpu_owner_share{{{SCOPE}}} > 0))"
     return _rows(
         "By node",
-        "A row for each of its nodes. A row that computes while the others wait is the one they wait for.",
-        telling_of_shares(lambda more: f"sum by ({_BY_NODE}, state) ({_shares(more)} {_HELD})", _BY_NODE, gpus=held),
+        "A row for each of its nodes, where they are two or more. A row that computes while the others wait is the one they wait for.",
+        telling_of_shares(
+            lambda more: f"sum by ({_BY_NODE}, state) ({_shares(more)} {_HELD})",
+            _BY_NODE,
+            f" {_more_than(1, _BY_NODE, 'gpu_workload_gpus')}",
+            gpus=held,
+        ),
         "{{instance}}",
+        height=12,
+        page=18,
+        empty="It ran on no more than one node in the time range",
     )
 
 
 def _ranks() -> statetimeline.Panel:
     return _rows(
         "By GPU",
-        "A row for each of its GPUs, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
+        f"A row for each of its GPUs, where they are more than {_FIRST}, in the order of nodes: one rank each where a process has one GPU. Of many, drag over "
         "a part of the time to see it in more steps.",
-        telling_of_shares(_shares, _BY_GPU, f" {_HELD}"),
+        telling_of_shares(_shares, _BY_GPU, f" {_HELD} {_more_than(_FIRST, _BY_GPU, 'gpu_owner_share')}"),
         "{{instance}} {{gpu}}",
+        height=22,
+        page=40,
+        empty=f"It held no more than {_FIRST} GPUs in the time range: the panel of its ranks above has them all",
     )
 
 
-def _rows(title: str, text: str, expr: str, legend: str, *, height: int = 34) -> statetimeline.Panel:
-    """Hundreds of rows, a screen of them at a time where Grafana can turn pages (11.2 and newer)."""
+def _rows(title: str, text: str, expr: str, legend: str, *, height: int, page: int, empty: str) -> statetimeline.Panel:
+    """Hundreds of rows, a page of them at a time where Grafana can turn pages (11.2 and newer)."""
     made = panel.timeline(
-        title, f"{text} {block.TOLD}", over_time(expr, legend), states.by_code(), size=(24, height), empty=_NONE
+        title, f"{text} {block.TOLD}", over_time(expr, legend), states.by_code(), size=(24, height), empty=empty
     )
-    return made.max_data_points(_POINTS).per_page(_PAGE)
+    return made.max_data_points(_POINTS).per_page(page)
 
 
 def _host(made: build.Dashboard) -> None:

@@ -12,6 +12,7 @@ from dashboards.parts.link import Link
 from dashboards.parts.panel import timeline
 from dashboards.parts.query import (
     ALERTS,
+    CLUSTER,
     THERMAL,
     answering,
     counted,
@@ -29,19 +30,19 @@ from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_
 
 def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:
     """One row per alert that fires, however many things it fires for."""
-    fires = f'ALERTS{{{ALERTS}, {scope}, severity!="info"}}'
+    fires = _firing(scope)
     return Table(
         title="Alerts",
         description="GPU alerts that fire now (those of severity info left out), the worst first: on how many GPUs, nodes or workloads, "
-        "for how long, and the one it fires for longest. What to do leads to the alert's runbook.",
+        "for how long its condition holds, and where for longest. What to do leads to the alert's runbook.",
         keys=(
-            Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
+            Key("severity", "Severity", width=88, mappings=tuple(look.SEVERITIES)),
             Key("alertname", "Alert", (link.to_health(), link.RUNBOOK_OF_ROW)),
         ),
         columns=(
-            Value("Times", fires, look.COUNT, width=65, reduce="count"),
-            Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=85),
-            Text("First on", _on(_since(fires, scope)), "thing", width=100, links=_THINGS),
+            Value("Times", fires, look.COUNT, width=56, reduce="count"),
+            Value("For up to", _since(fires, scope), units.Seconds, decimals=0, width=80),
+            Text("First on", _on(_since(fires, scope)), "thing", width=128, links=_THINGS),
             runbook(fires),
         ),
         sort="Severity",
@@ -64,31 +65,51 @@ def _since(fires: str, scope: str) -> str:
     return f"(time() - ALERTS_FOR_STATE{{{scope}}}) and ignoring (alertstate) {fires}"
 
 
-def firing(scope: str, *, size: tuple[int, int] = (24, 8), all_links: bool = True) -> table.Panel:
+def firing(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
     """One row per thing that an alert fires for."""
+    return _one_by_one(_firing(scope), scope, "Everything a GPU alert fires for now", "No GPU alert fires", size)
+
+
+def firing_for_owner(owner: str) -> table.Panel:
+    """The same of workloads: of their own, of the GPUs they hold, and of the nodes these are in."""
+    held = f"(gpu_owner_share{{{owner}}} > 0)"
+    of_gpus = f"{_firing(CLUSTER)} and on (cluster, instance, gpu) {held}"
+    of_nodes = f"""{_firing(CLUSTER, ', gpu="", instance!=""')} and on (cluster, instance) {held}"""
+    return _one_by_one(
+        f"""({_firing(f'{owner}, workload!=""')} or {of_gpus} or {of_nodes})""",
+        CLUSTER,
+        "The alerts that fire now for the selection, for the GPUs that it holds and for their nodes",
+        "No GPU alert fires for the selection, its GPUs or its nodes",
+        (24, 6),
+    )
+
+
+def _firing(scope: str, more: str = "") -> str:
+    return f'ALERTS{{{ALERTS}, {scope}{more}, severity!="info"}}'
+
+
+def _one_by_one(fires: str, scope: str, what: str, empty: str, size: tuple[int, int]) -> table.Panel:
     node, gpu, workload = link.cell("Node"), link.cell("GPU"), link.cell("Workload")
-    links = (link.to_node(node),) if all_links else ()
-    fires = f'ALERTS{{{ALERTS}, {scope}, severity!="info"}}'
     return Table(
         title="Alerts, one by one",
-        description="Everything a GPU alert fires for now, the worst first, and since when. Click the node, the GPU or the workload to go there.",
+        description=f"{what}, the worst first. Active for: how long its condition holds, which is longer than it fires. Click the node, the GPU or the workload to go there.",
         keys=(
             Key("severity", "Severity", width=92, mappings=tuple(look.SEVERITIES)),
             Key("alertname", "Alert", (link.RUNBOOK_OF_ROW,)),
             Key("cluster", "Cluster", width=80),
-            Key("instance", "Node", links, width=150),
+            Key("instance", "Node", (link.to_node(node),), width=150),
             Key("gpu", "GPU", (link.to_gpu(node, gpu),), width=60),
             Key("workload", "Workload", (link.to_pod(workload), link.to_job(workload))),
             Key("user", "User", (link.to_user(link.cell("User")),), width=110),
         ),
         columns=(
-            Value("Firing for", _since(fires, scope), units.Seconds, decimals=0, width=100),
+            Value("Active for", _since(fires, scope), units.Seconds, decimals=0, width=100),
             runbook(fires),
         ),
         sort="Severity",
         ascending=True,
         size=size,
-        empty="No GPU alert fires",
+        empty=empty,
     ).build()
 
 

@@ -63,8 +63,8 @@ def load(made: build.Dashboard) -> None:
             "Traffic",
             "Bytes per second over PCIe and NVLink.",
             [
-                over_time(rate(f"gpu_pcie_bytes_total{{{DEVICE}}}"), "PCIe {{direction}}"),
-                over_time(rate(f"gpu_nvlink_bytes_total{{{DEVICE}}}"), "NVLink {{direction}}"),
+                over_time(answering(rate(f"gpu_pcie_bytes_total{{{DEVICE}}}"), DEVICE), "PCIe {{direction}}"),
+                over_time(answering(rate(f"gpu_nvlink_bytes_total{{{DEVICE}}}"), DEVICE), "NVLink {{direction}}"),
             ],
             units.BytesPerSecondSI,
             empty="This GPU does not report link traffic",

@@ -107,7 +107,8 @@ def lines(
     panel.show_points(shared.VisibilityMode.ALWAYS if points else shared.VisibilityMode.NEVER)
     calcs = ["mean", "max"] if legend is shared.LegendPlacement.RIGHT else []
     mode = shared.LegendDisplayMode.TABLE if calcs else shared.LegendDisplayMode.LIST
-    panel.legend(common.VizLegendOptions().display_mode(mode).placement(legend).show_legend(True).calcs(calcs))
+    shown = common.VizLegendOptions().display_mode(mode).placement(legend).show_legend(True).calcs(calcs)
+    panel.legend(shown.sort_by("Mean").sort_desc(True) if calcs else shown)
     panel.tooltip(common.VizTooltipOptions().mode(shared.TooltipDisplayMode.MULTI).sort(shared.SortOrder.DESCENDING))
     if floor is not None:
         panel.min(floor)
@@ -199,6 +200,10 @@ def _in_ledger_order() -> tuple[model.DataTransformerConfig, ...]:
     )
 
 
+_BAR_AT_LEAST, _BAR_AT_MOST = 16, 40
+"""Pixels of a bar with its name: one alone does not fill its panel."""
+
+
 def bars(
     title: str,
     description: str,
@@ -215,6 +220,7 @@ def bars(
     panel = _finish(_start(bargauge.Panel(), title, description, queries, size), unit, empty, links)
     panel.orientation(shared.VizOrientation.HORIZONTAL).display_mode(shared.BarGaugeDisplayMode.BASIC)
     panel.value_mode(shared.BarGaugeValueMode.TEXT).show_unfilled(True).min(0)
+    panel.sizing(shared.BarGaugeSizing.MANUAL).min_viz_height(_BAR_AT_LEAST).max_viz_height(_BAR_AT_MOST)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
     panel.thresholds(look.thresholds(steps))
     if ceiling is not None:

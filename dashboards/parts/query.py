@@ -29,6 +29,8 @@ GPU_LABELS = "cluster, instance, gpu, uuid"
 ALERTS = 'alertname=~"Gpu.*", alertstate="firing"'
 GPU_HOURS = "suffix: GPU h"
 """Not the unit for hours, which turns 48 of them into two days."""
+KWH = "suffix: kWh"
+JOULES_PER_KWH = 3.6e6
 RANGE = "$__range"
 NOTABLE = 0.1
 """Share of its time from which on a loss is told before what took more."""
@@ -146,6 +148,9 @@ def _code(top: str, by: str) -> str:
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 
-def answering(expr: str, scope: str) -> str:
-    """Without the GPUs that do not answer: their counters stand still, which is not 0."""
-    return f"{expr} and on (cluster, instance, uuid) (gpu_up{{{scope}}} == 1)"
+def answering(expr: str, scope: str, gpu: str = "uuid") -> str:
+    """Without the GPUs that do not answer: their counters stand still, which is not 0.
+
+    `gpu` is the label that names the GPU; on series of a MIG instance `uuid` is its own.
+    """
+    return f"{expr} and on (cluster, instance, {gpu}) (gpu_up{{{scope}}} == 1)"

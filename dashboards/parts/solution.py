@@ -7,14 +7,13 @@ from grafana_foundation_sdk.builders import table
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, price, variable
-from dashboards.parts.query import RANGE, hours
+from dashboards.parts.query import JOULES_PER_KWH, KWH, RANGE, hours
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 _SILENT = "No program of the selection reports its progress"
 _ALONE = "No job name of the selection has runs that report what they get done"
 _ON = "cluster, workload"
 _NAME = "cluster, user, job_name, unit"
-_KWH = 3.6e6
 
 
 def changed() -> build.TextBoxVariable:
@@ -43,11 +42,11 @@ def to_the_end(scope: str) -> table.Panel:
         columns=(
             gauge("Progress", done, look.PLAIN, width=130),
             Value("To the end", left, units.Seconds, decimals=1, width=105),
-            Value("Energy to it", f"{watts} * {left} / {_KWH}", "suffix: kWh", decimals=1, width=110),
+            Value("Energy to it", f"{watts} * {left} / {JOULES_PER_KWH}", KWH, decimals=1, width=110),
             Value("Cost to it", f"sum by ({_ON}) ({hourly}) * {left} / 3600", look.DOLLARS, decimals=2, width=100),
             Value("A second", summed, look.COUNT, decimals=1, width=100),
             Value("Per GPU hour", f"{summed} * 3600 / ({gpus} > 0)", look.COUNT, decimals=0, width=125),
-            Value("Per kWh", f"{summed} * {_KWH} / ({watts} > 0)", look.COUNT, decimals=0, width=125),
+            Value("Per kWh", f"{summed} * {JOULES_PER_KWH} / ({watts} > 0)", look.COUNT, decimals=0, width=125),
             Text("Unit", rate, "unit", width=90),
             Value("Time to train", f"gpu_workload_time_to_target_seconds{{{scope}}}", units.Seconds, decimals=1, width=115),
         ),
@@ -90,7 +89,7 @@ def runs(scope: str) -> table.Panel:
             Value("Per GPU hour", each, look.COUNT, decimals=0, width=130),
             gauge("Of the best", f"({each}) / on ({_NAME}) group_left () ({best})", look.PLAIN, width=130),
             Value("Of the median", f"({each}) / on ({_NAME}) group_left () ({middle})", units.PercentUnit, decimals=0, width=125),
-            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({held} * {_KWH} / ({joules} > 0))", look.COUNT, decimals=0, width=130),
+            Value("Per kWh", f"({each}) * on ({_ON}) group_left () ({held} * {JOULES_PER_KWH} / ({joules} > 0))", look.COUNT, decimals=0, width=130),
             Value("GPU hours", f"({each}) * 0 + on ({_ON}) group_left () {held}", look.COUNT, decimals=1, width=100),
             Value("Started, ago", f"({each}) * 0 + on ({_ON}) group_left () (time() - {_started(scope)})", units.Seconds, decimals=1, width=115),
             Value("Time to train", f"({each}) * 0 + on ({_ON}) group_left () {reached}", units.Seconds, decimals=1, width=115),

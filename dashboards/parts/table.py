@@ -16,7 +16,7 @@ from dashboards.parts.query import SOURCE, rows
 
 Config = model.DynamicConfigValue
 _FILLED = {"type": "color-background", "mode": "basic"}
-STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 225
+STATE_WIDTH, STEP_WIDTH, RUNBOOK_WIDTH = 170, 245, 208
 """Pixels that the longest of these words take: tests/unit/dashboards measures them."""
 
 

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders import statetimeline, table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, look, mfu, panel, price, workload_resources
-from dashboards.parts.query import GPU_HOURS, now, over_time, owner_states, owners, some
+from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
 from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
@@ -29,11 +29,7 @@ def body(made: build.Dashboard, kind: Kind) -> None:
     workload_resources.progress(made, kind)
     made.with_row(build.Row("Processes and alerts"))
     made.with_panel(block.processes(kind.scope, size=(24, 8)))
-    made.with_panel(block.firing(_alert_scope(kind), size=(24, 6)))
-
-
-def _alert_scope(kind: Kind) -> str:
-    return f'{kind.scope}, workload!=""'
+    made.with_panel(block.firing_for_owner(kind.scope))
 
 
 def _numbers(made: build.Dashboard, kind: Kind) -> None:
@@ -111,8 +107,10 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
         panel.number(
             "Energy",
             "Of the GPUs, in the time range, by its share of each.",
-            now(f"sum(sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[$__range])) * 60"),
-            units.Joule,
+            now(
+                f"sum(sum_over_time(workload:gpu_workload_energy_joules:rate5m{{{scope}}}[$__range])) * 60 / {JOULES_PER_KWH}"
+            ),
+            KWH,
             size=(3, 4),
             decimals=1,
             empty="not reported",

@@ -53,7 +53,9 @@ def gpus(kind: Kind) -> table.Panel:
             gauge("Others wait", _lead(own(_waits(by))), look.SHARE_OF_TIME, width=130),
             lost_state("State", own(f"topk by ({by}) (1, {main_state})", "state")),
             gauge("Busy", own(gpu_used(NODE, by)), look.PLAIN, width=130),
-            gauge("SM active", own(rate(f"gpu_sm_active_seconds_total{{{NODE}}}")), look.PLAIN, width=130),
+            gauge(
+                "SM active", own(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE)), look.PLAIN, width=130
+            ),
             gauge(
                 "Memory",
                 own(f"gpu_memory_used_bytes{{{NODE}}} / gpu_memory_total_bytes{{{NODE}}}"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from deploy.prometheus.render import ALERTS
 from tests.contract.dashboards.reading import NAMES, panels, properties, renamed
 
 _SCREEN, _COLUMNS = 1568, 24
@@ -71,6 +72,20 @@ def test_words_fit_their_columns(panel: dict[str, Any]) -> None:
     }
 
     assert cut == {}
+
+
+@pytest.mark.parametrize("panel", [each for each in TABLES if "Alert" in columns(each.values[0])])
+def test_names_of_alerts_and_of_a_job_fit_their_columns(panel: dict[str, Any]) -> None:
+    wide = columns(panel)
+    names = {"Alert": [alert.name for alert in ALERTS], "First on": ["slurm:18550400", "gpu-node-0123"]}
+
+    cut = {
+        (title, name)
+        for title, found in names.items()
+        for name in found
+        if pixels(name) + _PADDING > wide.get(title, 999)
+    }
+    assert cut == set()
 
 
 _UNIT, _AXES, _ROW = 38, 108, 18

@@ -92,6 +92,7 @@ LEFT, RIGHT = (
 )
 LOADER = Owner("slurm:7", user="eve", account="nlp")
 STRAGGLER = Owner("slurm:9", user="eve", account="nlp")
+WIDE = Owner("slurm:14", user="eve", account="nlp")
 TWICE = Owner("twice/server", "pod", namespace="twice", work_class="service")
 _THIRD = {"busy": 2 / 3, "wait_cpu": 1 / 3}
 _WAITS = {"busy": 0.6, "wait_peer": 0.4}
@@ -118,6 +119,10 @@ NODES = (
     Known("slow", "one", (
         *(_whole(STRAGGLER, _WAITS) for _ in range(3)),
         _whole(STRAGGLER, {"busy": 1.0}),
+    )),
+    Known("wide-1", "one", tuple(_whole(WIDE, _WAITS) for _ in range(7))),
+    Known("wide-2", "one", (*(_whole(WIDE, _WAITS) for _ in range(6)), _whole(WIDE, {"busy": 1.0})), ports=(
+        Port("mlx5_0", "down", "0", trouble="down"),
     )),
     Known("twice", "one", (_whole(TWICE, {"busy": 0.5, "held_idle": 0.5}), Gpu({"free": 1.0})),
           jobs=(JOB, "monitoring/again")),
@@ -173,8 +178,12 @@ def _device(gpu: Gpu, device: dict[str, str], counted: float, lost: float) -> Sa
     yield "gpu_info", device | {"model": gpu.model}, 1
     if lost:
         yield "gpu_xid_errors_total", device | {"xid": "79", "class": "restart_bm"}, 1
+        yield "gpu_fault_timestamp_seconds", device | {"fault": "lost", "action": "restart"}, gpu.lost_after
     if "unobserved" not in gpu.does:
         yield "gpu_busy_seconds_total", device, seen * gpu.does.get("busy", 0.0)
+        yield "gpu_sm_active_seconds_total", device, seen * gpu.does.get("busy", 0.0)
+    for link in ("pcie", "nvlink"):
+        yield f"gpu_{link}_bytes_total", device | {"direction": "receive"}, seen * 1e9
     for state in STATES:
         yield "gpu_time_seconds_total", device | {"state": state}, _time(gpu.does, state, seen, lost)
     for held in gpu.held:

@@ -31,8 +31,9 @@ EMPTY = {
     ("gpu", "XIDs in the range"),  # a hot GPU logs none
     ("gpu", "MIG instances"),  # MIG is off on it
     ("gpu", "Link errors"),  # its links are well
-    ("job", "Alerts, one by one"),  # the job it opens on has none
-    ("job", "Progress"),  # and does not report
+    ("job", "Progress"),  # the job it opens on does not report
+    ("job", "By node"),  # runs on one node
+    ("job", "By GPU"),  # and on two GPUs, which the ranks above are
     ("throughput", "Tokens per GPU second"),  # nobody runs a serving engine
     ("throughput", "Tokens per joule"),
     ("throughput", "Tokens per dollar"),
@@ -78,6 +79,12 @@ def test_health_names_the_lost_and_the_hot_gpu(reader: Reader) -> None:
     }
 
     assert {("GpuLost", "k8s-14", "2"), ("GpuThermalThrottling", "k8s-05", "1")} <= found
+
+
+def test_a_job_has_the_alerts_of_its_gpus(reader: Reader) -> None:
+    found = {(row["metric"]["alertname"], row["metric"]["gpu"]) for row in reader.rows("job", "Alerts, one by one")}
+
+    assert ("GpuThermalThrottling", "1") in found  # it opens on the one on k8s-05
 
 
 def test_alerts_name_the_node_or_the_workload_they_fire_for(reader: Reader) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dashboards.parts.states import STATES
 from exporter.report import promql
 from exporter.report.client import Access, Client
 from exporter.report.definitions import (
@@ -29,39 +25,17 @@ from exporter.report.digest import Group, digest
 from exporter.report.job import ReportRequest, job_report
 from exporter.report.price import PRICES
 from exporter.report.price import of as price_of
-from tests.e2e.dashboards.history import Span
-from tests.e2e.dashboards.known import NODES, write
+from tests.e2e.dashboards.known import NODES
 from tests.e2e.dashboards.reader import Reader
-from tests.e2e.dashboards.tsdb import Archive, ask_at
+from tests.e2e.dashboards.truth import SPAN, rows, value_of
+from tests.e2e.dashboards.tsdb import ask_at
 
 pytestmark = pytest.mark.xdist_group("dashboards")
 
-END = 1_789_999_200 - 120
-SPAN = Span(END - 3600, END, 60)
 SERIES, ALL = "workload_state:gpu_workload_gpu_seconds:rate5m", 'cluster=~".+"'
 EDGES = 0.02
 """A gap begins and ends within a minute, and what is recorded of it by a minute."""
 HOURS = (SPAN.end - SPAN.start) / 3600
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="gpu-truth-") as folder:
-        archive = Archive(Path(folder), SPAN)
-        archive.add(write(SPAN, archive.folder / "known.om"))
-        archive.evaluate()
-        with archive.served() as found:
-            yield found
-
-
-def rows(url: str, board: str, panel: str, column: str, *keys: str, **chosen: str) -> dict[tuple[str, ...], float]:
-    """A column of a table (or a number, whose key is empty) by what names its rows."""
-    found = Reader(url, SPAN, chosen).column(board, panel, column)
-    return {tuple(row["metric"].get(key, "") for key in keys): _value(row) for row in found}
-
-
-def _value(row: Mapping[str, Any]) -> float:
-    return float(row["value"][1] if "value" in row else row["values"][-1][1])
 
 
 def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
@@ -70,6 +44,25 @@ def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
     assert rows(url, "node", "Busy", "", **there) == {(): pytest.approx(1.0)}
     assert rows(url, "node", "GPU by GPU", "Busy", "gpu", **there) == {("1",): pytest.approx(1.0)}
     assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
+
+
+def test_what_a_lost_gpu_counted_stands_still_and_is_no_zero(url: str) -> None:
+    its, (here, lost) = "Its GPUs: which one the others wait for, which one is not used", ("n1", "0")
+    job, gpu = {"cluster": "one", "workload": "slurm:4000"}, {"cluster": "one", "instance": here, "gpu": lost}
+
+    assert rows(url, "workload-slurm", its, "SM active", "gpu", **job) == {("1",): pytest.approx(1.0)}
+    for query in "AB":
+        (traffic,) = Reader(url, SPAN, gpu).rows("gpu", "Traffic", query)
+        values = {at - SPAN.start: float(value) for at, value in traffic["values"]}
+        assert values[1500] == pytest.approx(1e9)
+        assert max(values) == 1800
+
+
+def test_alerts_over_time_tell_the_worst_severity(url: str) -> None:
+    found = Reader(url, SPAN, {}).rows("health", "Alerts over time")
+    last = {row["metric"]["alertname"]: float(row["values"][-1][1]) for row in found}
+
+    assert (last["GpuLost"], last["GpuUnderutilized"]) == (2.0, 1.0)
 
 
 def test_an_xid_counts_from_its_first(url: str) -> None:
@@ -120,7 +113,7 @@ def test_a_part_of_a_gpu_has_its_part_of_the_price(url: str) -> None:
     whole = {"NVIDIA H100": 3.0, "NVIDIA A100": 1.8}
     price = sum(whole[gpu.model] * each.share for node in NODES for gpu in node.gpus for each in gpu.held) * HOURS
 
-    assert _value(held) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
+    assert value_of(held) == pytest.approx(price, rel=0.06)  # a gap, and the first rates need two scrapes
 
 
 @pytest.mark.parametrize("board", ["fleet", "waste"])
@@ -162,35 +155,6 @@ def test_an_exporter_that_is_scraped_twice_counts_once(url: str) -> None:
     assert rows(url, "exporter", "Twice", "") == {(): 1.0}
 
 
-def test_the_gpu_the_others_wait_for_is_the_one_row_that_says_so(url: str) -> None:
-    lead = rows(
-        url, "workload-slurm", "Its GPUs: which one the others wait for, which one is not used", "Others wait",
-        "instance", "gpu", workload="slurm:9",
-    )  # fmt: skip
-
-    assert lead == {("slow", "3"): pytest.approx(0.4)}
-
-
-def test_a_third_of_waiting_is_told_although_more_was_busy(url: str) -> None:
-    found = Reader(url, SPAN, {"workload": "slurm:7"}).column("workload-slurm", "What held each one back", "")
-
-    assert {int(float(value)) for row in found for _, value in row["values"]} == {STATES.index("wait_cpu")}
-
-
-def test_ranks_that_wait_for_another_say_so_although_they_were_busy_for_longer(url: str) -> None:
-    reader = Reader(url, SPAN, {"workload": "slurm:9"})
-    waits = {str(STATES.index("wait_peer")), str(STATES.index("busy"))}
-
-    for panel in ("The ranks that the others wait for, over time", "By GPU"):
-        said = {row["metric"]["gpu"]: row["values"][-1][1] for row in reader.rows("job", panel)}
-        assert set(said.values()) == waits
-        assert said["3"] == str(STATES.index("busy"))
-    (node,) = reader.rows("job", "By node")
-    assert node["values"][-1][1] == str(STATES.index("wait_peer"))
-    table = reader.rows("job", "The ranks that the others wait for now", "B")
-    assert {row["metric"]["gpu"] for row in table if row["metric"]["state"] == "wait_peer"} == {"0", "1", "2"}
-
-
 @pytest.mark.parametrize(
     ("workload", "truth"),
     [("slurm:7", 2 / 3), ("slurm:9", (3 * 0.6 + 1) / 4), ("slurm:4000", 1.0)],  # restart and gap; four GPUs; one lost
@@ -227,12 +191,12 @@ def hours_by_owner(url: str) -> dict[tuple[str, str], dict[str, float]]:
     hours: dict[tuple[str, str], dict[str, float]] = {}
     for row in ask_at(url, Ledger(SERIES, ALL, "cluster, workload, state", hours_in("1h")).of(), SPAN.end):
         labels = row["metric"]
-        hours.setdefault((labels["cluster"], labels["workload"]), {})[labels["state"]] = _value(row)
+        hours.setdefault((labels["cluster"], labels["workload"]), {})[labels["state"]] = value_of(row)
     return hours
 
 
 def by_owner(url: str, expr: str) -> dict[tuple[str, str], float]:
-    return {(row["metric"]["cluster"], row["metric"]["workload"]): _value(row) for row in ask_at(url, expr, SPAN.end)}
+    return {(row["metric"]["cluster"], row["metric"]["workload"]): value_of(row) for row in ask_at(url, expr, SPAN.end)}
 
 
 def test_promql_and_python_price_alike(url: str) -> None:
