@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from exporter.config.option import Option
+from helm.alert_schema import DURATION, Schema, overrides, rules
 
-Schema = dict[str, Any]
-
-DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
 MAYBE_DURATION = "^(([0-9]+(ms|s|m|h|d|w|y))+)?$"
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
@@ -134,10 +132,9 @@ def schema(values: Mapping[str, Any], options: Iterable[Option], alerts: Mapping
     """The schema of values.yaml, of the exporter's options below `config`, and of each alert's parameters."""
     made = _of(values, "")
     made["properties"]["config"] = config(options)
-    made["properties"]["prometheusRule"]["properties"]["alerts"]["properties"]["rules"] = {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {name: _alert(settings) for name, settings in alerts.items()},
+    made["properties"]["prometheusRule"]["properties"]["alerts"]["properties"] |= {
+        "rules": rules(alerts),
+        "overrides": overrides(alerts),
     }
     made["properties"]["global"]["additionalProperties"] = True  # an umbrella chart's own are there too
     made["properties"]["enabled"] = {"type": "boolean"}  # the `condition` of an umbrella chart
@@ -172,21 +169,6 @@ def _map(value: Mapping[str, Any], path: str) -> Schema:
     own = f"{path}." if path else ""
     needed = [key for key, child in value.items() if not isinstance(child, list) and own + key not in MAY_BE_NULL]
     return {"type": "object", "additionalProperties": False, "required": needed, "properties": properties}
-
-
-def _alert(settings: Mapping[str, Any]) -> Schema:
-    properties = {key: _parameter(key, value) for key, value in settings.items()}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
-
-
-def _parameter(key: str, value: Any) -> Schema:
-    if key == "severity":
-        return {"enum": ["critical", "warning", "info"]}
-    if isinstance(value, bool):
-        return {"type": "boolean"}
-    if isinstance(value, (int, float)):
-        return {"type": "number"}
-    return {"type": "string", "pattern": DURATION}
 
 
 # Options the chart sets itself, from values of its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_unreserved import UNRESERVED
 from deploy.prometheus.alerts_workload import WORKLOAD, excepted
 from deploy.prometheus.declaration import Alert, fill
+from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from exporter.project import RUNBOOKS
 
@@ -38,6 +39,8 @@ class Settings:
 
     values: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict[str, Mapping[str, float | str]])
     disabled: Collection[str] = ()
+    overrides: Sequence[Override] = ()
+    """What differs for some workloads, in order."""
     jobs: str = JOBS
     runbooks: str = RUNBOOKS
     """URL of a runbook; `{name}` is the alert's name in lower case."""
@@ -64,6 +67,13 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
         f"{name}.{key}" for name, keys in settings.values.items() for key in keys if key not in known.get(name, ())
     ]
     strange += [name for name in settings.disabled if name not in known]
+    mine = {alert.name: known[alert.name] for alert in ALERTS if overridable(alert)}
+    strange += [
+        f"{each.alert}.{key} where {each.where}"
+        for each in settings.overrides
+        for key in (*each.values, *(() if each.alert in mine else ("where",)))
+        if key not in mine.get(each.alert, ())
+    ]
     if strange:
         raise ValueError(f"unknown in the alerts' settings: {', '.join(sorted(strange))}")
     return {
@@ -72,13 +82,10 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
                 "name": name,
                 "interval": settings.interval,
                 "rules": [
-                    _rule(alert, _values(alert, settings), settings.runbooks.format(name=alert.runbook))
-                    if settings.keep_firing
-                    else _without_keep(
-                        _rule(alert, _values(alert, settings), settings.runbooks.format(name=alert.runbook))
-                    )
+                    rule if settings.keep_firing else _without_keep(rule)
                     for alert in alerts
                     if alert.name not in settings.disabled
+                    for rule in _rules(alert, settings)
                 ],
             }
             for name, alerts in ALERT_GROUPS.items()
@@ -141,20 +148,29 @@ def _text(_: _Blocks, text: str) -> yaml.ScalarNode:
 _Blocks.add_representer(str, _text)
 
 
-def _values(alert: Alert, settings: Settings) -> dict[str, str]:
-    chosen = defaults(alert) | dict(settings.values.get(alert.name, {}))
+def _rules(alert: Alert, settings: Settings) -> Iterator[dict[str, Any]]:
+    """The alert, and once more for each of its overrides."""
+    for scope, values in scopes(alert, settings.overrides):
+        yield _rule(alert, _values(alert, settings, values), settings.runbooks.format(name=alert.runbook), scope)
+
+
+def _values(alert: Alert, settings: Settings, others: Mapping[str, float | str]) -> dict[str, str]:
+    chosen = defaults(alert) | dict(settings.values.get(alert.name, {})) | dict(others)
     return {key: _number(value) for key, value in chosen.items()} | {"jobs": settings.jobs}
+
+
+_ALL = Scope()
 
 
 def _number(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def _rule(alert: Alert, values: dict[str, str], runbook: str) -> dict[str, Any]:
+def _rule(alert: Alert, values: dict[str, str], runbook: str, scope: Scope = _ALL) -> dict[str, Any]:
     keep = values["keepFiringFor"]
     return {
         "alert": alert.name,
-        "expr": fill(alert.expr, values),
+        "expr": scope.narrow(fill(alert.expr, values)),
         "for": values["for"],
         # Rulers older than this key refuse a file that has it.
         **({} if keep == "0s" else {"keep_firing_for": keep}),

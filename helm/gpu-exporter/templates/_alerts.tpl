@@ -3,7 +3,8 @@
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
 {{- $jobs := default (printf ".*%s.*" (include "gpu-exporter.name" .)) $alerts.jobs -}}
-{{- $text := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval -}}
+{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval -}}
+{{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}
 {{- range $key, $value := $settings -}}
 {{- $text = replace (printf "<%s.%s>" $alert $key) (toString $value) $text -}}
@@ -14,9 +15,23 @@
 {{- $kept := list -}}
 {{- range $rule := .rules -}}
 {{- if (get $values $rule.alert).enabled -}}
-{{- if eq (default "" $rule.keep_firing_for) "0s" }}{{ $_ := unset $rule "keep_firing_for" }}{{ end -}}
-{{- $_ := set $rule "labels" (mergeOverwrite (dict) $alerts.labels $rule.labels) -}}
-{{- $kept = append $kept $rule -}}
+{{- $others := list -}}
+{{- $more := list -}}
+{{- range $alerts.overrides -}}
+{{- if eq .alert $rule.alert -}}
+{{- $own := include "gpu-exporter.alertOverride" (dict "marked" $marked "override" . "values" (get $values .alert)) | fromYaml -}}
+{{- $_ := set $own "expr" (printf "(\n%s\n)\nand on (cluster, workload) gpu_workload_info{%s}" (trimSuffix "\n" $own.expr) .where) -}}
+{{- if $others }}{{ $_ := set $own "expr" (include "gpu-exporter.alertWithout" (list $own.expr $others)) }}{{ end -}}
+{{- $others = append $others (printf "gpu_workload_info{%s}" .where) -}}
+{{- $more = append $more $own -}}
+{{- end -}}
+{{- end -}}
+{{- if $others }}{{ $_ := set $rule "expr" (include "gpu-exporter.alertWithout" (list $rule.expr $others)) }}{{ end -}}
+{{- range $each := prepend $more $rule -}}
+{{- if eq (default "" $each.keep_firing_for) "0s" }}{{ $_ := unset $each "keep_firing_for" }}{{ end -}}
+{{- $_ := set $each "labels" (mergeOverwrite (dict) $alerts.labels $each.labels) -}}
+{{- $kept = append $kept $each -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if $kept -}}
@@ -24,4 +39,23 @@
 {{- end -}}
 {{- end -}}
 {{- toYaml (dict "groups" $groups) -}}
+{{- end -}}
+
+{{/* One alert with the values of an override in place of its own. */}}
+{{- define "gpu-exporter.alertOverride" -}}
+{{- $override := .override -}}
+{{- $text := .marked -}}
+{{- range $key, $value := mergeOverwrite (dict) .values (dict "except" "workload=\"-\"") (omit $override "alert" "where") -}}
+{{- $text = replace (printf "<%s.%s>" $override.alert $key) (toString $value) $text -}}
+{{- end -}}
+{{- range (fromYaml $text).groups -}}
+{{- range .rules -}}
+{{- if eq .alert $override.alert }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An expression without the workloads of others: a list of it and of them. */}}
+{{- define "gpu-exporter.alertWithout" -}}
+{{- printf "(\n%s\n)\nunless on (cluster, workload) (%s)" (trimSuffix "\n" (index . 0)) (join " or " (index . 1)) -}}
 {{- end -}}

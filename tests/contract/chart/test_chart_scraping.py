@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render_recordings
 from deploy.prometheus.render import render as render_rules
 from tests.contract.chart.conftest import Documents, One, Render, Values
@@ -102,6 +103,22 @@ def test_thresholds_and_switches_are_values(render: Render) -> None:
 
     wanted = render_rules(Settings(values=values, disabled={"GpuFanFailed"}))
     assert {group["name"]: group["rules"] for group in made} == normal(wanted)
+
+
+def test_thresholds_of_a_namespace_an_account_and_a_class_are_values(render: Render, tmp_path: Path) -> None:
+    overrides = (
+        ("GpuUnderutilized", 'namespace="lab"', {"utilization": 0.1, "severity": "info"}),
+        ("GpuUnderutilized", 'class="service",account=~"a|b"', {"window": "6h"}),
+        ("GpuHeldIdle", 'namespace="lab"', {"window": "4h", "except": 'user="root"'}),
+    )
+    given = [{"alert": alert, "where": where, **values} for alert, where, values in overrides]
+    alerts = {"rules": {"GpuUnderutilized": {"gpus": 1}, "GpuHeldIdle": {"except": 'class="batch"'}}}
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": {**alerts, "overrides": given}}}), "alerts")
+
+    same = [Override(alert=alert, where=where, values=values) for alert, where, values in overrides]
+    wanted = render_rules(Settings(values=alerts["rules"], overrides=same))
+    assert {group["name"]: group["rules"] for group in made} == normal(wanted)
+    assert promtool(made, tmp_path).returncode == 0
 
 
 def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) -> None:

@@ -43,6 +43,16 @@ UNKNOWN = [
     ({"prometheusRule": {"alerts": {"rules": {"GpuHot": {}}}}}, "at '/prometheusRule/alerts/rules'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"hot": "70"}}}}}, "rules/GpuFanFailed/hot'"),
     ({"prometheusRule": {"alerts": {"rules": {"GpuFanFailed": {"severity": "high"}}}}}, "GpuFanFailed/severity'"),
+    ({"prometheusRule": {"alerts": {"rules": {"GpuHeldIdle": {"except": 'up{a="b"}'}}}}}, "GpuHeldIdle/except'"),
+    ({"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuHeldIdle"}]}}}, "alerts/overrides/0'"),
+    (
+        {"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuLost", "where": 'class="batch"'}]}}},
+        "alerts/overrides/0/alert'",
+    ),
+    (
+        {"prometheusRule": {"alerts": {"overrides": [{"alert": "GpuHeldIdle", "where": 'a="b"', "share": 1}]}}},
+        "alerts/overrides/0",
+    ),
     ({"podLabels": {"a": 1}}, "at '/podLabels/a'"),
     ({"podLabels": {"a": "not a label"}}, "at '/podLabels/a'"),
     ({"resources": {"limit": {"memory": "1Gi"}}}, "at '/resources'"),

@@ -12,6 +12,7 @@ from promql_parser import parse
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.generate import CHART, ROOT, files
+from deploy.prometheus.overrides import Override
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import ALERTS, RUNBOOKS, Settings, chart_values, render
 from tests.contract.rules.promtool import RULES
@@ -135,6 +136,18 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     assert owners
     assert [alert.name for alert in owners if f"unless on (cluster, workload) gpu_workload_info{{{only}}}"
             not in exprs[alert.name]] == []  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (Override(alert="GpuLost", where='class="batch"'), 'GpuLost.where where class="batch"'),
+        (Override(alert="GpuHeldIdle", where='class="batch"', values={"share": 1}), "GpuHeldIdle.share where class"),
+    ],
+)
+def test_override_of_what_is_not_there_is_refused(override: Override, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        render(Settings(overrides=[override]))
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)

@@ -1,0 +1,59 @@
+"""What values.schema.json says of each alert: its values, and those of some workloads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Schema = dict[str, Any]
+
+DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
+_MATCHER = r'[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"([^"\\]|\\.)*"'
+SELECTOR = f"^{_MATCHER}( *, *{_MATCHER})*$"
+
+Alerts = Mapping[str, Mapping[str, Any]]
+"""What can be changed of each, with its defaults."""
+
+
+def rules(alerts: Alerts) -> Schema:
+    properties = {name: _alert(settings) for name, settings in alerts.items()}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def overrides(alerts: Alerts) -> Schema:
+    """Of the alerts that say whom they leave alone: the others are about no workload."""
+    of_owners = {name: settings for name, settings in alerts.items() if "except" in settings}
+    named: Schema = {"alert": {"enum": list(of_owners)}, "where": {"type": "string", "pattern": SELECTOR}}
+    return {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": list(named),
+            "properties": named,
+            "allOf": [_if_alert(name, named, settings) for name, settings in of_owners.items()],
+        },
+    }
+
+
+def _if_alert(name: str, named: Schema, settings: Mapping[str, Any]) -> Schema:
+    own = {key: _parameter(key, value) for key, value in settings.items() if key != "enabled"}
+    return {
+        "if": {"required": ["alert"], "properties": {"alert": {"const": name}}},
+        "then": {"additionalProperties": False, "properties": {**named, **own}},
+    }
+
+
+def _alert(settings: Mapping[str, Any]) -> Schema:
+    properties = {key: _parameter(key, value) for key, value in settings.items()}
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _parameter(key: str, value: Any) -> Schema:
+    if key == "severity":
+        return {"enum": ["critical", "warning", "info"]}
+    if isinstance(value, bool):
+        return {"type": "boolean"}
+    if isinstance(value, (int, float)):
+        return {"type": "number"}
+    return {"type": "string", "pattern": DURATION if re.match(DURATION, value) else SELECTOR}
