@@ -24,33 +24,26 @@ class Block:
 
     family: AnyFamily
     prefix: tuple[str, ...]
-    samples: tuple[Sample, ...]
+    source: tuple[Sample, ...]
+    """What the samples are made of, which here are they themselves: the same object stands for the same samples."""
 
     @property
-    def source(self) -> object:
-        """What the samples are made of: the same object stands for the same samples."""
-        return self.samples
+    def samples(self) -> tuple[Sample, ...]:
+        return self.source
 
 
 @record
 class LazyBlock:
-    """Samples of one family that are made when somebody asks: passes are many, scrapes few.
-
-    `content` is what the family makes them from, and never changes.
-    """
+    """Samples of one family that are made when somebody asks: passes are many, scrapes few."""
 
     family: AnyFamily
-    content: Any
+    source: Any
+    """As of `Block`; it never changes."""
     prefix: tuple[str, ...] = ()
 
     @property
-    def source(self) -> object:
-        """As of `Block`."""
-        return self.content
-
-    @property
     def samples(self) -> tuple[Sample, ...]:
-        return self.family.collect(self.content)
+        return self.family.collect(self.source)
 
 
 AnyBlock = Block | LazyBlock

@@ -35,7 +35,6 @@ class _BlockLines:
 
 
 _NOTHING_KEPT = _BlockLines(None, (), ())
-_NEW = Sample(0.0)
 
 
 class Renderer:
@@ -62,14 +61,14 @@ class Renderer:
         for block in blocks:
             family = block.family
             name = family.name
-            shown = part(name)
-            if shown is NONE:
-                continue
             key = (name, block.prefix)
-            found = before.get(key, _NOTHING_KEPT)
-            if found.source is not block.source:
+            found = before.get(key)
+            if found is None or found.source is not block.source:
+                shown = part(name)
+                if shown is NONE:
+                    continue
                 samples = block.samples if shown is ALL else shown.of(family, block.samples)
-                found = _rendered(block, samples, found)
+                found = _rendered(block, samples, found or _NOTHING_KEPT)
             kept[key] = found
             if found.lines:
                 lines = families.get(name)
@@ -93,19 +92,28 @@ def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines)
     """The lines of `samples`, those of before where they say the same."""
     if before.samples == samples:
         return _BlockLines(block.source, samples, before.lines)
-    if [labels for _, labels in before.samples] == [labels for _, labels in samples]:
-        kept: Iterable[tuple[Sample, str | None]] = zip(before.samples, before.lines, strict=True)
-    else:  # series have come or gone
-        known = {sample.labels: (sample, line) for sample, line in zip(before.samples, before.lines, strict=True)}
-        kept = [known.get(labels, (_NEW, None)) for _, labels in samples]
-    lines: list[str] = []
-    for (value, labels), ((earlier, _), line) in zip(samples, kept, strict=True):
-        if line is not None and value == earlier:
-            lines.append(line)
-            continue
-        start = line[: line.rindex(" ") + 1] if line else _start(block.family, (*block.prefix, *labels))
-        lines.append(f"{start}{go_number(value)}\n")
+    lines = list(before.lines)
+    if len(before.samples) == len(samples):
+        for place, ((value, labels), (earlier, known)) in enumerate(zip(samples, before.samples, strict=True)):
+            if labels != known:
+                break
+            if value != earlier:
+                lines[place] = _line(block, labels, value, lines[place])
+        else:
+            return _BlockLines(block.source, samples, tuple(lines))
+    # series have come or gone
+    kept = {sample.labels: (sample.value, line) for sample, line in zip(before.samples, before.lines, strict=True)}
+    lines = []
+    for value, labels in samples:
+        earlier, line = kept.get(labels, (value, ""))
+        lines.append(line if line and value == earlier else _line(block, labels, value, line))
     return _BlockLines(block.source, samples, tuple(lines))
+
+
+def _line(block: AnyBlock, labels: Values, value: float, before: str) -> str:
+    """A sample's line; `before` is its last one, or empty."""
+    start = before[: before.rindex(" ") + 1] if before else _start(block.family, (*block.prefix, *labels))
+    return f"{start}{go_number(value)}\n"
 
 
 def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:

@@ -104,7 +104,10 @@ class Family(Generic[R]):
 
     def collect(self, reading: R) -> tuple[Sample, ...]:
         """The samples of `reading`, each checked to have one value per label."""
-        return self.checked(tuple(self.samples(reading)))
+        if self.value is None:
+            return self.checked(tuple(self.samples(reading)))
+        number = self.value(reading)
+        return () if number is None else (Sample(number),)
 
     def checked(self, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
         """The samples themselves. Raises ValueError where one has not one value per label."""
@@ -127,7 +130,7 @@ def gauge(
     name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
 ) -> Family[R]:
     """A gauge with one sample of each reading, absent while `value` is None."""
-    return gauges(name, help, unit, _present(value), (), prefix)
+    return replace(gauges(name, help, unit, _present(value), (), prefix), value=value)
 
 
 def counter(

@@ -12,7 +12,7 @@ from exporter.collectors.xid import XID_FAMILIES, XidCounts
 from exporter.driver.interface import Device
 from exporter.exposition.exporter_families import NODE_FAMILIES
 from exporter.exposition.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
-from exporter.sampling.cached_reading import CachedReading, FamilySamples, is_fresh, outlives_device
+from exporter.sampling.cached_reading import CachedReading, is_fresh, outlives_device
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Outcome
 
@@ -45,15 +45,15 @@ def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[
             continue
         labels = prefix(target)
         for cached in state.readings.values():
-            shown = is_fresh(cached, monotonic, gpu.answered, stale)
-            for family, samples in _samples(cached, broken):
-                if samples and (shown or outlives_device(family)):
-                    yield Block(family, labels, samples)
+            made = _made(cached, labels, broken)
+            if not is_fresh(cached, monotonic, gpu.answered, stale):
+                made = tuple([block for block in made if outlives_device(block.family)])
+            yield from made
 
 
-def _samples(cached: CachedReading, broken: set[str] | None) -> FamilySamples:
+def _made(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | None) -> tuple[Block, ...]:
     try:
-        return cached.samples
+        return cached.blocks(labels)
     except Exception:  # a bug in one family must not take the page with it
         if broken is None:
             raise

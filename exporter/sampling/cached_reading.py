@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
+from exporter.exposition.snapshot import Block
 from exporter.metrics.counters import Counts, Totals, count, count_values, published
 from exporter.metrics.family import AnyFamily, Sample, Type
-
-FamilySamples = tuple[tuple[AnyFamily, tuple[Sample, ...]], ...]
 
 
 class Carried(NamedTuple):
@@ -28,10 +27,10 @@ _NONE = Carried()
 
 @dataclass(slots=True)
 class CachedReading:
-    """The last good reading of one collector on one target. Nothing of it changes but `_samples`, made once.
+    """The last good reading of one collector on one target. Nothing of it changes but `made`.
 
     Passes are many and scrapes few: every reading advances the counters, so that no reset between two scrapes is
-    missed; samples are made of those readings alone that a scrape meets, and kept with them.
+    missed; samples are made of those readings alone that a scrape meets.
     """
 
     collector: AnyCollector
@@ -39,14 +38,15 @@ class CachedReading:
     time: UnixTime
     monotonic: MonotonicTime
     carried: Carried = _NONE
-    _samples: FamilySamples | None = field(default=None, init=False)
+    made: tuple[Block, ...] | None = None
+    """Its samples, once a page has asked for them."""
 
-    @property
-    def samples(self) -> FamilySamples:
-        """By family; raises what a family's function raises."""
-        if self._samples is None:
-            self._samples = tuple(self._made())
-        return self._samples
+    def blocks(self, prefix: tuple[str, ...]) -> tuple[Block, ...]:
+        """Its samples by family, labelled with `prefix`; raises what a family's function raises."""
+        found = self.made
+        if found is None or (found and found[0].prefix != prefix):
+            found = self.made = tuple([Block(family, prefix, made) for family, made in self._made() if made])
+        return found
 
     def _made(self) -> Iterator[tuple[AnyFamily, tuple[Sample, ...]]]:
         totals = self.carried.totals.published() if self.carried.totals else iter(())
@@ -56,6 +56,20 @@ class CachedReading:
                 yield family, family.collect(self.reading)
             else:
                 yield family, next(totals) if family.value else family.checked(published(next(counts)))
+
+
+def kept(
+    collector: AnyCollector, before: CachedReading | None, reading: Any, time: UnixTime, monotonic: MonotonicTime
+) -> CachedReading:
+    """What is kept of one more good reading.
+
+    It has the samples of the one before where it says the same, as most do that are read seldom.
+    """
+    counters = carried(collector, before, reading)
+    made = None
+    if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
+        made = before.made if before.carried == counters else None
+    return CachedReading(collector, reading, time, monotonic, counters, made)
 
 
 def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> Carried:

@@ -13,7 +13,7 @@ from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
 from exporter.driver.checked_device import CheckedDevice, Memory
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
-from exporter.sampling.cached_reading import CachedReading, carried
+from exporter.sampling.cached_reading import CachedReading, kept
 
 log = logging.getLogger(__name__)
 
@@ -151,8 +151,7 @@ class _TargetRead:
         before = self._readings.get(collector.name)
         tick = Tick(self._now, self._monotonic - before.monotonic if before else 0.0)
         reading = collector.read(device, before.reading if before else None, tick)
-        counters = carried(collector, before, reading)
-        self._readings[collector.name] = CachedReading(collector, reading, self._now, self._monotonic, counters)
+        self._readings[collector.name] = kept(collector, before, reading, self._now, self._monotonic)
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:

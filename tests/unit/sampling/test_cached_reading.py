@@ -19,7 +19,7 @@ from exporter.exposition.snapshot import NodeStatus
 from exporter.metrics.counters import Counts, Totals, count, count_values, published
 from exporter.metrics.family import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
-from exporter.sampling.cached_reading import CachedReading, carried, is_fresh
+from exporter.sampling.cached_reading import CachedReading, carried, is_fresh, kept
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.simulator import SimulatedDriver, parse
@@ -103,9 +103,27 @@ def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
     unseen, seen = (CachedReading(level, number, 0.0, 0.0, carried(level, None, number)) for number in (1.0, 2.0))
 
     assert made == []
-    assert seen.samples is seen.samples
+    assert seen.blocks(("0",)) is seen.blocks(("0",))
     assert made == [2.0]
     assert unseen.reading == 1.0
+
+
+@pytest.mark.parametrize(("later", "same"), [(2.0, True), (3.0, False)])
+def test_samples_hold_for_later_readings_that_say_the_same(later: float, *, same: bool) -> None:
+    level = Collector(
+        name="test",
+        help="A test.",
+        pace=Pace.FAST,
+        read=lambda *_: 0.0,
+        families=(gauge("gpu_level", "A test.", Unit.NONE, lambda reading: reading),),
+    )
+    first = kept(level, None, 2.0, 0.0, 0.0)
+    shown = first.blocks(("0",))
+    second = kept(level, first, later, 5.0, 5.0)
+
+    assert (second.blocks(("0",)) is shown) is same
+    assert second.blocks(("0",))[0].samples == (Sample(later),)
+    assert second.blocks(("1",))[0].prefix == ("1",)
 
 
 def test_reset_between_two_scrapes_is_not_missed() -> None:
@@ -121,7 +139,7 @@ def test_reset_between_two_scrapes_is_not_missed() -> None:
         cached = CachedReading(total, raw, 0.0, 0.0, carried(total, cached, raw))
 
     assert cached is not None
-    assert cached.samples[0][1] == (Sample(220.0),)
+    assert cached.blocks(())[0].samples == (Sample(220.0),)
 
 
 def test_family_that_cannot_make_its_samples_costs_its_collector_alone() -> None:
@@ -174,7 +192,7 @@ def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not(
     after = CachedReading(collector, read(0.0), 1.0, 1.0, carried(collector, before, read(0.0)))
 
     def shown(cached: CachedReading, name: str) -> list[float]:
-        return [s.value for family, samples in cached.samples if family.name == name for s in samples]
+        return [s.value for block in cached.blocks(()) if block.family.name == name for s in block.samples]
 
     assert [shown(each, raw) for each in (before, after)] == [[3.0], [0.0]]
     assert [shown(each, total) for each in (before, after)] == [[3.0], [3.0]]

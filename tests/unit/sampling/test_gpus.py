@@ -83,7 +83,7 @@ def test_gpu_that_goes_stays_listed_with_its_counters() -> None:
     (gone,) = gpus.all
     assert not gone.present
     assert not gone.reading
-    assert gone.states["GPU-0"].readings["value"].samples[0][1][0].value == 3.0
+    assert gone.states["GPU-0"].readings["value"].blocks(())[0].samples[0].value == 3.0
     gpus.stop()
 
 
@@ -94,5 +94,5 @@ def test_counters_of_a_returned_gpu_go_on() -> None:
     for present in ((device,), (), (device,)):
         gpus.read(present, 0.0, time.monotonic() + DEADLINE)
 
-    assert gpus.all[0].states["GPU-0"].readings["value"].samples[0][1][0].value == 103.0
+    assert gpus.all[0].states["GPU-0"].readings["value"].blocks(())[0].samples[0].value == 103.0
     gpus.stop()

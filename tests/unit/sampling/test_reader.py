@@ -106,7 +106,7 @@ def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: Driv
 
     def published() -> set[str]:
         cached = states[device.uuid].readings.get(name)
-        return {family.name for family, samples in cached.samples if samples} if cached else set()
+        return {block.family.name for block in cached.blocks(())} if cached else set()
 
     for at in range(3):
         second(at)
