@@ -79,26 +79,40 @@ _NCCL = (
 )
 """What the job's own NCCL answered, where it was asked (--nccl.ras)."""
 
+_APART = "(cluster, node, instance, workload, user)"
+
+
+def _hung(labels: str, kinds: str) -> str:
+    """Share of the GPU time that spins, of what hangs. Where all wait for one GPU, GpuStraggler names it."""
+    held = f"sum by {labels} (gpu_workload_gpus{{{kinds}}} > 0)"
+    return f"""\
+  (
+      sum by {labels} (rate({_SECONDS}{{state="wait_collective",{kinds}}}[<window>]))
+    /
+      {held}
+  ) > <spins>
+  unless on {labels} (
+      sum by {labels} (rate({_SECONDS}{{state=~"{regex(BUSY)}",{kinds}}}[<window>]))
+    /
+      {held}
+  ) >= <busy>
+  unless on {labels} rate(gpu_workload_straggler_seconds_total{{{kinds}}}[<window>]) > <spins>"""
+
+
 HUNG = Alert(
     name="GpuCollectiveHung",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
+    # A job that hangs from its start may have no series of a busy state.
+    # Programs without a scheduler share their name with those of other people and nodes, which say nothing of them.
     expr=named(
         f"""\
-  (
-      sum by {_WORKLOAD} (rate({_SECONDS}{{state="wait_collective"}}[<window>]))
-    /
-      sum by {_WORKLOAD} (gpu_workload_gpus > 0)
-  ) > <spins>
-  unless on {_WORKLOAD} (
-      sum by {_WORKLOAD} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
-    /
-      sum by {_WORKLOAD} (gpu_workload_gpus > 0)
-  ) >= <busy>
-  unless on {_WORKLOAD} {_STRAGGLES} > <spins>"""
+{_hung(_WORKLOAD, 'kind!~"process|unit"')}
+  or
+  max by {_WORKLOAD} (
+{_hung(_APART, 'kind=~"process|unit"')}
+  )"""
     ),
-    # A job that hangs from its start may have no series of a busy state.
-    # Where all wait for one GPU, GpuStraggler names it.
     for_="5m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time without anything computed."),

@@ -39,6 +39,7 @@ class ClassRule:
 
 _CONTROLLERS: Mapping[str, str] = {
     "Job": "batch",
+    "CronJob": "batch",
     "PyTorchJob": "batch",
     "MPIJob": "batch",
     "TFJob": "batch",
@@ -58,6 +59,9 @@ _CONTROLLERS: Mapping[str, str] = {
     "InferenceService": "service",
     "LLMInferenceService": "service",
     "RayService": "service",
+    "Service": "service",
+    "Configuration": "service",
+    "Revision": "service",
     "Notebook": "interactive",
     "Workspace": "interactive",
     "batch": "batch",
@@ -67,7 +71,7 @@ _CONTROLLERS: Mapping[str, str] = {
 }
 """Kinds of Kubernetes objects, then Nomad's types of jobs.
 
-StatefulSets are everything, from notebooks to servers and ranks: they say nothing.
+A Service is Knative's. StatefulSets and RayClusters are everything (notebooks, servers, ranks): they say nothing.
 """
 
 

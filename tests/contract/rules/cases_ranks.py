@@ -12,6 +12,7 @@ def straggler(values: str, dev: str = DEV) -> dict[str, str]:
 
 
 _BARE = 'workload="process:python3",kind="process",user="ada"'
+_BARE_OF_BOB = _BARE.replace("ada", "bob")
 _SPINS = "0+240x60"
 """Four GPUs' seconds a minute."""
 
@@ -151,6 +152,26 @@ HUNG = (
             f'gpu_workload_nccl_status{{{NODE},{JOB},verdict="rank_lags"}}': "1x60",
             f'gpu_workload_nccl_lagging_rank_info{{{NODE},{JOB},rank="9",host="n2",host_gpu="1",pid="77"}}': "1x60",
         },
+    ),
+    fires(
+        "GpuCollectiveHung",
+        "ranks of a bare program spin; programs of that name are busy on another node, and here as another user",
+        "40m",
+        held(_BARE, "4x60")
+        | held(_BARE, "8x60", SECOND_NODE)
+        | held(_BARE_OF_BOB, "4x60")
+        | ledger(_BARE, wait_collective=_SPINS)
+        | ledger(_BARE, SECOND_NODE, busy="0+480x60")
+        | ledger(_BARE_OF_BOB, busy=_SPINS),
+    ),
+    silent(
+        "GpuCollectiveHung",
+        "programs of one name on two nodes: neither spins for long",
+        "40m",
+        held(_BARE, "4x60")
+        | held(_BARE, "4x60", SECOND_NODE)
+        | ledger(_BARE, wait_collective="0+90x60", busy="0+150x60")
+        | ledger(_BARE, SECOND_NODE, wait_collective="0+60x60", wait_cpu="0+180x60"),
     ),
     silent(
         "GpuCollectiveHung",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.attribution.kubernetes.owner_kinds import KINDS
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.work_class import ClassRule, WorkClass, WorkClasses, classify, parse_rules
@@ -43,6 +44,14 @@ LISTENS = HostSignals(serves=True, programs=("python app.py",))
 )
 def test_facts_by_their_weight(owner: Owner, info: WorkloadInfo, host: HostSignals, told: WorkClass) -> None:
     assert classify(owner, info, host) == told
+
+
+def test_every_kind_that_the_api_knows_is_of_a_class_or_says_nothing_on_purpose() -> None:
+    """StatefulSets and RayClusters are notebooks, servers and ranks alike."""
+    kinds = {kind for each in KINDS.values() for kind in each}
+    told = {kind: classify(POD, WorkloadInfo(owner_kind=kind), HostSignals()).source for kind in kinds}
+
+    assert {kind for kind, source in told.items() if source != "scheduler"} == {"StatefulSet", "RayCluster"}
 
 
 def test_the_option_goes_before_what_is_seen() -> None:
