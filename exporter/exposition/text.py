@@ -103,11 +103,11 @@ def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines)
             return _BlockLines(block.source, samples, tuple(lines))
     # series have come or gone
     kept = {sample.labels: (sample.value, line) for sample, line in zip(before.samples, before.lines, strict=True)}
-    lines = []
+    anew: list[str] = []
     for value, labels in samples:
         earlier, line = kept.get(labels, (value, ""))
-        lines.append(line if line and value == earlier else _line(block, labels, value, line))
-    return _BlockLines(block.source, samples, tuple(lines))
+        anew.append(line if line and value == earlier else _line(block, labels, value, line))
+    return _BlockLines(block.source, samples, tuple(anew))
 
 
 def _line(block: AnyBlock, labels: Values, value: float, before: str) -> str:
