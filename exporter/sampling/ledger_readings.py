@@ -32,14 +32,16 @@ class LedgerReadings:
         yield Reading(
             target_of(gpu.device),
             whole,
-            holdings(uuid, running, ownership),
+            holdings(uuid, running, ownership, join.hosts),
             self._energy(gpu),
             counted=self._counted(gpu, monotonic),
         )
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            yield Reading(target_of(instance), found, holdings(instance.uuid, running, ownership), profile=profile)
+            yield Reading(
+                target_of(instance), found, holdings(instance.uuid, running, ownership, join.hosts), profile=profile
+            )
         latest = throttled(gpu, monotonic)
         if latest:
             self._throttled[uuid] = latest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
@@ -33,8 +33,10 @@ def targets(gpus: Iterable[Gpu]) -> tuple[Target, ...]:
     return tuple(target_of(device) for gpu in gpus for device in gpu.device.instances or (gpu.device,))
 
 
-def holdings(uuid: str, running: Iterable[GpuProcess], ownership: Ownership) -> tuple[Holding, ...]:
-    """Who holds one target, by the shares its sources state, else evenly.
+def holdings(
+    uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int]
+) -> tuple[Holding, ...]:
+    """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
 
     A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
     """
@@ -42,11 +44,25 @@ def holdings(uuid: str, running: Iterable[GpuProcess], ownership: Ownership) -> 
     for process in running:
         if process.target == uuid:
             by_owner.setdefault(ownership.processes.get(process.pid, NOBODY), []).append(process)
+    holder = _only_holder(uuid, by_owner, ownership, shown)
+    if holder:
+        by_owner = {holder: by_owner[NOBODY]}
     shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
         Holding(owner, shares[owner], tuple(process.pid for process in processes), _utilization(processes))
         for owner, processes in by_owner.items()
     )
+
+
+def _only_holder(
+    uuid: str, by_owner: Mapping[Owner, Sequence[GpuProcess]], ownership: Ownership, shown: Collection[int]
+) -> Owner | None:
+    """Who alone was given all of the target, where what runs there is out of sight: it is his, as far as is known."""
+    known = [owner for owner in by_owner if owner != NOBODY]
+    strangers = by_owner.get(NOBODY, ())
+    if len(known) != 1 or by_owner[known[0]] or any(process.pid in shown for process in strangers):
+        return None
+    return known[0] if strangers and ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
 def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:

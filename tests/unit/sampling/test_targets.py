@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,9 @@ def process(pid: int, sm: float | None = None) -> GpuProcess:
 
 
 def shares(running: tuple[GpuProcess, ...], ownership: Ownership) -> dict[Owner, float]:
-    return {holding.owner: holding.share for holding in holdings(UUID, running, ownership)}
+    """With every process shown by /proc."""
+    shown = {each.pid for each in running}
+    return {holding.owner: holding.share for holding in holdings(UUID, running, ownership, shown)}
 
 
 def test_a_holder_with_no_process_holds_it_all() -> None:
@@ -29,6 +33,31 @@ def test_a_holder_with_no_process_holds_it_all() -> None:
 
 def test_a_process_of_nobody_known_takes_nothing_from_the_holder() -> None:
     assert shares((process(7),), Ownership(holders={UUID: (ADA,)})) == {ADA: 1.0, NOBODY: 0.0}
+
+
+def test_process_that_proc_does_not_show_is_the_only_holders() -> None:
+    """As with hidepid, or in a PID namespace of the exporter's own: its holder would be held idle, at 90 %."""
+    (found,) = holdings(UUID, (process(7, 0.5), process(8, 0.4)), Ownership(holders={UUID: (ADA,)}), ())
+
+    assert (found.owner, found.share, found.pids, found.utilization) == (ADA, 1.0, (7, 8), 0.9)
+
+
+@pytest.mark.parametrize(
+    ("ownership", "shown"),
+    [
+        (Ownership(holders={UUID: (ADA, BOB)}), ()),
+        (Ownership(processes={8: ADA}, holders={UUID: (ADA,)}), {8}),
+        (Ownership(holders={UUID: (ADA,)}, weights={(UUID, ADA): 0.5}), ()),
+        (Ownership(holders={UUID: (ADA,)}), {7}),
+    ],
+    ids=["two hold it", "the holder has its own", "it holds a part", "some are shown"],
+)
+def test_process_that_proc_does_not_show_is_nobodys_where_it_may_be_another_ones(
+    ownership: Ownership, shown: Collection[int]
+) -> None:
+    found = {each.owner: each.pids for each in holdings(UUID, (process(7), process(8)), ownership, shown)}
+
+    assert 7 in found[NOBODY]
 
 
 def test_a_process_of_nobody_known_holds_what_stated_shares_leave() -> None:
@@ -44,7 +73,8 @@ def test_nobody_known_alone_holds_it_all() -> None:
 def test_processes_go_to_their_owners() -> None:
     ownership = Ownership(processes={7: ADA, 8: BOB, 9: BOB}, holders={UUID: (ADA, BOB)})
 
-    found = {h.owner: h for h in holdings(UUID, (process(7, 0.5), process(8, 0.2), process(9, 0.1)), ownership)}
+    running = (process(7, 0.5), process(8, 0.2), process(9, 0.1))
+    found = {h.owner: h for h in holdings(UUID, running, ownership, {7, 8, 9})}
 
     assert (found[ADA].pids, found[BOB].pids) == ((7,), (8, 9))
     assert found[ADA].utilization == 0.5
