@@ -63,8 +63,8 @@ def fault(kind: str, evidence: str, action: str) -> str:
     return series("gpu_fault_timestamp_seconds", NOW - 7200, fault=kind, evidence=evidence, action=action)
 
 
-def sxid(kind: str, ago: float = 60) -> str:
-    labels = f'switch="1",pci_bus_id="0000:c1:00.0",sxid="20034",class="{kind}",link="30"'
+def sxid(kind: str, ago: float = 60, switch: int = 1) -> str:
+    labels = f'switch="{switch}",pci_bus_id="0000:c1:00.0",sxid="20034",class="{kind}",link="30"'
     return f"gpu_nvswitch_sxid_last_timestamp_seconds{{{labels}}} {NOW - ago}"
 
 

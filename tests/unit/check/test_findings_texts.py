@@ -80,6 +80,15 @@ CASES: Mapping[str, tuple[str, Limits]] = {
         ),
         Limits(),
     ),
+    "port of one GPU, whose neighbour is of another": (
+        (
+            'gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="down"} 1\n'
+            f'gpu_rdma_port_nearest_gpu_info{{device="mlx5_0",port="1",{DEVICE},path="PIX"}} 1\n'
+            f'gpu_rdma_port_nearest_gpu_info{{device="mlx5_0",port="2",{OTHER},path="PIX"}} 1'
+        ),
+        Limits(),
+    ),
+    "one SXID of two switches": ("\n".join(sxid("fatal", switch=switch) for switch in (1, 2)), Limits()),
     "links down, counted by the exporter": (
         "\n".join(series("gpu_nvlink_link_up", 0, link=link) for link in ("10", "9")),
         Limits(),

@@ -48,6 +48,20 @@ def test_what_is_still_needed_is_told_in_time_energy_and_money() -> None:
     assert "In all       8 h from start to end, 40.0 kWh, 192.00 $" in text
 
 
+def test_time_to_train_stands_under_its_name() -> None:
+    reached = replace(REPORT, progress=replace(REPORT.progress, time_to_target_seconds=2 * HOUR))
+
+    assert "  Time to train  2 h" in said(reached)
+
+
+def test_limit_of_cores_is_that_of_all_nodes_or_none() -> None:
+    node = replace(REPORT.nodes[0], cpu_seconds=2 * HOUR, cpu_limit_cores=16.0)
+    other = replace(node, node="n2", cpu_limit_cores=None)
+
+    assert "1.0 of 16 cores busy on average" in said(replace(REPORT, nodes=(node,)))
+    assert "2.0 cores busy on average" in said(replace(REPORT, nodes=(node, other)))
+
+
 def test_nothing_is_still_needed_by_what_has_ended_or_tells_nothing() -> None:
     ended = replace(REPORT, span=replace(REPORT.span, end=2 * HOUR))
 
@@ -138,5 +152,5 @@ def test_moments_are_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7d", "99999-01-01"])
 def test_other_texts_are_no_moments(text: str) -> None:
-    with pytest.raises(ValueError, match="a time such as 2026-11-20"):
+    with pytest.raises(ValueError, match=r"^a time such as 2026-11-20 or 2026-11-20T14:00$"):
         moment(text)
