@@ -22,6 +22,8 @@ XID_ADVICE = look.words({
 })
 # fmt: on
 
+_XID = "cluster, instance, gpu, uuid, xid, class"
+
 
 def xids() -> table.Panel:
     stamp = f"gpu_xid_last_timestamp_seconds{{{NODE}}}"
@@ -36,7 +38,7 @@ def xids() -> table.Panel:
         columns=(
             Value(
                 "Times",
-                f"{counted(f'gpu_xid_errors_total{{{NODE}}}')} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
+                f"{counted(f'gpu_xid_errors_total{{{NODE}}}', _XID)} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
                 look.COUNT,
                 decimals=0,
                 width=75,

@@ -85,9 +85,16 @@ def gpu_used(scope: str, by: str) -> str:
     return definitions.UTILIZATION.promql(Ledger("gpu_time_seconds_total", scope, by, rate))
 
 
-def counted(counter: str) -> str:
-    """How far a counter that is born with its first event got in the range: the birth counts, which increase() misses."""
-    return f"(({counter} - {counter} offset {RANGE}) >= 0 or {counter})"
+def counted(counter: str, above_zero: str = "") -> str:
+    """How far a counter that is born with its first event got in the range: the birth counts, which increase() misses.
+
+    `above_zero` names the labels of a counter of which only the series that are not 0 matter: of a fleet they are few.
+    """
+
+    def of(series: str) -> str:
+        return f"max by ({above_zero}) ({series} > 0)" if above_zero else series
+
+    return f"(({of(counter)} - {of(f'{counter} offset {RANGE}')}) >= 0 or {of(counter)})"
 
 
 def some(expr: str) -> str:

@@ -130,6 +130,20 @@ def test_waste_costs_less_than_what_was_held_and_not_nothing(reader: Reader) -> 
     assert 0 < float(wasted["value"][1]) < float(held["value"][1])
 
 
+def test_health_counts_each_planted_xid_once(reader: Reader) -> None:
+    found = {
+        (row["metric"]["instance"], row["metric"]["gpu"], row["metric"]["xid"]): float(row["value"][1])
+        for row in reader.rows("health", "XIDs in the time range")
+    }
+
+    assert found == {
+        ("k8s-10", "1", "94"): 1.0,
+        ("k8s-14", "2", "79"): 1.0,
+        ("hpc-10", "1", "31"): 1.0,
+        ("hpc-14", "0", "74"): 1.0,
+    }
+
+
 @pytest.mark.parametrize(
     ("panel", "ref", "instance", "gpu"),
     [
