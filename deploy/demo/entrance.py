@@ -25,7 +25,7 @@ _FAULTS = "max by (node, gpu, fault, evidence) (gpu_fault_timestamp_seconds)"
 _FIGURES: Sequence[tuple[str, str, str]] = (
     ("GPUs that answer", "sum(gpu_up)", "{:.0f}"),
     ("of them busy", f'sum(rate(gpu_time_seconds_total{{state=~"{regex(BUSY)}"}}[{_WINDOW}]))', "{:.1f}"),
-    ("held, but lost", f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))', "{:.1f}"),
+    ("held and wasted", f'sum(rate(gpu_workload_gpu_seconds_total{{state=~"{regex(LOST)}"}}[{_WINDOW}]))', "{:.1f}"),
     ("alerts firing", 'count(ALERTS{alertstate="firing"}) or vector(0)', "{:.0f}"),
     ("kW drawn", "sum(gpu_power_watts) / 1000", "{:.1f}"),
 )

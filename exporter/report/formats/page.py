@@ -10,7 +10,8 @@ from exporter.report.document import Bars, Block, Document, Facts, Heading, Step
 
 # Mail programs know no CSS variables: the colours stand in each rule.
 _STYLE = f"""\
-body{{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
+body{{font:15px/1.5 system-ui,sans-serif;max-width:84rem;margin:2rem auto;padding:0 1rem}}
+p,ol{{max-width:60rem}}
 body{{color:{LIGHT.ink};background:{LIGHT.card}}}
 .wide{{overflow-x:auto}}h1{{font-size:1.4rem}}h2{{font-size:1.1rem;margin-top:2rem}}
 table{{border-collapse:collapse;width:100%}}
