@@ -48,10 +48,13 @@ _OPERATORS = {
 }
 TEMPLATE_HASH = "pod-template-hash"
 """What a Deployment's ReplicaSet adds to its name."""
+JUPYTERHUB = "hub.jupyter.org/username"
+"""On the pod that JupyterHub starts for each of its users; nothing else makes that pod."""
 LABELS = (
     *(project.label for project in _PROJECTS),
     *(project.kind_label for project in _PROJECTS if project.kind_label),
     TEMPLATE_HASH,
+    JUPYTERHUB,
 )
 
 

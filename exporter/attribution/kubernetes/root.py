@@ -14,7 +14,7 @@ from typing import NamedTuple
 from exporter.attribution.kubernetes import name_patterns, project_labels
 from exporter.attribution.kubernetes.owner_kinds import known
 from exporter.attribution.kubernetes.pod import Pod, Reference
-from exporter.attribution.kubernetes.project_labels import TEMPLATE_HASH
+from exporter.attribution.kubernetes.project_labels import JUPYTERHUB, TEMPLATE_HASH
 
 _MAX_ABOVE = 8
 """Owners of owners; no project has more than six."""
@@ -88,7 +88,7 @@ def _named(pod: Pod, steps: Sequence[_Step]) -> Root:
     if steps:
         return _of_reference(steps[-1].reference, pod)
     alone = pod.controller is None or pod.controller.kind == "Node"
-    return Root(pod.name, "Pod") if alone else by_name(pod.name)
+    return Root(pod.name, "Notebook" if JUPYTERHUB in pod.projects else "Pod") if alone else by_name(pod.name)
 
 
 def _steps(pod: Pod, ask: Ask) -> Sequence[_Step] | None:

@@ -135,6 +135,13 @@ def test_label_is_confirmed_by_an_object_that_is_named_after_it() -> None:
     assert found == Root("mixtral", "InferenceService")
 
 
+def test_pod_of_a_jupyterhub_user_is_a_notebook() -> None:
+    """Nobody owns it; that its user has gone is to be said as of a notebook, also while no kernel runs."""
+    pod = Pod("hub", "jupyter-ada", "u", projects={"hub.jupyter.org/username": "ada"})
+
+    assert root_of(pod, _Objects({})) == Root("jupyter-ada", "Notebook")
+
+
 def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
     case = _CASES["Kubeflow PyTorchJob"]
     wrapper = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "sweep", "uid": "w"}
