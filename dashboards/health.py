@@ -11,8 +11,7 @@ from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
-HARDWARE = 'class=~"reset_gpu|restart_bm|workflow|contact_support"'
-"""NVIDIA's classes of XID that are not the program's fault."""
+HARDWARE = f'class=~"{health_errors.HARDWARE_CLASSES}"'
 
 
 def health() -> build.Dashboard:

@@ -7,7 +7,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.health_errors import XID_ADVICE
+from dashboards.parts.health_errors import XID_ADVICE, worst_first
 from dashboards.parts.query import DEVICE, counted, in_range, latest, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value
 
@@ -25,7 +25,7 @@ def errors(made: build.Dashboard) -> None:
             columns=(
                 Value(
                     "Times",
-                    f"{counted(f'gpu_xid_errors_total{{{DEVICE}}}')} and on (xid) {in_range(stamp)}",
+                    worst_first(f"{counted(f'gpu_xid_errors_total{{{DEVICE}}}')} and on (xid) {in_range(stamp)}"),
                     look.COUNT,
                     look.SOME_IS_BAD,
                     decimals=0,
@@ -33,12 +33,13 @@ def errors(made: build.Dashboard) -> None:
                 ),
                 Value(
                     "Last seen",
-                    f"{latest(stamp)} * 1000 and {in_range(stamp)}",
+                    worst_first(f"{latest(stamp)} * 1000 and {in_range(stamp)}"),
                     units.DatetimeISO,
                     width=160,
                 ),
             ),
-            sort="Times",
+            sort="What to do",
+            ascending=True,
             size=(8, 8),
             empty="No XID in the time range",
         ).build()

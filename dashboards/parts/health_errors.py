@@ -10,26 +10,35 @@ from dashboards.parts.health_links import keys
 from dashboards.parts.query import NODE, counted, in_range, latest
 from dashboards.parts.table import Column, Key, Table, Value
 
+HARDWARE_CLASSES = "reset_gpu|restart_bm|workflow|contact_support"
+"""NVIDIA's classes of XID that are not the program's fault."""
 # fmt: off
 XID_ADVICE = look.words({
-    "reset_gpu":       ("Drain, reset the GPU",      look.RED),
-    "restart_bm":      ("Drain, restart the node",   look.RED),
-    "workflow":        ("Follow NVIDIA's workflow",  look.RED),
-    "contact_support": ("Drain, contact the vendor", look.RED),
-    "restart_app":     ("Owner: mend the program",   look.ORANGE),
-    "ignore":          ("Nothing by itself",         look.GREY),
-    "unknown":         ("Not in the catalogue",      look.ORANGE),
+    "1 reset_gpu":       ("Drain, reset the GPU",      look.RED),
+    "1 restart_bm":      ("Drain, restart the node",   look.RED),
+    "1 workflow":        ("Follow NVIDIA's workflow",  look.RED),
+    "1 contact_support": ("Drain, contact the vendor", look.RED),
+    "2 restart_app":     ("Owner: mend the program",   look.ORANGE),
+    "3 ignore":          ("Nothing by itself",         look.GREY),
+    "2 unknown":         ("Not in the catalogue",      look.ORANGE),
 })
 # fmt: on
 
 _XID = "cluster, instance, gpu, uuid, xid, class"
 
 
+def worst_first(expr: str) -> str:
+    """Classes begin with a digit: a table that is sorted by them begins with the hardware's."""
+    for rank, classes in enumerate((HARDWARE_CLASSES, "restart_app|unknown", "ignore"), start=1):
+        expr = f'label_replace({expr}, "class", "{rank} $1", "class", "({classes})")'
+    return expr
+
+
 def xids() -> table.Panel:
     stamp = f"gpu_xid_last_timestamp_seconds{{{NODE}}}"
     return Table(
         title="XIDs in the time range",
-        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class.",
+        description="Errors the driver logged, by NVIDIA's number and class, and NVIDIA's advice for the class: the hardware's first.",
         keys=(
             *keys(),
             Key("xid", "XID", (link.XID,), width=55),
@@ -38,19 +47,22 @@ def xids() -> table.Panel:
         columns=(
             Value(
                 "Times",
-                f"{counted(f'gpu_xid_errors_total{{{NODE}}}', _XID)} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}",
+                worst_first(
+                    f"{counted(f'gpu_xid_errors_total{{{NODE}}}', _XID)} > 0 and on (cluster, instance, gpu, xid) {in_range(stamp)}"
+                ),
                 look.COUNT,
                 decimals=0,
                 width=75,
             ),
             Value(
                 "Last seen",
-                f"{latest(stamp)} * 1000 and {in_range(stamp)}",
+                worst_first(f"{latest(stamp)} * 1000 and {in_range(stamp)}"),
                 units.DatetimeISO,
                 width=160,
             ),
         ),
-        sort="Times",
+        sort="What to do",
+        ascending=True,
         size=(12, 9),
         empty="No XID in the time range",
     ).build()

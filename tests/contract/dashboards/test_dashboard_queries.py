@@ -9,9 +9,21 @@ from typing import Any
 import promql_parser as promql
 import pytest
 
+from dashboards.parts import look
+from exporter.collectors.xid import CATALOGUE
 from exporter.report.solution import WORK
 from tests.contract.dashboards.inference import WrongLabelError, labels, matchers, ranged, selectors, unit, walk
-from tests.contract.dashboards.reading import NAMES, Query, every_query, load, panels, queries, stand_in, variables
+from tests.contract.dashboards.reading import (
+    NAMES,
+    Query,
+    every_query,
+    load,
+    panels,
+    properties,
+    queries,
+    stand_in,
+    variables,
+)
 from tests.contract.dashboards.vocabulary import METRICS, RECORDED
 
 _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
@@ -100,6 +112,17 @@ def test_units_match(name: str) -> None:
             wrong.append((str(query), found, query.unit))
 
     assert wrong == []
+
+
+@pytest.mark.parametrize(("name", "title"), [("health", "XIDs in the time range"), ("gpu", "XIDs in the range")])
+def test_xids_of_the_hardware_come_first(name: str, title: str) -> None:
+    (panel,) = (panel for panel in panels(name) if panel["title"] == title)
+    advised = properties(panel, "What to do")["mappings"][0]["options"]
+
+    assert panel["options"]["sortBy"] == [{"desc": False, "displayName": "What to do"}]
+    assert {raw.partition(" ")[2] for raw in advised} == {*CATALOGUE.values(), "unknown"}
+    red = [raw for raw in advised if advised[raw]["color"] == look.RED]
+    assert sorted(advised)[: len(red)] == sorted(red)
 
 
 def test_no_count_is_shortened() -> None:
