@@ -105,10 +105,10 @@ def lines(
     panel = _finish(_start(timeseries.Panel(), title, description, queries, size), unit, empty, links)
     panel.fill_opacity(fill).line_width(1)
     panel.show_points(shared.VisibilityMode.ALWAYS if points else shared.VisibilityMode.NEVER)
-    calcs = ["mean", "max"] if legend is shared.LegendPlacement.RIGHT else []
+    calcs = ["last", "max"] if legend is shared.LegendPlacement.RIGHT else []
     mode = shared.LegendDisplayMode.TABLE if calcs else shared.LegendDisplayMode.LIST
     shown = common.VizLegendOptions().display_mode(mode).placement(legend).show_legend(True).calcs(calcs)
-    panel.legend(shown.sort_by("Mean").sort_desc(True) if calcs else shown)
+    panel.legend(shown.sort_by("Last").sort_desc(True) if calcs else shown)
     panel.tooltip(common.VizTooltipOptions().mode(shared.TooltipDisplayMode.MULTI).sort(shared.SortOrder.DESCENDING))
     if floor is not None:
         panel.min(floor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.builders import common, timeseries
 from grafana_foundation_sdk.models import common as shared
+from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
 from dashboards.parts.query import over_time
@@ -66,6 +67,13 @@ def lines(
     """Of thousands of tokens and one request in the same graph: powers of ten, and no line while nothing is done."""
     made = panel.lines(title, description, over_time(expr, legend), unit, size=size, empty=SILENT, floor=None)
     return made.scale_distribution(common.ScaleDistributionConfig().type(shared.ScaleDistribution.LOG).log(10))
+
+
+def steps_lines(scope: str, *, size: tuple[int, int] = (12, 8)) -> timeseries.Panel:
+    """Large models take minutes for one: with fewer digits all of the axis below 0.1 is 0."""
+    text = "All ranks take them together."
+    made = lines("Steps per second", text, steps(scope), units.OpsPerSecond, size=size, legend="{{workload}}")
+    return made.decimals(3)
 
 
 def _rate(name: str) -> str:

@@ -208,16 +208,16 @@ def host(made: build.Dashboard, kind: Kind) -> None:
 
 def progress(made: build.Dashboard, kind: Kind) -> None:
     scope = kind.shown
-    for title, text, expr, legend in (
-        (
+    made.with_panel(
+        reported.lines(
             "Work per second",
             "As the program reports, a line for each unit that it reports. The truest utilization there is.",
             reported.work(scope),
-            reported.LEGEND,
-        ),
-        ("Steps per second", "All ranks take them together.", reported.steps(scope), BY_WORKLOAD),
-    ):
-        made.with_panel(reported.lines(title, text, expr, units.OpsPerSecond, size=(8, 8), legend=legend))
+            units.OpsPerSecond,
+            size=(8, 8),
+        )
+    )
+    made.with_panel(reported.steps_lines(scope, size=(8, 8)))
     made.with_panel(
         panel.bars(
             "Progress",

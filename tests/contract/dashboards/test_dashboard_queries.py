@@ -125,6 +125,22 @@ def test_xids_of_the_hardware_come_first(name: str, title: str) -> None:
     assert sorted(advised)[: len(red)] == sorted(red)
 
 
+@pytest.mark.parametrize("name", ["job", "throughput", "workload-kubernetes", "workload-slurm"])
+def test_steps_that_take_minutes_are_no_zeros_on_the_axis(name: str) -> None:
+    (panel,) = (panel for panel in panels(name) if panel["title"] == "Steps per second")
+
+    assert panel["fieldConfig"]["defaults"]["custom"]["scaleDistribution"] == {"type": "log", "log": 10}
+    assert panel["fieldConfig"]["defaults"]["decimals"] == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_legends_have_no_mean_of_the_moments_that_a_state_was_there(name: str) -> None:
+    """Grafana leaves moments without a value out: of a GPU lost half-way that was 97 % busy and 100 % unobserved."""
+    calcs = [panel["options"]["legend"]["calcs"] for panel in panels(name) if panel["type"] == "timeseries"]
+
+    assert not {"mean", "lastNotNull"} & {calc for each in calcs for calc in each}
+
+
 def test_no_count_is_shortened() -> None:
     """`short` makes 1.94 K of 1,936 GPUs, and a currency $1K of $1132."""
     assert [str(query) for query in every_query() if query.unit == "short" or query.unit.startswith("currency")] == []
