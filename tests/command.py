@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.__main__ import main
@@ -18,9 +20,24 @@ class Done(NamedTuple):
 def run(*arguments: str) -> Done:
     """Not for commands that start threads or fork."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with _own_logging(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             status = main(arguments)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 1
     return Done(status, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _own_logging() -> Iterator[None]:
+    """Logging as the command sets it up ends with the command: tests after it read the log, too."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    root.handlers = []  # what pytest reads the log with is not closed by the command
+    try:
+        yield
+    finally:
+        for handler in root.handlers:
+            handler.close()
+        root.handlers = handlers
+        root.setLevel(level)

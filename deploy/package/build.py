@@ -136,7 +136,7 @@ def root_tree(into: Path, python: Path) -> None:
 def _shared(into: Path) -> None:
     """Rules, dashboards, documentation, changelog: for whoever runs Prometheus and Grafana."""
     for folder, pattern in SHARED.items():
-        for source in sorted(ROOT.glob(pattern)):
+        for source in sorted(path for path in ROOT.glob(pattern) if path.is_file()):
             target = into / "usr/share" / folder / source.name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)

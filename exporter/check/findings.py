@@ -10,7 +10,8 @@ from exporter.check.rule import Cause, Find, Limits
 from exporter.clock import UnixTime
 from exporter.collectors.xid import CATALOGUE
 
-_NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
+NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
+"""So it is where there is no GPU, too."""
 _AFTER_KILL = "45"
 """The driver clearing up after a program that was killed: it comes with every cancelled job."""
 
@@ -19,7 +20,7 @@ def gpu_less(facts: Facts, limits: Limits) -> bool:
     """Whether this is a node without GPUs: nothing on the PCI bus, no driver, and none expected."""
     pci = facts.value("gpu_devices", source="pci")
     error = facts.of("gpu_exporter_driver_error")
-    no_driver = bool(error) and error[0].labels.get("error") in _NO_DRIVER
+    no_driver = bool(error) and error[0].labels.get("error") in NO_DRIVER
     return pci == 0 and no_driver and not limits.gpus
 
 

@@ -13,7 +13,7 @@ class Room(NamedTuple):
 
 
 ROOMS = {
-    "ledger": Room(("tests/unit/ledger",), 0.9),
+    "ledger": Room(("tests/unit/ledger", "tests/contract/ledger", "tests/contract/passes"), 0.9),
     "sampling": Room(
         (
             "tests/unit/sampling",

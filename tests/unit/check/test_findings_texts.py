@@ -193,11 +193,12 @@ def test_finding_joins_a_report_in_its_place() -> None:
         ),
         (f"gpu_exporter_build_info 1\ngpu_exporter_last_sample_timestamp_seconds {NOW - 60}\n", Limits(stale=60), ""),
         (
-            'gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="X"} 1\n',
+            'gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="DRIVER_NOT_LOADED"} 1\n',
             Limits(),
-            "the driver is not available (X), and the PCI bus cannot be read",
+            "the driver is not available (DRIVER_NOT_LOADED), and the PCI bus cannot be read",
         ),
-        ('gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="X"} 1\n', Limits(gpus=1), ""),
+        ('gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="DRIVER_NOT_LOADED"} 1\n', Limits(gpus=1), ""),
+        ('gpu_exporter_build_info 1\ngpu_exporter_driver_error{error="NOT_OPENED"} 1\n', Limits(), ""),
     ],
 )
 def test_what_is_not_judged(text: str, limits: Limits, remark: str) -> None:
