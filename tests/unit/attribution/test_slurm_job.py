@@ -43,6 +43,14 @@ def test_fields_of_a_job() -> None:
     assert job.gres == (NodeGres(frozenset({"n1", "n2"}), "gpu", 2, (0, 3)),)
 
 
+def test_restarts_are_those_that_slurm_counts() -> None:
+    again, never = parse_job(line().replace("Requeue=1", "Requeue=1 Restarts=2")), parse_job(line())
+
+    assert again is not None
+    assert never is not None
+    assert (again.restarts, never.restarts) == (2, None)
+
+
 def test_array_element_keeps_its_raw_id() -> None:
     job = parse_job(line(id="6", more=" ArrayJobId=4 ArrayTaskId=7"))
 

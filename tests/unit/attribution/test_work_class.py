@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from exporter.attribution.kubernetes.owner_kinds import KINDS
+from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.naming import pod_info
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.work_class import ClassRule, WorkClass, WorkClasses, classify, parse_rules
@@ -74,3 +76,19 @@ def test_a_workload_is_judged_again_once_more_is_known_of_it() -> None:
     assert classes.of({BARE: WorkloadInfo()}, {}) == {BARE: WorkClass()}
     assert classes.of({BARE: WorkloadInfo()}, {BARE: LISTENS}) == {BARE: ("service", "socket")}
     assert classes.of({}, {}) == {}
+
+
+def test_what_a_pod_says_of_itself_goes_with_its_owner() -> None:
+    pod = Pod(
+        "ml",
+        "web",
+        "p",
+        containers={"c" * 64: ("main", "registry/web:1")},
+        requested_class="service",
+        restarts={"main": 3},
+    )
+    info = pod_info(pod, "p", "main", "", None)
+
+    assert (info.requested_class, info.image, info.restarts) == ("service", "registry/web:1", 3)
+    assert classify(POD, info, HostSignals()) == WorkClass("service", "label")
+    assert pod_info(pod, "p", "sidecar", "", None).image == ""
