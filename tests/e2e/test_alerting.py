@@ -42,7 +42,7 @@ SCENARIO = {
             "job": 77,
             "nodes": "gpu-a",
             "gpus": "0",
-            "duration": 25,
+            "duration": 40,
         },
         {
             "name": "train",
@@ -55,11 +55,11 @@ SCENARIO = {
         },
     ],
     "faults": [
-        {"kind": "thermal", "node": "gpu-a", "gpu": 1, "at": 12, "duration": 10},
-        {"kind": "lost", "node": "gpu-a", "gpu": 2, "at": 12, "duration": 30},
+        {"kind": "thermal", "node": "gpu-a", "gpu": 1, "at": 12, "duration": 25},
+        {"kind": "lost", "node": "gpu-a", "gpu": 2, "at": 12, "duration": 40},
     ],
 }
-"""The slow job runs from the start for 25 s; GPU 1 is hot and GPU 2 off the bus from 12 s on."""
+"""The slow job runs from the start for 40 s; GPU 1 is hot and GPU 2 off the bus from 12 s on."""
 
 
 @dataclass(slots=True)
@@ -144,24 +144,33 @@ def _names(message: Message) -> list[str]:
     return [f"{alert['labels']['alertname']} {alert['status']}" for alert in message.body["alerts"]]
 
 
+LEADS = (10.0, 40.0, 160.0)
+"""Seconds from the first program to the start of the scenario: where not all is up by then, all starts again."""
+
+
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("alerting")
-    (folder / "scenario.yaml").write_text(yaml.safe_dump(SCENARIO))
-    with contextlib.ExitStack() as exits:
-        sink = exits.enter_context(receiver())
-        alerts = exits.enter_context(alertmanager(alertmanager_config(folder, sink.url), folder))
-        # The faults come when everything is up, however slow the machine is.
-        nodes = {name: Node(name, folder, time.time() + 3) for name in SCENARIO["nodes"]}
-        exits.enter_context(prometheus(prometheus_config(folder, list(nodes.values()), alerts), folder))
-        start = time.time()
-        for node in nodes.values():
-            node.start = start
-        nodes["gpu-b"].process = exits.enter_context(nodes["gpu-b"].run())
-        nodes["gpu-a"].process = exits.enter_context(nodes["gpu-a"].run())
-        for node in nodes.values():
-            poll(f"the exporter of {node.name}", node.answers)
-        yield Stack(nodes, start, sink)
+    for lead in LEADS:
+        folder = tmp_path_factory.mktemp("alerting")
+        (folder / "scenario.yaml").write_text(yaml.safe_dump(SCENARIO))
+        with contextlib.ExitStack() as exits:
+            found = started(exits, folder, time.time() + lead)
+            if time.time() < found.start or lead == LEADS[-1]:
+                yield found
+                return
+
+
+def started(exits: contextlib.ExitStack, folder: Path, start: float) -> Stack:
+    """All programs, up and answering: what fires before the nodes answer would be no fault of the scenario."""
+    nodes = {name: Node(name, folder, start) for name in SCENARIO["nodes"]}
+    for node in nodes.values():
+        node.process = exits.enter_context(node.run())
+    for node in nodes.values():
+        poll(f"the exporter of {node.name}", node.answers)
+    sink = exits.enter_context(receiver())
+    alerts = exits.enter_context(alertmanager(alertmanager_config(folder, sink.url), folder))
+    exits.enter_context(prometheus(prometheus_config(folder, list(nodes.values()), alerts), folder))
+    return Stack(nodes, start, sink)
 
 
 Measured = Callable[[str, object], None]
