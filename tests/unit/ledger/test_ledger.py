@@ -9,6 +9,7 @@ from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
+from exporter.ledger.history import free_clock
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
 
@@ -199,6 +200,36 @@ def test_waiting_gpu_is_judged_by_its_own_processes() -> None:
     )
 
     assert states(ledger.targets["GPU-0"].seconds) == {"wait_peer": 0.9, "busy": 0.1}
+
+
+def test_gpu_of_two_processes_waits_for_what_the_busier_one_does() -> None:
+    reading = Reading(GPU, Signals(busy=0.3), (Holding(ALICE, 1.0, (1, 2)),))
+    host = HostSignals(processes={1: ProcessSignals(0.02, 0.0), 2: ProcessSignals(1.0, 0.0)})
+
+    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"busy": 0.3, "wait_cpu": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("written", "of_all", "state"), [(5e7, 0.0, "wait_checkpoint"), (None, 2e9, "wait_checkpoint")]
+)
+def test_gpu_of_two_processes_waits_for_what_both_write(written: float | None, of_all: float, state: str) -> None:
+    """Half of what makes a checkpoint each; where their own cannot be read, what the owner writes."""
+    own = ProcessSignals(
+        0.01, 0.0, 0.0, polling=False, read_bytes_per_second=written and 0.0, written_bytes_per_second=written
+    )
+    host = HostSignals(
+        io_pressure=0.9, read_bytes_per_second=0.0, written_bytes_per_second=of_all, processes={1: own, 2: own}
+    )
+    reading = Reading(GPU, Signals(busy=0.2), (Holding(ALICE, 1.0, (1, 2)),))
+
+    assert states(book(reading, hosts={ALICE: host}).owners[ALICE].seconds) == {"busy": 0.2, state: 0.8}
+
+
+@pytest.mark.parametrize(("seconds", "hertz"), [(0.0, 2e9), (1800.0, 1.5e9), (3600.0, 1e9), (7200.0, 1e9)])
+def test_highest_clock_fades_in_an_hour_and_no_lower_than_the_clock(seconds: float, hertz: float) -> None:
+    now = Signals(busy=1.0, sm_clock=1e9, throttled_thermal=0.0, throttled_power_brake=0.0)
+
+    assert free_clock(2e9, now, seconds) == hertz
 
 
 def test_cpu_pressure_of_the_working_rank_is_not_the_waiting_ones() -> None:

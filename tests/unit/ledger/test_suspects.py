@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from exporter.attribution.ownership import Target
 from exporter.clock import MonotonicTime
-from exporter.ledger.account import Holding, Ledger, Reading
+from exporter.ledger.account import Holding, Ledger, OwnerEntry, Reading
+from exporter.ledger.states import STATES
 from exporter.ledger.suspects import Suspects
 from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, run
 
 READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Holding(JOB, 1.0, (100 + n,)),)) for n in range(2))
+
+
+def seconds_of(spinning: float, busy: float) -> tuple[float, ...]:
+    return tuple({"wait_collective": spinning, "busy": busy}.get(state, 0.0) for state in STATES)
+
+
+OLD = seconds_of(1.0, 0.0)
 
 
 def _suspected(passes: int, *, spins: bool, ledger: Ledger, suspects: Suspects, at: float) -> list[tuple[int, ...]]:
@@ -33,3 +43,15 @@ def test_a_pass_of_work_ends_the_suspicion() -> None:
 
     assert _suspected(1, spins=False, ledger=ledger, suspects=suspects, at=31.0) == []
     assert _suspected(29, spins=True, ledger=ledger, suspects=suspects, at=32.0) == []
+
+
+@pytest.mark.parametrize(("spun", "computed", "suspected"), [(1.0, 9.0, False), (4.9, 5.1, False), (5.0, 5.0, True)])
+def test_half_of_a_pass_must_be_spinning_whatever_was_before(spun: float, computed: float, *, suspected: bool) -> None:
+    before, after = (
+        Ledger(owners={JOB: OwnerEntry(tuple(100.0 * old + new for old, new in zip(OLD, seconds, strict=True)))})
+        for seconds in (seconds_of(0.0, 0.0), seconds_of(spun, computed))
+    )
+    suspects = Suspects()
+    suspects.of(before, after, READINGS, MonotonicTime(0.0))
+
+    assert bool(suspects.of(before, after, READINGS, MonotonicTime(30.0))) is suspected
