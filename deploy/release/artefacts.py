@@ -67,8 +67,8 @@ def archive(target: Path, files: Iterable[tuple[Path, str]]) -> None:
 
 def chart(out: Path) -> None:
     """As `helm package` makes it."""
-    tracked = _run("git", "ls-files", str(CHART)).split()
-    files = [ROOT / path for path in tracked if "/tests/" not in path and "/ci/" not in path]
+    left_out = {"tests", "ci", "__pycache__"}
+    files = [f for f in CHART.rglob("*") if f.is_file() and not left_out & set(f.relative_to(CHART).parts)]
     archive(out / f"gpu-exporter-{version()}.tgz", [(f, f"gpu-exporter/{f.relative_to(CHART)}") for f in files])
 
 
