@@ -41,7 +41,7 @@ def sampling(running: Running) -> tuple[float, float, float]:
     names = ("process_cpu_seconds_total", "gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
     before = [value(running, name) for name in names]
     started = time.monotonic()
-    time.sleep(SECONDS)
+    time.sleep(SECONDS)  # the span that is measured
     cpu, calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
     seconds = time.monotonic() - started
     return cpu / seconds, calls / GPUS / seconds * 60, cpu / passes * 1000

@@ -23,7 +23,7 @@ from exporter.attribution.known_programs import program_class
         ("/opt/conda/bin/python3.10 /opt/conda/bin/text-generation-server serve m", "service"),
         ("/usr/bin/ollama runner --port 40000", "service"),
         ("/opt/jupyter/bin/python train.py", ""),
-        ("/opt/jupyter/bin/python /home/jupyter/work/train.py --out /shared/jupyter", ""),
+        ("/opt/jupyter/bin/python /home/jupyter/project/train.py --out /data/jupyter", ""),
         ("python train.py --model vllm-distilled --data /data/ollama/corpus", ""),
         ("python3 /home/ada/sglang/train.py", ""),
         ("python vllm_offline.py", ""),
