@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, monotonic_time
-from exporter.host.kept_files import KeptFiles
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import lines, natural, read_text
@@ -37,18 +37,28 @@ class Stat(NamedTuple):
     resident_pages: int
 
 
-class _Made(NamedTuple):
-    """A process and what it was made of."""
-
-    stat: Stat
-    identity: _Identity
-    process: HostProcess
-
-
 class _Identity(NamedTuple):
+    """What many processes have in common. Processes of one identity share one object."""
+
+    command: str
     user: str
     cgroup: str
-    read_at: MonotonicTime
+
+
+_NOBODY = _Identity("", "", "")
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A process of which /proc shows the same is the same object again."""
+
+    stat: KeptFile
+    content: bytes = b""
+    """Of `stat`, that `process` was made of."""
+    start_ticks: int = 0
+    identity: _Identity = _NOBODY
+    identity_at: MonotonicTime = NEVER
+    process: HostProcess | None = None
 
 
 def parse_stat(text: str) -> Stat | None:
@@ -108,45 +118,58 @@ class ProcessReader:
     name_of: Callable[[int], str] = user_name
     own_cgroup: str = ""
     """Where this reader's cgroup namespace begins (`namespace.own_cgroup`); empty on the host."""
-    _identities: dict[tuple[int, int, str], _Identity] = field(default_factory=dict[tuple[int, int, str], _Identity])
     _boot: float | None = None
     _files: KeptFiles = field(init=False)
-    _root: str = field(init=False)
+    _kept: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
+    _identities: dict[_Identity, _Identity] = field(default_factory=dict[_Identity, _Identity])
     _turns: Turns[int] = field(default_factory=lambda: Turns[int](PASS_PROCESSES))
-    _last: dict[int, HostProcess | None] = field(default_factory=dict[int, HostProcess | None])
-    _made: dict[int, _Made] = field(default_factory=dict[int, _Made])
-    """One of which /proc shows the same is the same object again."""
+    _last: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
 
     def __post_init__(self) -> None:
-        self._files = KeptFiles(self.procfs)
-        self._root = str(self.procfs)
+        self._files = KeptFiles(self.procfs, PASS_PROCESSES)
 
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
         """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
 
-        Of more than `PASS_PROCESSES` a part is read, and the others are as they were when it was their turn.
+        Of more than `PASS_PROCESSES` a part is read, and the others are as they were when it was their turn. The same
+        object again where nothing has changed.
         """
         self._forget(pids)
         turn = self._turns.next(dict.fromkeys(pids, 1))
-        self._last = {pid: self.read(pid) if pid in turn else self._last.get(pid) for pid in pids}
-        return {pid: process for pid, process in self._last.items() if process is not None}
+        last = self._last
+        every = ((pid, self.read(pid) if pid in turn else last.get(pid)) for pid in pids)
+        found = {pid: process for pid, process in every if process is not None}
+        if found != last:
+            self._last = found
+        return self._last
 
     def read(self, pid: int) -> HostProcess | None:
         """The process, or None where it has gone or /proc does not show it."""
-        folder = f"{self._root}/{pid}"
-        stat = self._files.parsed(f"{folder}/stat", parse_stat)
+        kept = self._kept.get(pid)
+        if kept is None:
+            kept = self._kept[pid] = _Kept(KeptFile(self._files, str(pid), "stat"))
+        content, now = kept.stat.read(), self.monotonic()
+        if content is not kept.content or now - kept.identity_at >= IDENTITY_SECONDS:
+            kept.process = self._look(pid, kept, content, now)
+        return kept.process
+
+    def _look(self, pid: int, kept: _Kept, content: bytes, now: MonotonicTime) -> HostProcess | None:
+        stat = parse_stat(content.decode("utf-8", "replace"))
         if stat is None:
             return None
-        identity = self._identity(pid, stat, folder)
-        made = self._made.get(pid)
-        if made is None or made.stat is not stat or made.identity is not identity:
-            made = self._made[pid] = _Made(stat, identity, self._process(pid, stat, identity))
-        return made.process
+        # The start time distinguishes a reused pid, the name an exec (which may change the user).
+        same = kept.start_ticks == stat.start_ticks and kept.identity.command == stat.command
+        before = kept.identity
+        if not same or now - kept.identity_at >= IDENTITY_SECONDS:
+            kept.identity, kept.identity_at = self._identity(pid, stat.command), now
+        unchanged = content is kept.content and kept.identity is before
+        kept.content, kept.start_ticks = content, stat.start_ticks
+        return kept.process if unchanged else self._process(pid, stat, kept.identity)
 
     def _process(self, pid: int, stat: Stat, identity: _Identity) -> HostProcess:
         return HostProcess(
             pid=pid,
-            command=stat.command,
+            command=identity.command,
             user=identity.user,
             start_time=UnixTime(self._boot_time() + stat.start_ticks / CLOCK_TICKS),
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
@@ -155,24 +178,19 @@ class ProcessReader:
             parent=stat.parent,
         )
 
-    def _forget(self, alive: Collection[int]) -> None:
-        self._files.close_unread()
-        if any(key[0] not in alive for key in self._identities):
-            self._identities = {key: kept for key, kept in self._identities.items() if key[0] in alive}
-            self._made = {pid: made for pid, made in self._made.items() if pid in alive}
-
-    def _identity(self, pid: int, stat: Stat, folder: str) -> _Identity:
-        # The start time distinguishes a reused pid, the name an exec (which may change the user).
-        key = (pid, stat.start_ticks, stat.command)
-        now = self.monotonic()
-        known = self._identities.get(key)
-        if known is not None and now - known.read_at < IDENTITY_SECONDS:
-            return known
+    def _identity(self, pid: int, command: str) -> _Identity:
+        folder = f"{self.procfs}/{pid}"
         uid = parse_uid(read_text(f"{folder}/status"))
         user = "" if uid is None else self.name_of(uid)
-        identity = _Identity(user, absolute(read_text(f"{folder}/cgroup"), self.own_cgroup), now)
-        self._identities[key] = identity
-        return identity
+        found = _Identity(command, user, absolute(read_text(f"{folder}/cgroup"), self.own_cgroup))
+        return self._identities.setdefault(found, found)
+
+    def _forget(self, alive: Collection[int]) -> None:
+        gone = self._kept.keys() - alive
+        if gone:
+            self._kept = {pid: kept for pid, kept in self._kept.items() if pid not in gone}
+        if gone or len(self._identities) > 2 * len(self._kept):  # programs may give themselves new names all the time
+            self._identities = {kept.identity: kept.identity for kept in self._kept.values()}
 
     def _boot_time(self) -> float:
         # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.

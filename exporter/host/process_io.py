@@ -7,17 +7,14 @@ lately shows what it waits for now.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from exporter.clock import MonotonicTime
-from exporter.host.text import natural, read_text
+from exporter.clock import NEVER, MonotonicTime
+from exporter.host.text import natural, read_bytes
 from exporter.units import Bytes, BytesPerSecond
 
 LOOK_SECONDS = 3.0
 LATELY_SECONDS = 20.0
-_NONE = BytesPerSecond(0.0)
 
 
 class IoRates(NamedTuple):
@@ -27,6 +24,9 @@ class IoRates(NamedTuple):
     written: BytesPerSecond
 
 
+_NOTHING = IoRates(BytesPerSecond(0.0), BytesPerSecond(0.0))
+
+
 class _Totals(NamedTuple):
     read_calls: Bytes
     written_calls: Bytes
@@ -34,47 +34,47 @@ class _Totals(NamedTuple):
     written_storage: Bytes
 
 
-class _Kept(NamedTuple):
-    start_ticks: int
-    looked_at: MonotonicTime
-    totals: _Totals
-    rates: IoRates
-
-
-@dataclass(slots=True)
 class ProcessIo:
-    """Keeps the rates of processes under one procfs root."""
+    """The rates of one process. Where it has nothing to do with files, they are the same object again."""
 
-    procfs: str = "/proc"
-    _kept: dict[int, _Kept] = field(default_factory=dict[int, _Kept])
+    __slots__ = ("_content", "_path", "_rates", "_start_ticks", "looked_at")
 
-    def rates(self, pid: int, start_ticks: int, now: MonotonicTime) -> IoRates | None:
-        """Of a process distinguished by its start time; None at first, and where the kernel refuses."""
-        kept = self._kept.get(pid)
-        if kept is not None and kept.start_ticks == start_ticks and now - kept.looked_at < LOOK_SECONDS:
-            return kept.rates
-        totals = _parse(read_text(f"{self.procfs}/{pid}/io"))
-        if totals is None:
-            self._kept.pop(pid, None)
-            return None
-        same = kept is not None and kept.start_ticks == start_ticks
-        rates = _smoothed(kept, totals, now) if kept is not None and same else IoRates(_NONE, _NONE)
-        self._kept[pid] = _Kept(start_ticks, now, totals, rates)
-        return rates if same else None
+    def __init__(self, path: str) -> None:
+        """`path` is its `io` file's."""
+        self._path = path
+        self._start_ticks = 0
+        self._content: bytes = b""
+        """As it was at the last look; empty where the kernel refused."""
+        self._rates: IoRates | None = None
+        self.looked_at: MonotonicTime = NEVER
 
-    def forget(self, alive: Collection[int]) -> None:
-        """Drop what is kept of processes not in `alive`."""
-        self._kept = {pid: kept for pid, kept in self._kept.items() if pid in alive}
+    def rates(self, start_ticks: int, now: MonotonicTime) -> IoRates | None:
+        """Of the process that started then; None at first, and where the kernel refuses."""
+        same = start_ticks == self._start_ticks
+        if not same or now - self.looked_at >= LOOK_SECONDS:
+            content = read_bytes(self._path)
+            if not same or content != self._content or self._rates is not _NOTHING:
+                self._rates = _later(self._rates, self._content, content, now - self.looked_at) if same else None
+            self._content, self._start_ticks, self.looked_at = content, start_ticks, now
+        return self._rates
 
 
-def _smoothed(kept: _Kept, totals: _Totals, now: MonotonicTime) -> IoRates:
-    seconds = now - kept.looked_at
-    read_calls, written_calls, read, written = [max(0, a - b) for a, b in zip(totals, kept.totals, strict=True)]
+def _later(rates: IoRates | None, before: bytes, now: bytes, seconds: float) -> IoRates | None:
+    then, totals = _parse(before), _parse(now)
+    if then is None or totals is None:
+        return None
+    if totals == then and rates in (None, _NOTHING):
+        return _NOTHING
+    return _smoothed(rates or _NOTHING, then, totals, seconds)
+
+
+def _smoothed(rates: IoRates, before: _Totals, totals: _Totals, seconds: float) -> IoRates:
+    read_calls, written_calls, read, written = [max(0, a - b) for a, b in zip(totals, before, strict=True)]
     fades = math.exp(-seconds / LATELY_SECONDS)
     share = (1.0 - fades) / seconds
     return IoRates(
-        BytesPerSecond(kept.rates.read * fades + max(read_calls, read) * share),
-        BytesPerSecond(kept.rates.written * fades + max(written_calls, written) * share),
+        BytesPerSecond(rates.read * fades + max(read_calls, read) * share),
+        BytesPerSecond(rates.written * fades + max(written_calls, written) * share),
     )
 
 
@@ -86,6 +86,6 @@ def bytes_of(text: str, *names: str) -> list[Bytes | None]:
     return cast("list[Bytes | None]", numbers)
 
 
-def _parse(text: str) -> _Totals | None:
-    found = bytes_of(text, "rchar", "wchar", "read_bytes", "write_bytes")
+def _parse(content: bytes) -> _Totals | None:
+    found = bytes_of(content.decode("utf-8", "replace"), "rchar", "wchar", "read_bytes", "write_bytes")
     return None if None in found else _Totals(*cast("list[Bytes]", found))

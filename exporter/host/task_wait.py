@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from exporter.clock import NEVER, MonotonicTime
+from exporter.host.process_io import LOOK_SECONDS
+from exporter.host.run_queue import RunQueue
+from exporter.host.text import read_text
+
 RECEIVING = frozenset(
     {
         "wait_woken",
@@ -18,3 +23,24 @@ RECEIVING = frozenset(
 
 def receives(wait_channel: str) -> bool:
     return wait_channel.partition(".")[0] in RECEIVING
+
+
+class TaskWait:
+    """Whether one task receives, looked at now and then: who waits for a moment only is of no interest."""
+
+    __slots__ = ("_found", "_path", "_queue", "looked_at")
+
+    def __init__(self, path: str) -> None:
+        """`path` is the folder of the task."""
+        self._path = f"{path}/wchan"
+        self._queue: RunQueue | None = None
+        self._found = False
+        self.looked_at: MonotonicTime = NEVER
+
+    def receives(self, queue: RunQueue | None, now: MonotonicTime) -> bool:
+        """Of a task that has no CPU. One that had none since the last look, by its `queue`, sleeps where it slept."""
+        if now - self.looked_at >= LOOK_SECONDS:
+            if queue is None or not queue.turns or queue != self._queue:
+                self._found = receives(read_text(self._path))
+            self._queue, self.looked_at = queue, now
+        return self._found

@@ -17,23 +17,25 @@ _MOST = 1 << 53
 
 
 def read_text(path: str) -> str:
-    """The file's text; empty where it is gone, refused, or fails half way, which for a process is the same thing.
+    """The file's text, as `read_bytes` finds it. Names in procfs are bytes, so nothing is refused as not UTF-8."""
+    return read_bytes(path).decode("utf-8", "replace")
 
-    Names in procfs are bytes, so nothing is refused as not UTF-8.
-    """
+
+def read_bytes(path: str) -> bytes:
+    """Empty where the file is gone, refused, or fails half way, which for a process is the same thing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return ""
+        return b""
     try:
         found = os.read(descriptor, _CHUNK)  # the kernel may stop between two records
         while len(found) < _MAX_BYTES and (chunk := os.read(descriptor, _CHUNK)):
             found += chunk
-        return found.decode("utf-8", "replace")
     except OSError:
-        return ""
+        found = b""
     finally:
         os.close(descriptor)
+    return found
 
 
 def lines(text: str) -> list[str]:

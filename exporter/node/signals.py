@@ -7,7 +7,7 @@ from dataclasses import field
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
-from exporter.host.threads import Task
+from exporter.host.task import Task
 from exporter.record import record
 from exporter.units import Bytes, BytesPerSecond
 
@@ -27,6 +27,18 @@ class Counters:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     still: frozenset[int] = frozenset()
     """Processes of which the kernel reports the same tasks as at the moment before."""
+
+    def same(self, other: Counters) -> bool:
+        """Whether nothing was counted in between. What is found between two such moments holds for any time."""
+        known = (self.usage, self.network_bytes_per_second, self.serves, self.programs, self.launchers, self.tasks)
+        return known == (
+            other.usage,
+            other.network_bytes_per_second,
+            other.serves,
+            other.programs,
+            other.launchers,
+            other.tasks,
+        )
 
 
 def signals(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.kept_files import KeptFiles
+from exporter.host.kept_files import KeptFile, KeptFiles
 
 PROCFS = Path("/proc")
 
@@ -23,62 +23,70 @@ def descriptors(text: str) -> int:
 
 
 def test_process_that_ends_is_empty_and_closed(child: subprocess.Popen[bytes]) -> None:
-    files, path = KeptFiles(PROCFS), f"/proc/{child.pid}/stat"
-    first = files.parsed(path, str)
-    assert first.startswith(f"{child.pid} (")
-    assert files.parsed(path, str).split()[21] == first.split()[21]
-    assert descriptors(path) == 1
+    files = KeptFiles(PROCFS, 9)
+    file = KeptFile(files, str(child.pid), "stat")
+    assert file.read().startswith(b"%d (" % child.pid)
+    assert (descriptors(f"/proc/{child.pid}/stat"), files.room) == (1, 8)
 
     child.communicate()
 
-    assert files.parsed(path, str) == ""
-    assert descriptors(str(child.pid)) == 0
+    assert (file.read(), file.read()) == (b"", b"")
+    assert (descriptors(str(child.pid)), files.room) == (0, 9)
 
 
-def test_what_is_read_no_more_is_closed(child: subprocess.Popen[bytes]) -> None:
-    files, path = KeptFiles(PROCFS), f"/proc/{child.pid}/stat"
-    files.parsed(path, str)
-    files.close_unread()
-    assert descriptors(path) == 1
+def test_descriptor_is_closed_with_its_object(child: subprocess.Popen[bytes]) -> None:
+    files = KeptFiles(PROCFS, 9)
+    file = KeptFile(files, str(child.pid), "stat")
+    file.read()
+    assert descriptors(f"/proc/{child.pid}/stat") == 1
 
-    files.close_unread()
+    del file
 
-    assert descriptors(path) == 0
+    assert (descriptors(f"/proc/{child.pid}/stat"), files.room) == (0, 9)
     child.communicate()
 
 
 def test_over_the_limit_files_are_read_all_the_same() -> None:
-    files = KeptFiles(PROCFS, limit=1)
+    files = KeptFiles(PROCFS, 1)
+    kept = [KeptFile(files, "self", name) for name in ("stat", "status", "cmdline")]
 
-    assert [files.parsed(f"/proc/self/{name}", str) != "" for name in ("stat", "status", "cmdline")] == [True] * 3
-    assert len(files._open) == 1
+    for _ in range(2):
+        assert [file.read() != b"" for file in kept] == [True] * 3
+        assert files.room == 0
+    del kept[0]
+    assert files.room == 1
 
 
 def test_longer_than_a_chunk_is_read_whole() -> None:
-    assert KeptFiles(PROCFS).parsed("/proc/self/maps", str).count("\n") > 20
+    files = KeptFiles(PROCFS, 9)
+
+    assert KeptFile(files, "self", "maps").read().count(b"\n") > 20
+    assert files.room == 9
 
 
 def test_files_that_are_no_procfs_are_opened_each_time(tmp_path: Path) -> None:
-    files, file = KeptFiles(tmp_path), tmp_path / "stat"
-    file.write_text("one")
-    assert files.parsed(str(file), str) == "one"
+    (tmp_path / "7").mkdir()
+    text = tmp_path / "7/stat"
+    text.write_text("one")
+    file = KeptFile(KeptFiles(tmp_path, 9), "7", "stat")
+    assert file.read() == b"one"
 
     new = tmp_path / "new"
     new.write_text("two")
-    new.replace(file)
+    new.replace(text)
 
-    assert files.parsed(str(file), str) == "two"
-    file.unlink()
-    assert files.parsed(str(file), str) == ""
+    assert file.read() == b"two"
+    text.unlink()
+    assert file.read() == b""
 
 
-def test_what_says_the_same_is_parsed_once(child: subprocess.Popen[bytes]) -> None:
-    files, path = KeptFiles(PROCFS), f"/proc/{child.pid}/oom_score_adj"
-    first = files.parsed(path, list)
+def test_what_says_the_same_is_the_same_object(child: subprocess.Popen[bytes]) -> None:
+    kept = [KeptFile(KeptFiles(PROCFS, room), str(child.pid), "oom_score_adj") for room in (9, 0)]
+    for file in kept:
+        Path(f"/proc/{child.pid}/oom_score_adj").write_text("300")
+        first = file.read()
 
-    assert files.parsed(path, list) is first
-    Path(path).write_text("7")
-    assert files.parsed(path, list) == ["7", "\n"]
-    assert first != ["7", "\n"]
+        assert file.read() is first
+        Path(f"/proc/{child.pid}/oom_score_adj").write_text("700")
+        assert (first, file.read()) == (b"300\n", b"700\n")
     child.communicate()
-    assert files.parsed(path, list) == []

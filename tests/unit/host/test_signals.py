@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host.model import HostSignals, HostUsage
-from exporter.host.threads import RunQueue, Task
+from exporter.host.run_queue import RunQueue
+from exporter.host.task import Task
 from exporter.node.signals import Counters, signals
 
 

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from exporter.host import threads
+from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
+from exporter.host.run_queue import RunQueue, parse_run_queue
 from exporter.host.text import read_text
-from exporter.host.threads import SCAN_SECONDS, RunQueue, ThreadReader, parse_run_queue, places
+from exporter.host.threads import SCAN_SECONDS, ThreadReader, places
+from tests.attribution_kit.nodes import host_process
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
 
@@ -22,6 +25,10 @@ def stat(path: Path, *, ticks: int = 0, state: str = "S") -> None:
     path.mkdir(parents=True, exist_ok=True)
     (path / "stat").write_text(STAT.format(pid=path.name, state=state, ticks=ticks))
     (path / "schedstat").write_text("1 2000000000 3\n")
+
+
+def reader_of(root: Path) -> ThreadReader:
+    return ThreadReader(KeptFiles(root, 64))
 
 
 def process(root: Path, pid: int, tasks: dict[int, int], children: tuple[int, ...] = ()) -> None:
@@ -37,12 +44,12 @@ def test_threads_and_direct_children_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_process_that_has_gone_has_no_tasks(tmp_path: Path) -> None:
-    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0) == {}
+    assert reader_of(tmp_path).read({"job": [10]}, 0.0) == {}
 
 
 def test_between_scans_only_the_main_thread_and_the_hot_ones_are_read(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 0, **{10 + number: number for number in range(1, 40)}})
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     assert len(reader.read({"job": [10]}, 0.0)[10]) == 40
 
     assert set(reader.read({"job": [10]}, 1.0)[10]) == {"10/task/10", "10/task/49", "10/task/48", "10/task/47"}
@@ -50,7 +57,7 @@ def test_between_scans_only_the_main_thread_and_the_hot_ones_are_read(tmp_path: 
 
 def test_thread_that_turns_hot_is_found_by_the_next_scan(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 0, 11: 900, 12: 800, 13: 700, 14: 5})
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     reader.read({"job": [10]}, 0.0)
     stat(tmp_path / "10/task/14", ticks=500)
 
@@ -62,7 +69,7 @@ def test_thread_that_turns_hot_is_found_by_the_next_scan(tmp_path: Path) -> None
 def test_blocked_thread_is_watched_though_it_uses_no_cpu(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 9, 11: 9, 12: 9, 13: 9})
     stat(tmp_path / "10/task/15", state="D")
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     reader.read({"job": [10]}, 0.0)
 
     assert reader.read({"job": [10]}, 1.0)[10]["10/task/15"].blocked
@@ -73,14 +80,14 @@ def test_who_was_stopped_is_told_by_its_state(tmp_path: Path, state: str, *, sto
     process(tmp_path, 10, {10: 9})
     stat(tmp_path / "10/task/10", state=state)
 
-    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].stopped is stopped
+    assert reader_of(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].stopped is stopped
 
 
 @pytest.mark.parametrize("workloads", [1, 25, 1000])
 def test_a_thousand_processes_cost_no_more_than_the_bounds(tmp_path: Path, workloads: int) -> None:
     for pid in range(1000, 2000):
         process(tmp_path, pid, {pid + 10_000 * number: number for number in range(3)} | {pid: 1})
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     shares = {f"job {number}": range(1000 + number, 2000, workloads) for number in range(workloads)}
 
     reads = [reader.read(shares, float(now)) for now in range(12)]
@@ -97,7 +104,7 @@ def test_a_full_loader_is_seen_whatever_else_runs_on_the_node(tmp_path: Path) ->
     for pid in pids:
         process(tmp_path, pid, {pid: 100, pid + 10_000: 50}, children=(5000,) if pid == 1040 else ())
     shares: dict[str, Sequence[int]] = {"job": range(1000, 1041), **{str(pid): [pid] for pid in range(1041, 1082)}}
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     seen = 0
     for second in range(30):
         stat(tmp_path / "5000", ticks=100 * second)
@@ -111,7 +118,7 @@ def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Pat
     stat(tmp_path / "20")
     (tmp_path / "10/task/10/wchan").write_text("futex_do_wait")
     (tmp_path / "20/wchan").write_text("wait_woken")
-    reader = ThreadReader(tmp_path)
+    reader = reader_of(tmp_path)
     for second, total in ((0.0, 0), (3.0, 6_000_000)):
         (tmp_path / "20/io").write_text(f"rchar: {total}\nwchar: 5\nread_bytes: 0\nwrite_bytes: 0\n")
         found = reader.read({"job": [10]}, second)[10]
@@ -123,7 +130,7 @@ def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Pat
 
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1})
-    found = ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]
+    found = reader_of(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]
 
     assert found.run_delay == 2.0
     assert parse_run_queue("") is None
@@ -147,7 +154,7 @@ def test_who_stands_ready_is_told_by_state_and_figures(
     stat(tmp_path / "10/task/10", ticks=1, state=state)
     (tmp_path / "10/task/10/schedstat").write_text(f"{schedstat}\n")
 
-    assert ThreadReader(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].ready == ready
+    assert reader_of(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"].ready == ready
 
 
 def test_a_full_thread_of_this_process_stands_out() -> None:
@@ -161,7 +168,7 @@ def test_a_full_thread_of_this_process_stands_out() -> None:
     burner.start()
     place = f"{os.getpid()}/task/{burner.native_id}"
     try:
-        reader = ThreadReader(Path("/proc"))
+        reader = reader_of(Path("/proc"))
         reader.read({"job": [os.getpid()]}, 0.0)  # other threads of a test worker may have used more before
         deadline = time.monotonic() + 60
         while (task := parse_stat(read_text(f"/proc/{place}/stat"))) is not None and task.cpu_ticks < CLOCK_TICKS / 5:
@@ -175,11 +182,63 @@ def test_a_full_thread_of_this_process_stands_out() -> None:
 
 def test_what_a_task_sleeps_in_is_looked_at_now_and_then(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1})
+    wchan, queue = tmp_path / "10/task/10/wchan", tmp_path / "10/task/10/schedstat"
+    wchan.write_text("wait_woken")
+    reader = reader_of(tmp_path)
+
+    def receives(second: float) -> bool | None:
+        return reader.read({"job": [10]}, second)[10]["10/task/10"].receiving
+
+    assert receives(0.0)
+    queue.write_text("2 2000000000 4\n")
+    wchan.write_text("futex_do_wait")
+    assert receives(1.0)
+    assert not receives(3.0)
+
+
+def test_task_that_never_had_a_cpu_since_sleeps_where_it_slept(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1})
     wchan = tmp_path / "10/task/10/wchan"
     wchan.write_text("wait_woken")
-    reader = ThreadReader(tmp_path)
-    assert reader.read({"job": [10]}, 0.0)[10]["10/task/10"].receiving
-    wchan.write_text("futex_do_wait")
+    reader = reader_of(tmp_path)
+    reader.read({"job": [10]}, 0.0)
+    wchan.unlink()
 
-    assert reader.read({"job": [10]}, 1.0)[10]["10/task/10"].receiving
-    assert not reader.read({"job": [10]}, 3.0)[10]["10/task/10"].receiving
+    assert reader.read({"job": [10]}, 3.0)[10]["10/task/10"].receiving
+    (tmp_path / "10/task/10/schedstat").write_text("0 0 0\n")  # a kernel without these figures
+    assert not reader.read({"job": [10]}, 6.0)[10]["10/task/10"].receiving
+
+
+def test_main_thread_of_a_process_that_stands_still_is_not_read_again(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1, 11: 5})
+    reader, shown = reader_of(tmp_path), {10: host_process(10, "")}
+
+    def ticks(second: float) -> dict[str, float]:
+        found = reader.read({"job": [10]}, second, shown=shown)[10]
+        return {place: task.cpu_seconds * CLOCK_TICKS for place, task in found.items()}
+
+    first = ticks(0.0)
+    stat(tmp_path / "10/task/10", ticks=2)
+    stat(tmp_path / "10/task/11", ticks=6)
+    assert (first["10/task/10"], ticks(1.0)) == (1, {"10/task/10": 1, "10/task/11": 6})
+
+    (tmp_path / "10/task/10/schedstat").write_text("2 2000000000 4\n")
+    assert ticks(1.5)["10/task/10"] == 2
+    stat(tmp_path / "10/task/10", ticks=3)
+    shown[10] = host_process(10, "")
+    assert ticks(1.7)["10/task/10"] == 3
+
+
+def test_what_stands_still_is_the_same_object(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1, 11: 5})
+    process(tmp_path, 20, {20: 1})
+    reader, pids = reader_of(tmp_path), {"job": [10, 20]}
+    first = reader.read(pids, 0.0)
+    assert reader.read(pids, 1.0) is first
+    stat(tmp_path / "10/task/11", ticks=6)
+
+    second = reader.read(pids, 1.5)
+
+    assert second is not first
+    assert (second[10] is first[10], second[20] is first[20]) == (False, True)
+    assert second[10]["10/task/10"] is first[10]["10/task/10"]

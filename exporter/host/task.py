@@ -1,0 +1,103 @@
+"""One task: a thread of a GPU process, or a direct child of one as a whole, as /proc shows it pass after pass."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from exporter.clock import MonotonicTime
+from exporter.host.kept_files import KeptFile, KeptFiles
+from exporter.host.model import HostProcess
+from exporter.host.process import CLOCK_TICKS, parse_stat
+from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
+from exporter.host.run_queue import RunQueue, parse_run_queue
+from exporter.host.task_wait import TaskWait
+
+_RUNNING, _BLOCKED = "R", "D"
+_STOPPED = frozenset("Tt")
+
+
+class Task(NamedTuple):
+    """One look. `run_delay` is the time it was ready to run and had no CPU."""
+
+    start_ticks: int
+    cpu_seconds: float
+    blocked: bool
+    run_delay: float | None = None
+    minor_faults: int = 0
+    receiving: bool | None = None
+    io: IoRates | None = None
+    """These two of main threads and children only; None where they are not looked at, or not reported."""
+    stopped: bool = False
+    """By a signal or a debugger."""
+    ready: RunQueue | None = None
+    """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
+    kernel adds to `run_delay` only once it has a CPU."""
+
+
+class _Closer(NamedTuple):
+    """What is looked at now and then, of main threads and children alone."""
+
+    wait: TaskWait
+    io: ProcessIo
+
+    def due(self, now: MonotonicTime) -> bool:
+        return now - self.wait.looked_at >= LOOK_SECONDS or now - self.io.looked_at >= LOOK_SECONDS
+
+
+class TaskReader:
+    """Reads one task. While the kernel reports the same of it, it is the same object again."""
+
+    __slots__ = ("_closer", "_main", "_process", "_queue", "_seen", "_stat", "_task", "place")
+
+    def __init__(self, files: KeptFiles, place: str, process: str = "") -> None:
+        """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
+        self.place = place
+        self._stat = KeptFile(files, place, "stat")
+        self._queue = KeptFile(files, place, "schedstat")
+        self._seen: tuple[bytes, bytes] = (b"", b"")
+        """What both reported when `_task` was made."""
+        self._task: Task | None = None
+        root = files.root
+        self._closer = _Closer(TaskWait(f"{root}/{place}"), ProcessIo(f"{root}/{process}/io")) if process else None
+        self._main = bool(process) and place != process
+        self._process: HostProcess | None = None
+
+    def read(self, now: MonotonicTime, process: HostProcess | None = None) -> Task | None:
+        """None where it is gone.
+
+        `process` is what /proc shows of its process in this pass. A main thread whose process shows the same, and that
+        had no CPU since, has done nothing.
+        """
+        queue = self._queue.read()
+        stat_seen, queue_seen = self._seen
+        still = self._main and process is not None and process is self._process and queue and queue is queue_seen
+        self._process = process
+        stat = stat_seen if still else self._stat.read()
+        if stat is not stat_seen or queue is not queue_seen or (self._closer and self._closer.due(now)):
+            self._seen = (stat, queue)
+            task = self._look(stat, queue, now)
+            if task != self._task:
+                self._task = task
+        return self._task
+
+    def _look(self, stat_content: bytes, queue_content: bytes, now: MonotonicTime) -> Task | None:
+        stat = parse_stat(stat_content.decode("utf-8", "replace"))
+        if stat is None:
+            return None
+        queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
+        runs = stat.state == _RUNNING
+        receiving, io = False if runs else None, None
+        if self._closer:
+            receiving = self._closer.wait.receives(queue, now) if receiving is None else receiving
+            io = self._closer.io.rates(stat.start_ticks, now)
+        return Task(
+            start_ticks=stat.start_ticks,
+            cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
+            blocked=stat.state == _BLOCKED,
+            run_delay=queue.delay / 1e9 if queue else None,
+            minor_faults=stat.minor_faults,
+            receiving=receiving,
+            io=io,
+            stopped=stat.state in _STOPPED,
+            ready=queue if queue and queue.turns and runs else None,
+        )

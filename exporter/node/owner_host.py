@@ -1,0 +1,180 @@
+"""The host side of one owner, turn after turn: its totals, and what it did since its last turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from exporter.clock import NEVER, MonotonicTime
+from exporter.host import ancestors, cgroup, network
+from exporter.host.cgroup import Hierarchy, Limits
+from exporter.host.kept_files import KeptFiles
+from exporter.host.launchers import launches
+from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.node.process_totals import ProcessTotals
+from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
+from exporter.units import Bytes, BytesPerSecond
+
+SLOW_SECONDS = 5.0
+"""Memory is read this often."""
+LIMIT_SECONDS = 30.0
+"""And limits, and who listens, this often."""
+NETWORK_SECONDS = 3.0
+"""And the bytes over a network namespace this often."""
+_NEAR = 4
+"""Processes of an owner that are asked whether they listen."""
+_PORTS = 8
+"""Shown of one owner."""
+
+
+@dataclass(frozen=True)
+class HostFiles:
+    """Where the host is read. `cores` are the node's."""
+
+    procfs: Path
+    cgroupfs: Path
+    cores: int
+    kept: KeptFiles
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        return cgroup.hierarchy(self.cgroupfs)
+
+
+class _Network(NamedTuple):
+    """The last look at the bytes over an owner's own network namespace."""
+
+    looked_at: MonotonicTime
+    total: Mapping[str, Bytes]
+    rate: BytesPerSecond | None = None
+    """Both ways, since the look before."""
+
+
+class _Programs(NamedTuple):
+    """Who its programs are, and whether they listen; looked at now and then."""
+
+    looked_at: MonotonicTime = NEVER
+    ports: frozenset[int] | None = None
+    """None: not shown."""
+    names: tuple[str, ...] = ()
+    launchers: frozenset[int] = frozenset()
+    """Parents of its GPU processes that start ranks."""
+
+
+class OwnerHost:
+    """Of an owner that does nothing, what is found is the same object turn after turn."""
+
+    __slots__ = (
+        "_counted_at",
+        "_counters",
+        "_files",
+        "_limits",
+        "_limits_at",
+        "_network",
+        "_processes",
+        "_programs",
+        "_resident",
+        "_resident_at",
+        "_stood_still",
+        "signals",
+        "usage",
+    )  # fmt: skip
+
+    def __init__(self, files: HostFiles) -> None:
+        self._files = files
+        self.usage = HostUsage()
+        self.signals: HostSignals | None = None
+        """Of the time between its last two turns."""
+        self._counters: Counters | None = None
+        self._counted_at: MonotonicTime = NEVER
+        self._stood_still = False
+        """Whether its last two turns counted the same."""
+        self._limits = Limits()
+        self._limits_at = self._resident_at = NEVER
+        self._resident: Bytes | None = None
+        self._processes = ProcessTotals(files.kept)
+        """Where the owner has no cgroup of its own."""
+        self._programs = _Programs()
+        self._network: _Network | None = None
+
+    def look(
+        self,
+        running: Sequence[HostProcess],
+        tasks: Mapping[int, Tasks],
+        path: str | None,
+        now: MonotonicTime,
+        listeners: network.Listeners,
+    ) -> None:
+        """Take what it has used, and what it did since its last turn. `path` is its own cgroup's."""
+        if running:
+            self._look_at_programs(running, now, listeners)
+            self._look_at_network(running[0].pid, now)
+        usage = self._used(running, path, now)
+        if usage != self.usage:
+            self.usage = usage
+        before, counters = self._counters, self._counted(running, tasks)
+        still = before is not None and before.same(counters)
+        if before is not None and not (still and self._stood_still and now > self._counted_at):
+            said = self.signals.processes if self.signals else NOTHING_SAID
+            self.signals = signals(before, counters, now - self._counted_at, self._files.cores, said)
+        self._counters, self._counted_at, self._stood_still = counters, now, still
+
+    def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks]) -> Counters:
+        looked_at = {process.pid: tasks[process.pid] for process in running if process.pid in tasks}
+        before = self._counters.tasks if self._counters else dict[int, Tasks]()
+        programs = self._programs
+        return Counters(
+            self.usage,
+            looked_at,
+            self._network.rate if self._network else None,
+            None if programs.ports is None else bool(programs.ports),
+            programs.names,
+            {process.pid: process.parent for process in running if process.parent in programs.launchers},
+            frozenset([pid for pid, each in looked_at.items() if before.get(pid) is each]),
+        )
+
+    def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
+        usage = self._processes.usage(running) if path is None else self._cgroup(path, now)
+        total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
+        if not total and not ports:
+            return usage
+        return replace(usage, network_bytes=total, ports=tuple(sorted(ports or ())[:_PORTS]))
+
+    def _cgroup(self, path: str, now: MonotonicTime) -> HostUsage:
+        files = self._files
+        if now - self._limits_at >= LIMIT_SECONDS:
+            self._limits, self._limits_at = cgroup.limits(path, files.cgroupfs, files.hierarchy, files.cores), now
+        if now - self._resident_at >= SLOW_SECONDS:
+            self._resident, self._resident_at = cgroup.resident_bytes(path, files.cgroupfs, files.hierarchy), now
+        return replace(cgroup.usage(path, files.cgroupfs, files.hierarchy, self._limits), resident_bytes=self._resident)
+
+    def _look_at_programs(
+        self, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
+    ) -> None:
+        if now - self._programs.looked_at < LIMIT_SECONDS:
+            return
+        procfs = self._files.procfs
+        mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
+        own = None not in {mine, nodes} and mine != nodes
+        near = ancestors.near(procfs, running[:_NEAR])
+        programs = {each: ancestors.program(procfs, each) for each in near}
+        self._programs = _Programs(
+            now,
+            listeners.ports(near, own_namespace=own),
+            tuple(programs.values()),
+            frozenset(each for each, program in programs.items() if launches(program)),
+        )
+        self._network = self._network or _Network(now, {}) if own else None
+
+    def _look_at_network(self, pid: int, now: MonotonicTime) -> None:
+        """Through one of its processes: in a namespace of its own what goes over it is the owner's."""
+        before = self._network
+        if before is not None and (not before.total or now - before.looked_at >= NETWORK_SECONDS):
+            total = network.traffic(self._files.procfs, pid)
+            moved = sum(total.values()) - sum(before.total.values())
+            known = bool(before.total) and moved >= 0
+            rate = BytesPerSecond(moved / (now - before.looked_at)) if known else None
+            self._network = _Network(now, total, rate)
