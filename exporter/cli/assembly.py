@@ -100,16 +100,17 @@ def assemble(
     published: Callable[[Snapshot], None],
     threads: Threads | None = None,
     process: Callable[[], ProcessHealth] = ProcessHealth,
+    awaited: Callable[[], bool] = lambda: True,
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare.
+    `process` reports how the exporter's own parts fare, `awaited` whether anybody waits for the next pass.
     """
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     watch = FaultWatch(fault_site(config, driver))
     sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process, faults=watch)
-    loop = Loop(sampler.run_pass, config["sample.interval"], published)
+    loop = Loop(lambda: sampler.tick(awaited=awaited()), config["sample.interval"], published)
     return Exporter(
         node_name(config, driver), sampler, loop, _xid_sources(config, driver, sampler), threads or Threads()
     )
@@ -233,7 +234,8 @@ def pacing(config: Config) -> Pacing:
     interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    return Pacing(interval, deadline, stale)
+    steady = min(config["sample.steady-interval"], stale / 2)
+    return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
 
 def _node(config: Config, driver: Driver) -> Node:

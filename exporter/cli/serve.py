@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
         history.add(snapshot)
 
     threads = Threads()
-    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
+    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web), pages.awaited)
     keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     tune_runtime()
@@ -113,10 +113,15 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
         return made(node, settings, snapshot, history)
 
     status = OncePerSnapshot(lambda: keeping.snapshot, made)
+
+    def page() -> str:
+        metrics.watched()
+        return status.page()
+
     return Pages(
         metrics=metrics.page,
         kept=metrics.kept,
-        status=status.page,
+        status=page,
         ready=keeping.not_ready,
         unhealthy=keeping.unhealthy,
     )

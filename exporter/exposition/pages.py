@@ -59,6 +59,15 @@ class PageStore:
             self._page(pages, scraper)
         self._current = pages
 
+    def awaited(self) -> bool:
+        """Whether a scrape is expected before the pass after the next one, or somebody looks who keeps no pace."""
+        now, slack = self._clock(), self._interval * _SLACK
+        return self._schedule.watched(now) or bool(self._schedule.expected(now - slack, now + self._interval + slack))
+
+    def watched(self) -> None:
+        """Somebody looks at this node now, and not by a scrape."""
+        self._schedule.looked(self._clock())
+
     def page(self, scraper: Scraper) -> Page:
         """The page of the last snapshot, in the form that `scraper` asks for."""
         self._schedule.scraped(scraper, self._clock())

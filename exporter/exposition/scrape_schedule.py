@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from exporter.clock import MonotonicTime
+from exporter.clock import NEVER, MonotonicTime
 
+_LATELY = 10.0
+"""Seconds after which who has looked once is taken to look no more."""
 _SCRAPERS = 16
 """Scrapers remembered; the one not seen for longest is forgotten first."""
 
@@ -35,6 +37,7 @@ class ScrapeSchedule:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[Scraper, _ScraperTimes] = {}
+        self._looked = NEVER
 
     def scraped(self, scraper: Scraper, now: MonotonicTime) -> None:
         with self._lock:
@@ -42,6 +45,16 @@ class ScrapeSchedule:
             while len(self._seen) >= _SCRAPERS:
                 del self._seen[next(iter(self._seen))]
             self._seen[scraper] = _ScraperTimes(now, None if before is None else now - before.last)
+
+    def looked(self, now: MonotonicTime) -> None:
+        """A person looks."""
+        self._looked = now
+
+    def watched(self, now: MonotonicTime) -> bool:
+        """Whether a person looked lately, or a scraper whose pace is not known yet."""
+        with self._lock:
+            new = [seen.last for seen in self._seen.values() if seen.interval is None]
+        return any(now - last < _LATELY for last in (self._looked, *new))
 
     def expected(self, begin: MonotonicTime, end: MonotonicTime) -> tuple[Scraper, ...]:
         """Scrapers whose next scrape is due between `begin` and `end`."""

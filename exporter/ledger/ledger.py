@@ -38,7 +38,7 @@ class _Sum:
 def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
     seconds = max(0.0, current.seconds)
-    gap = seconds > limits.gap_intervals * current.interval
+    gap = min(seconds, current.unseen) > limits.gap_intervals * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
     ran = {
         each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings

@@ -11,7 +11,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
-from exporter.clock import Moment, MonotonicTime
+from exporter.clock import NEVER, Moment, MonotonicTime
 from exporter.exposition.snapshot import AnyBlock, LazyBlock
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
@@ -29,6 +29,7 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.process_table import ProcessTable, unattributed_bytes
+from exporter.sampling.steadiness import States, states_of
 from exporter.sampling.workload_rows import WorkloadRows
 from exporter.units import Share
 
@@ -59,6 +60,8 @@ class AccountingResult:
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
     states: Mapping[str, Mapping[str, float]]
     dropped: Mapping[str, int]
+    booked: States
+    """What this pass added to the states, as shares of it; nothing in the first."""
 
 
 class Accounting:
@@ -77,8 +80,8 @@ class Accounting:
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
 
-    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> AccountingResult:
-        """Account for the pass that started `at`."""
+    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment, *, looked: MonotonicTime = NEVER) -> AccountingResult:
+        """Account for the pass that started `at`; `looked` is when the GPUs were last looked at before."""
         join = self._joiner.join(gpus, node, at)
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
@@ -89,6 +92,7 @@ class Accounting:
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
             interval=self._options.interval,
+            unseen=at.monotonic - looked,
             readings=readings,
             hosts=hosts,
             work={owner: each.name for owner, each in work.items()},
@@ -125,6 +129,7 @@ class Accounting:
             shares=_shares(readings),
             states=_states(self._ledger),
             dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
+            booked=states_of(before, ledger),
         )
 
 

@@ -6,12 +6,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Device, DriverError
 from exporter.record import record
 from exporter.sampling.gpu_threads import GpuThreads
+from exporter.sampling.look import UNKNOWN, Look, look
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class Gpus:
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
-        self.threads: GpuThreads[GpuRead] = GpuThreads()
+        self.threads: GpuThreads[GpuRead | Look] = GpuThreads()
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._rejected: Counter[str] = Counter()
@@ -84,13 +86,19 @@ class Gpus:
         tasks = {uuid: self._task(gpu, now, monotonic) for uuid, gpu in self._gpus.items() if gpu.present}
         errors: list[DriverError] = []
         for uuid, result in self.threads.read(tasks, deadline).items():
-            if result is not None:
+            if isinstance(result, GpuRead):
                 self._take(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
             elif self._gpus[uuid].failure != LATE:
                 log.warning("GPU %s does not answer within the deadline", uuid)
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         return tuple(errors)
+
+    def look(self, devices: Iterable[Device], deadline: MonotonicTime) -> Mapping[str, Look]:
+        """What these GPUs show at a glance until `deadline`, by uuid."""
+        tasks = {device.uuid: partial(look, device) for device in devices}
+        found = self.threads.read(tasks, deadline)
+        return {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in tasks}
 
     def stop(self) -> None:
         self.threads.stop()

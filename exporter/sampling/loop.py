@@ -11,16 +11,16 @@ from exporter.threads.runner import Threads
 
 
 class Loop:
-    """Runs `run_pass` once per interval and keeps the last snapshot.
+    """Runs `tick` once per interval and keeps the last snapshot; a tick without one leaves things as they are.
 
     A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
     ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
     """
 
     def __init__(
-        self, run_pass: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+        self, tick: Callable[[], Snapshot | None], interval: float, published: Callable[[Snapshot], None]
     ) -> None:
-        self._run_pass = run_pass
+        self._tick = tick
         self._interval = interval
         self._published = published
         self._stopped = threading.Event()
@@ -37,8 +37,10 @@ class Loop:
     def _run(self) -> None:
         due = monotonic_time()
         while not self._stopped.is_set():
-            self.snapshot = self._run_pass()
-            self.published_at = monotonic_time()
-            self._published(self.snapshot)
+            snapshot = self._tick()
+            if snapshot is not None:
+                self.snapshot = snapshot
+                self.published_at = monotonic_time()
+                self._published(snapshot)
             due = max(due + self._interval, monotonic_time())
             self._stopped.wait(due - monotonic_time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.clock import Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.clock import NEVER, Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.driver.interface import Driver
@@ -27,7 +27,9 @@ from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpu, Gpus
+from exporter.sampling.look import UNKNOWN, Look, same
 from exporter.sampling.readings import numbers
+from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
 from exporter.threads.runner import Threads
 
@@ -39,6 +41,8 @@ class Pacing:
     interval: float = 1.0
     deadline: float = 0.8
     stale: float = 10.0
+    steady_interval: float = 1.0
+    """Between passes while nothing changes; the GPUs are looked at every `interval` all the same."""
 
 
 class Sampler:
@@ -67,6 +71,15 @@ class Sampler:
         self._process = process
         self._faults = faults or FaultWatch(Site())
         self._passes = 0
+        self._passed: MonotonicTime = NEVER
+        """When the last pass began."""
+        self._looked: MonotonicTime = NEVER
+        """When the GPUs were last looked at, by a pass or shortly."""
+        self._steadiness: Steadiness = RESTLESS
+        self._looks: Mapping[str, Look] = {}
+        """What the GPUs showed when they had become steady; by uuid."""
+        self._state, self._changes = self.connection.state, 0
+        """The driver's and the schedulers', as of the last pass."""
 
     def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
@@ -75,6 +88,14 @@ class Sampler:
         self.connection.start(threads)
         self._node.start(threads)
         self._faults.start(threads)
+
+    def tick(self, at: Moment | None = None, *, awaited: bool = True) -> Snapshot | None:
+        """To be called every interval: a pass; None where nothing has changed and nobody has `awaited` one."""
+        now = at.monotonic if at else monotonic_time()
+        if not awaited and self._may_look(now) and self._nothing_new():
+            self._looked = now
+            return None
+        return self.run_pass(at)
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
@@ -85,12 +106,15 @@ class Sampler:
         at = at or Moment(unix_time(), began)
         if not self._passes:
             self.connection.first.wait(self._pacing.deadline)
-        state = self.connection.state
+        state = self._state = self.connection.state
+        self._changes = self._node.allocation_changes()
         for failure in self._gpus.read(state.devices, at.unix, began + self._pacing.deadline, at.monotonic):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
-            self._look(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at)
+            self._look_for_faults(state, at)
+        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looked)
+        self._steadiness = after(self._steadiness, result.booked, result.shares)
+        self._passed = self._looked = at.monotonic
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
@@ -104,7 +128,26 @@ class Sampler:
         self._node.stop()
         self._faults.stop()
 
-    def _look(self, state: DriverState, at: Moment) -> None:
+    def _may_look(self, now: MonotonicTime) -> bool:
+        """Whether a look can do, because nothing has changed for long and the next pass is not due yet."""
+        if not self._steadiness.steady:
+            self._looks = {}
+            return False
+        return now - self._passed < self._pacing.steady_interval - self._pacing.interval / 2
+
+    def _nothing_new(self) -> bool:
+        """Look at the GPUs: whether they show what they showed when they had become steady."""
+        state = self.connection.state
+        looks = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2)
+        before, self._looks = self._looks, self._looks or looks
+        known = state.shows_the_same(self._state) and self._node.allocation_changes() == self._changes
+        if before and known and all(same(before.get(uuid, UNKNOWN), each) for uuid, each in looks.items()):
+            return True
+        if before:
+            self._steadiness, self._looks = RESTLESS, {}
+        return False
+
+    def _look_for_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this pass found."""
         gpus = tuple(
             seen(

@@ -81,6 +81,7 @@ class Rig:
     class_rules: tuple[ClassRule, ...] = ()
     pod_labels: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
+    steady_interval: float = 1.0
 
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
@@ -92,7 +93,7 @@ class Rig:
             self.driver,
             self._deadline,
             COLLECTORS,
-            Pacing(1.0, PATIENCE, 10.0),
+            Pacing(1.0, PATIENCE, 10.0, self.steady_interval),
             Accounting(options, workload_families(self.pod_labels)),
             faults=self._faults,
         )
@@ -115,6 +116,18 @@ class Rig:
             if self._faults._saver:  # a thread's work otherwise
                 self._faults._saver.save_once()
             self.seconds += every
+
+    def ticks(self, count: int, *, awaited: bool = False) -> list[bool]:
+        """As the loop calls it, once a second: whether each was a pass."""
+        passed: list[bool] = []
+        for _ in range(count):
+            at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
+            snapshot = self.sampler.tick(at, awaited=awaited)
+            self.snapshot = snapshot or self.snapshot
+            passed.append(snapshot is not None)
+            self.node.moments.clear()
+            self.seconds += 1.0
+        return passed
 
     def text(self, *families: str) -> str:
         """The families whose names match one of the patterns, as Prometheus reads them."""

@@ -136,3 +136,23 @@ def test_scrapers_without_end_are_forgotten() -> None:
 
     assert schedule.expected(0.0, 1e9) == ()
     assert len(schedule._seen) == 16
+
+
+def test_pass_is_awaited_by_scrapers_that_are_due_and_by_none_else(store: PageStore, clock: list[float]) -> None:
+    assert not store.awaited()
+    for clock[0] in (100.0, 115.0):
+        store.page(PROMETHEUS)
+    awaited = []
+    for clock[0] in [116.0 + second for second in range(20)]:
+        awaited += [clock[0]] if store.awaited() else []
+
+    assert awaited == [129.0, 130.0]
+
+
+def test_pass_is_awaited_while_somebody_looks_who_keeps_no_pace(store: PageStore, clock: list[float]) -> None:
+    clock[0] = 100.0
+    store.watched()
+    assert [store.awaited() for clock[0] in (100.5, 109.5, 110.5)] == [True, True, False]
+
+    store.page(CURL)
+    assert [store.awaited() for clock[0] in (111.0, 120.0, 121.0)] == [True, True, False]

@@ -67,3 +67,21 @@ def test_before_the_first_pass_there_is_an_empty_snapshot_of_now(monkeypatch: py
     loop = Loop(Snapshot, 1.0, lambda _: None)
 
     assert (loop.published_at, loop.snapshot.not_ready) == (7.0, "no pass has ended yet")
+
+
+def test_tick_without_a_pass_leaves_the_last_snapshot_and_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, published = [50.0], []
+    monkeypatch.setattr(module, "monotonic_time", lambda: now[0])
+    ticks = [Snapshot(NodeStatus(passes=1)), None, None]
+    loop = Loop(lambda: ticks.pop(0), 1.0, published.append)
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+        if not ticks:
+            loop.stop()
+
+    monkeypatch.setattr(loop._stopped, "wait", wait)
+    loop.start(Started())  # type: ignore[arg-type]
+
+    assert [snapshot.status.passes for snapshot in published] == [1]
+    assert (loop.snapshot, loop.published_at, now[0]) == (published[0], 50.0, 53.0)
