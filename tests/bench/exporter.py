@@ -10,7 +10,9 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import requests
@@ -20,7 +22,11 @@ from tests.exporter_process import Running, exporter, parse
 from tests.fake_nvml.scenario import Scenario
 from tests.stack import poll
 
-GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 30, 300
+GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 32, 300
+SETTLED = 25.0
+"""Seconds after which nothing has changed for so long that the passes come further apart."""
+EVERY = 15.0
+"""Seconds between scrapes, as Prometheus is mostly set up."""
 
 
 def yardstick() -> float:
@@ -36,15 +42,37 @@ def value(running: Running, name: str) -> float:
     return found
 
 
-def sampling(running: Running) -> tuple[float, float, float]:
-    """Share of one core, driver calls per GPU and minute, and milliseconds of CPU per pass, with nobody scraping."""
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """With nobody scraping."""
+
+    core: float
+    """Share of one core."""
+    calls: float
+    """Of the driver, per GPU and minute."""
+    per_pass: float
+    """CPU milliseconds."""
+    passes: float
+    """A second."""
+
+
+def sampling(running: Running) -> Sampling:
     names = ("process_cpu_seconds_total", "gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
     before = [value(running, name) for name in names]
     started = time.monotonic()
     time.sleep(SECONDS)  # the span that is measured
     cpu, calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
     seconds = time.monotonic() - started
-    return cpu / seconds, calls / GPUS / seconds * 60, cpu / passes * 1000
+    return Sampling(cpu / seconds, calls / GPUS / seconds * 60, cpu / passes * 1000, passes / seconds)
+
+
+def scraped(running: Running) -> float:
+    """Share of one core while it is scraped as by Prometheus, for a minute."""
+    before, started = value(running, "process_cpu_seconds_total"), time.monotonic()
+    for _ in range(4):
+        time.sleep(EVERY)
+        requests.get(f"{running.url}/metrics", timeout=10)
+    return (value(running, "process_cpu_seconds_total") - before) / (time.monotonic() - started)
 
 
 def scraping(running: Running) -> list[float]:
@@ -81,28 +109,41 @@ def main() -> int:
         options = ("--log.level", "error", "--no-collector.xid")
         running = stack.enter_context(exporter(folder, *options, environment=environment(file)))
         first = time.monotonic() - started
-        poll("all GPUs", lambda: sum(running.metrics(10).all("gpu_up")) == GPUS or None)
+        restless = stack.enter_context(_restless(folder, *options, environment=environment(file)))
+        for each in (running, restless):
+            poll("all GPUs", lambda each=each: sum(each.metrics(10).all("gpu_up")) == GPUS or None)
         unit = yardstick()
-        core, calls, per_pass = sampling(running)
+        time.sleep(SETTLED)
+        steady, changing = sampling(running), sampling(restless)
+        often = scraped(running)
         times = sorted(scraping(running))
         total, per_gpu, size = series(running)
         resident = value(running, "process_resident_memory_bytes") / 2**20
     p50, p99 = statistics.median(times), times[int(len(times) * 0.99)]
     rows = (
         ("start to first scrape with a pass", f"{first:.2f} s", "1 s"),
-        ("sampling, share of one core", f"{core:.2%}", "0.4 %"),
-        ("sampling, CPU of a pass", f"{per_pass:.2f} ms = {per_pass / 1000 / unit:.4f} yardsticks", ""),
-        ("driver calls per GPU and minute", f"{calls:.0f}", ""),
+        ("nothing changes, share of one core", f"{steady.core:.2%}, {steady.passes:.2f} passes a second", "0.4 %"),
+        ("  and a scrape every 15 s", f"{often:.2%}", "0.45 %"),
+        ("a pass each second, share of one core", f"{changing.core:.2%}", ""),
+        ("  CPU of a pass", f"{changing.per_pass:.2f} ms = {changing.per_pass / 1000 / unit:.4f} yardsticks", ""),
+        ("driver calls per GPU and minute", f"{steady.calls:.0f}, and {changing.calls:.0f}", ""),
         ("scrape, median", f"{p50:.2f} ms = {p50 / 1000 / unit:.4f} yardsticks", "1 ms"),
         ("scrape, 99th percentile", f"{p99:.2f} ms", "3 ms"),
         ("resident memory", f"{resident:.1f} MiB", "34 MiB"),
         ("series", f"{total} ({size} bytes), {per_gpu} per GPU", "120 per GPU"),
         ("yardstick (a million str and len)", f"{unit * 1000:.0f} ms", ""),
     )
-    sys.stdout.write(f"{GPUS} GPUs, {PROCESSES} processes, a pass a second, fake driver library\n")
+    sys.stdout.write(f"{GPUS} GPUs, {PROCESSES} processes, fake driver library\n")
     for name, found, budget in rows:
-        sys.stdout.write(f"  {name:<36} {found:<40} {f'budget {budget}' if budget else ''}\n")
+        sys.stdout.write(f"  {name:<38} {found:<40} {f'budget {budget}' if budget else ''}\n")
     return 0
+
+
+def _restless(folder: Path, *options: str, environment: Mapping[str, str]) -> AbstractContextManager[Running]:
+    """One that takes a pass each second whatever happens."""
+    own = folder / "restless"
+    own.mkdir()
+    return exporter(own, *options, "--sample.steady-interval", "1s", environment=environment)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,9 @@ from tests.fake_nvml.scenario import Scenario
 from tests.stack import free_port, poll
 
 NVITOP = "nvitop-exporter==1.7.2"
-IDLE, SCRAPES, PAUSE = 30.0, 40, 0.5
+WARM, IDLE, SCRAPED, EVERY = 15.0, 30.0, 60.0, 15.0
+"""Seconds: until it is measured, with nobody scraping, with a scrape `EVERY` so many."""
+SCRAPES, PAUSE = 40, 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -105,23 +107,35 @@ def _answers(program: Program) -> bool | None:
         return None
 
 
+def _shares(programs: Sequence[Program], during: Callable[[], None]) -> Sequence[float]:
+    """CPU time of each, as a share of one core."""
+    began, before = time.monotonic(), [program.cpu() for program in programs]
+    during()
+    seconds = time.monotonic() - began
+    return [(program.cpu() - old) / seconds for program, old in zip(programs, before, strict=True)]
+
+
+def _scraped(programs: Sequence[Program]) -> None:
+    for _ in range(int(SCRAPED / EVERY)):
+        for program in programs:
+            program.scrape()
+        time.sleep(EVERY)
+
+
 def _measure(programs: list[Program]) -> None:
-    time.sleep(5)
-    before = [program.cpu() for program in programs]
-    time.sleep(IDLE)
-    idle = [(program.cpu() - old) / IDLE for program, old in zip(programs, before, strict=True)]
-    sys.stdout.write(f"{'':16} {'idle':>7} {'CPU a scrape':>13} {'p50':>9} {'p99':>9} {'RSS':>9} {'series':>7}\n")
-    for program, share in zip(programs, idle, strict=True):
-        began, cpu = time.monotonic(), program.cpu()
+    time.sleep(WARM)
+    idle = _shares(programs, lambda: time.sleep(IDLE))
+    scraped = _shares(programs, lambda: _scraped(programs))
+    sys.stdout.write(f"{'':16} {'idle':>7} {f'every {EVERY:g} s':>10} {'p50':>9} {'p99':>9} {'RSS':>9} {'series':>7}\n")
+    for program, share, often in zip(programs, idle, scraped, strict=True):
         found: list[tuple[float, str]] = []
         for _ in range(SCRAPES):
             found.append(program.scrape())
             time.sleep(PAUSE)
-        spent = max(program.cpu() - cpu - share * (time.monotonic() - began), 0.0) / SCRAPES * 1000
         times = sorted(milliseconds for milliseconds, _ in found)
         series = sum(line[:1] not in {"#", ""} for line in found[-1][1].splitlines())
         sys.stdout.write(
-            f"{program.name:16} {share:7.2%} {spent:10.1f} ms {statistics.median(times):6.1f} ms "
+            f"{program.name:16} {share:7.2%} {often:10.2%} {statistics.median(times):6.1f} ms "
             f"{times[int(len(times) * 0.99)]:6.1f} ms {program.resident_mib():5.1f} MiB {series:7}\n"
         )
 
