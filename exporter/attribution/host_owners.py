@@ -29,6 +29,8 @@ class HostNow:
     """Cgroups whose names may yet come."""
     view: NomadView = field(default_factory=NomadView)
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
+    open: bool = False
+    """Whether more may come to be known of the same processes."""
 
     def owner(self, group: ProcessGroup) -> Owner:
         """Nobody while its name is being asked for."""
@@ -74,13 +76,15 @@ class HostOwners:
         given, info = _allocated(view, index)
         info |= {naming.host_owner(cgroup, "", "", each): naming.container_info(each) for cgroup, each in found.items()}
         info |= {naming.task_owner(*task, None): naming.task_info(None) for task in named.values()}
+        waiting = self._waiting(cgroups, named, view, index.now)
         return HostNow(
             given=given,
             offered=frozenset(target.uuid for name in view.offered for target in index.devices.find(name)),
             containers=found,
-            waiting=self._waiting(cgroups, named, view, index.now),
+            waiting=waiting,
             view=view,
             info=info,
+            open=bool(waiting) or any(self._containers.waits(cgroup) for cgroup in cgroups),
         )
 
     def _waiting(

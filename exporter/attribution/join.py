@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -13,20 +14,24 @@ from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.host_owners import HostNow, HostOwners
 from exporter.attribution.kubernetes.pod_owners import PodOwners, PodsNow
-from exporter.attribution.kubernetes.source import Kubernetes
-from exporter.attribution.nomad.source import Nomad
+from exporter.attribution.kubernetes.source import Kubernetes, KubernetesView
+from exporter.attribution.nomad.source import Nomad, NomadView
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex, ProcessIndexer
 from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
+from exporter.attribution.slurm.local_view import NodeView
 from exporter.attribution.slurm.source import Slurm
 from exporter.attribution.unreserved import UnreservedUse
 from exporter.clock import MonotonicTime
 from exporter.host.model import HostProcess
+from exporter.record import record
 from exporter.threads.runner import Threads
 
 LAST_OWNER_SECONDS = 60.0
 """A process that /proc no longer shows keeps its owner so long, if the driver still lists it."""
+_ANEW_SECONDS = 30.0
+"""All is joined anew this often, changed or not: so the parts know who was there lately."""
 
 
 class _Run(NamedTuple):
@@ -35,6 +40,31 @@ class _Run(NamedTuple):
     owner: Owner
     cgroup: Cgroup
     targets: Collection[str]
+
+
+class _Sources(NamedTuple):
+    """What the sources reported when they were asked for a join."""
+
+    kubernetes: KubernetesView | None
+    slurm: NodeView | None
+    nomad: NomadView | None
+
+
+@record
+class _Joined:
+    """A join, and what it was made of."""
+
+    index: ProcessIndex
+    sources: _Sources
+    pods: PodsNow
+    jobs: JobsNow
+    ownership: Ownership
+    settled: bool
+    """It stays as it is for as long as what it was made of does: no name is waited for, and nothing runs out."""
+
+    def holds(self, index: ProcessIndex, sources: _Sources) -> bool:
+        young = index.now - self.index.now < _ANEW_SECONDS
+        return self.settled and young and index.same(self.index) and sources == self.sources
 
 
 class Attribution:
@@ -52,12 +82,15 @@ class Attribution:
     ) -> None:
         self._kubernetes = kubernetes
         self._slurm = slurm
+        self._nomad = nomad
         self._pods = PodOwners(kubernetes) if kubernetes else None
         self._jobs = JobOwners(slurm, procfs) if slurm else None
         self._host = HostOwners(containers or ContainerNames(), nomad)
         self._unreserved = UnreservedUse()
         self._schedulers = tuple(source for source in (kubernetes, slurm, nomad) if source)
         self._indexer = ProcessIndexer(cgroupfs)
+        self._joined: _Joined | None = None
+        """The last one."""
         self._last: Mapping[int, Owner] = {}
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
         """By pid: the last owner, and since when /proc does not show it."""
@@ -86,8 +119,24 @@ class Attribution:
         hosts: Mapping[int, HostProcess],
         now: MonotonicTime,
     ) -> Ownership:
-        """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them."""
-        index = self._indexer.index(targets, processes, hosts, now)
+        """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them.
+
+        Where nothing has changed, what it consists of are the same objects again, but for `health`.
+        """
+        index, sources = self._indexer.index(targets, processes, hosts, now), self._sources(now)
+        joined = self._joined
+        if joined is None or not joined.holds(index, sources):
+            joined = self._joined = self._join(index, sources)
+        return replace(joined.ownership, health=tuple(self._health(index, joined.pods, joined.jobs)))
+
+    def _sources(self, now: MonotonicTime) -> _Sources:
+        return _Sources(
+            self._kubernetes.view(now) if self._kubernetes else None,
+            self._slurm.node if self._slurm else None,
+            self._nomad.view(now) if self._nomad else None,
+        )
+
+    def _join(self, index: ProcessIndex, sources: _Sources) -> _Joined:
         pods = self._pods.join(index, self._jobs.in_pods() if self._jobs else ()) if self._pods else PodsNow()
         jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
         host = self._host.join(index)
@@ -98,7 +147,7 @@ class Attribution:
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
         everyone = {owner for held in holders.values() for owner in held}
         self._paths = self._own_cgroups(everyone, running, jobs)
-        return Ownership(
+        ownership = Ownership(
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
@@ -107,8 +156,9 @@ class Attribution:
             ),
             cgroups=_unshared(self._paths),
             info={owner: _info(owner, pods, jobs, host) for owner in everyone},
-            health=tuple(self._health(index, pods, jobs)),
         )
+        open_ = (pods.open, jobs.open, host.open, self._unreserved.open, self._gone.keys() & index.unseen)
+        return _Joined(index, sources, pods, jobs, ownership, settled=not any(open_))
 
     def _owners(
         self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow, host: HostNow

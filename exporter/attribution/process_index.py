@@ -11,7 +11,7 @@ from exporter.attribution.cgroup_place import placed
 from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
-from exporter.clock import MonotonicTime
+from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.host.model import HostProcess
 from exporter.record import record
 
@@ -42,6 +42,10 @@ class ProcessIndex:
     hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
     processes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
 
+    def same(self, other: ProcessIndex) -> bool:
+        """Whether both are of the same processes on the same devices."""
+        return self.groups is other.groups and self.unseen is other.unseen and self.devices is other.devices
+
     def targets_of(self, pid: int) -> tuple[str, ...]:
         return tuple(uuid for uuid, pids in self.processes.items() if pid in pids)
 
@@ -52,7 +56,7 @@ class ProcessIndexer:
     def __init__(self, cgroupfs: Path) -> None:
         self._cgroupfs = cgroupfs
         self._parsed: dict[str, Cgroup] = {}
-        self._devices = Devices(())
+        self._last = ProcessIndex(NEVER, Devices(()))
 
     def index(
         self,
@@ -61,8 +65,19 @@ class ProcessIndexer:
         hosts: Mapping[int, HostProcess],
         now: MonotonicTime,
     ) -> ProcessIndex:
-        if self._devices.targets != tuple(targets):
-            self._devices = Devices(targets)
+        """Where nothing distinguishes the processes from those of the index before, `same` tells so of both."""
+        before = self._last
+        devices = before.devices if before.devices.targets == tuple(targets) else Devices(targets)
+        if processes == before.processes and _same(hosts, before.hosts):
+            groups, unseen = before.groups, before.unseen
+        else:
+            groups, unseen = self._grouped(processes, hosts)
+        self._last = ProcessIndex(now, devices, groups, unseen, hosts, processes)
+        return self._last
+
+    def _grouped(
+        self, processes: Mapping[str, Sequence[int]], hosts: Mapping[int, HostProcess]
+    ) -> tuple[Collection[ProcessGroup], Collection[int]]:
         groups: dict[tuple[str, str, str], ProcessGroup] = {}
         unseen: set[int] = set()
         for uuid, pids in processes.items():
@@ -78,13 +93,30 @@ class ProcessIndexer:
                 same.pids.add(pid)
                 same.targets.add(uuid)
         self._parsed = {text: self._parsed[text] for text, _, _ in groups}
-        return ProcessIndex(now, self._devices, groups.values(), unseen, hosts, processes)
+        return groups.values(), unseen
 
     def _understood(self, text: str) -> Cgroup:
         found = self._parsed.get(text)
         if found is None:
             found = self._parsed[text] = placed(understood(text, self._cgroupfs), self._cgroupfs)
         return found
+
+
+def _same(hosts: Mapping[int, HostProcess], before: Mapping[int, HostProcess]) -> bool:
+    """Whether they are the same processes, whatever each has used meanwhile."""
+    if hosts is before:
+        return True
+    if hosts.keys() != before.keys():
+        return False
+    for pid, host in hosts.items():
+        known = before[pid]
+        if host is not known and _who(host) != _who(known):
+            return False
+    return True
+
+
+def _who(host: HostProcess) -> tuple[UnixTime, str, str, str]:
+    return host.start_time, host.cgroup, host.command, host.user
 
 
 class FirstSeen:

@@ -17,6 +17,8 @@ class UnreservedUse:
     def __init__(self) -> None:
         self._given_before: frozenset[str] = frozenset()
         self._since: dict[tuple[str, Owner], MonotonicTime] = {}
+        self.open = False
+        """Whether somebody has yet to be named."""
 
     def of(
         self,
@@ -41,6 +43,7 @@ class UnreservedUse:
         for (uuid, owner), since in self._since.items():
             if now - since >= SETTLE_SECONDS:
                 settled.setdefault(uuid, set()).add(owner)
+        self.open = any(now - since < SETTLE_SECONDS for since in self._since.values())
         return {uuid: frozenset(owners) for uuid, owners in settled.items()}
 
 

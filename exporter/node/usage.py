@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
@@ -27,6 +28,20 @@ _MAX_FILES = 384
 _NOT_READ: Mapping[int, HostProcess] = {}
 
 
+class _Running(NamedTuple):
+    """GPU processes of every owner, for as long as the ownership and the processes that /proc shows are the same."""
+
+    ownership: Ownership
+    hosts: Mapping[int, HostProcess]
+    pids: Mapping[Owner, Sequence[int]]
+    sizes: Mapping[Owner, int]
+
+    def of(self, ownership: Ownership, hosts: Mapping[int, HostProcess]) -> bool:
+        known = self.ownership
+        same = ownership.processes is known.processes and ownership.holders is known.holders
+        return same and hosts.keys() == self.hosts.keys()
+
+
 @dataclass(slots=True)
 class HostReader:
     """Reads cgroups, PSI and threads below the given roots. `cores` are the node's."""
@@ -39,6 +54,7 @@ class HostReader:
     _owners: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
     _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
     _signals_seen: frozenset[str] = frozenset()
+    _running: _Running | None = None
 
     def __post_init__(self) -> None:
         kept = KeptFiles(self.procfs, _MAX_FILES)
@@ -52,12 +68,11 @@ class HostReader:
 
         Where it is not an owner's turn, both are of its last one.
         """
-        pids = _pids(ownership, hosts)
-        turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
+        pids, sizes = self._workloads(ownership, hosts)
+        turn = self._turns.next(sizes)
         all_read = len(hosts) <= host_process.PASS_PROCESSES
         tasks = self._threads.read(pids, now, turn, hosts if all_read else _NOT_READ)
         listeners = network.Listeners(self.procfs)
-        self._owners = {owner: self._owners.get(owner) or OwnerHost(self._files) for owner in pids}
         for owner in turn:
             running = [hosts[pid] for pid in pids[owner]]
             self._owners[owner].look(running, tasks, ownership.cgroups.get(owner), now, listeners)
@@ -66,6 +81,18 @@ class HostReader:
         if not self._signals_seen.issuperset(HOST_SIGNALS):
             self._signals_seen |= _seen(_SIGNALS - self._signals_seen, found.values())
         return usages, found
+
+    def _workloads(
+        self, ownership: Ownership, hosts: Mapping[int, HostProcess]
+    ) -> tuple[Mapping[Owner, Sequence[int]], Mapping[Owner, int]]:
+        """The GPU processes of every owner, and how many each has to look at."""
+        running = self._running
+        if running is None or not running.of(ownership, hosts):
+            pids = _pids(ownership, hosts)
+            sizes = {owner: len(own) or 1 for owner, own in pids.items()}
+            running = self._running = _Running(ownership, hosts, pids, sizes)
+            self._owners = {owner: self._owners.get(owner) or OwnerHost(self._files) for owner in pids}
+        return running.pids, running.sizes
 
     def available_signals(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""

@@ -98,7 +98,7 @@ class Accounting:
             work={owner: each.name for owner, each in work.items()},
             spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
             slow_ports=ports.troubled_gpus,
-            starts=join.starts(),
+            starts=join.starts,
             ranks=reported.ranks,
             host_signals_known=node.host_signals_known(),
         )
@@ -124,7 +124,7 @@ class Accounting:
             ownership=join.ownership,
             blocks=blocks,
             processes=processes,
-            unattributed=join.unattributed(),
+            unattributed=join.unattributed,
             unattributed_bytes=unattributed_bytes(gpus, join),
             shares=_shares(readings),
             states=_states(self._ledger),

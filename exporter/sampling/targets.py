@@ -28,9 +28,9 @@ def target_of(device: Device) -> Target:
     )
 
 
-def targets(gpus: Iterable[Gpu]) -> tuple[Target, ...]:
-    """GPUs without MIG, and MIG instances. A GPU that has gone can still be held: its job does not know yet."""
-    return tuple(target_of(device) for gpu in gpus for device in gpu.device.instances or (gpu.device,))
+def held_apart(gpus: Iterable[Gpu]) -> list[Device]:
+    """GPUs without MIG, and MIG instances."""
+    return [device for gpu in gpus for device in gpu.device.instances or (gpu.device,)]
 
 
 def holdings(

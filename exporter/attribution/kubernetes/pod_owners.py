@@ -35,6 +35,8 @@ class PodsNow:
     """Uuids of what the kubelet gives out, to whomever."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    open: bool = False
+    """Whether more may come to be known of the same pods."""
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
@@ -85,6 +87,7 @@ class PodOwners:
         idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
         present = {*named.values(), *((place.namespace, place.pod) for place in given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
+        roots = self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods)
         return PodsNow(
             given=given,
             places=self._places({*_places_of(index), *((each.pod, each.container) for each in quiet)}, view, given),
@@ -92,10 +95,11 @@ class PodOwners:
             uids=idle | {name: uid for uid, name in named.items()},
             inferred=self._names.inferred,
             view=view,
-            roots=self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods),
+            roots=roots,
             offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
             conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
             unresolved=unresolved,
+            open=bool(waiting or unresolved[MIG_PLACE] or self._roots.open),
         )
 
     def _places(

@@ -39,6 +39,8 @@ class JobsNow:
     unsure: frozenset[Owner] = frozenset()
     """Jobs of which no source reports what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+    open: bool = False
+    """Whether more may come to be known of the same processes: so wherever Slurm is."""
 
     def job_of(self, cgroup: Cgroup) -> str:
         """The raw id of the cgroup's job; the SLUID itself while its id is not known; empty where it is none's."""
@@ -129,6 +131,7 @@ class JobOwners:
             offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
             unsure=frozenset(owner for job, owner in owners.items() if job not in given),
             conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
+            open=node.present or bool(everyone),
         )
 
     def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
