@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import sub
 
 from exporter.ledger.account import ZERO, Ledger
 from exporter.ledger.states import INDEX
@@ -12,6 +13,9 @@ STEADY_AFTER = 10
 """Passes in a row that found the same."""
 _ALIKE = 0.15
 """Share of a pass by which each state of a GPU may differ from one pass to the next, of a load that is the same."""
+_NAMED = 0.05
+"""Share of a pass from which a state counts as found: passes that name another cause are not the same, however short
+the wait is; evidence over some seconds at once could name neither."""
 _UNOBSERVED = INDEX["unobserved"]
 
 States = Mapping[str, Sequence[float]]
@@ -54,16 +58,18 @@ def states_of(before: Ledger, now: Ledger) -> States:
     found: dict[str, Sequence[float]] = {}
     for uuid, entry in now.targets.items():
         known = before.targets.get(uuid)
-        booked = zip(entry.seconds, known.seconds if known else ZERO, strict=True)
-        found[uuid] = [(later - earlier) / seconds for later, earlier in booked]
+        booked = map(sub, entry.seconds, known.seconds if known else ZERO)
+        found[uuid] = [each / seconds for each in booked]
     return found
 
 
 def _alike(before: States, now: States) -> bool:
     if before.keys() != now.keys():
         return False
-    return all(
-        abs(later - earlier) <= _ALIKE
-        for uuid, shares in now.items()
-        for later, earlier in zip(shares, before[uuid], strict=True)
-    )
+    return all(_alike_shares(before[uuid], shares) for uuid, shares in now.items())
+
+
+def _alike_shares(before: Sequence[float], now: Sequence[float]) -> bool:
+    if max(map(abs, map(sub, now, before))) > _ALIKE:
+        return False
+    return [share >= _NAMED for share in before] == [share >= _NAMED for share in now]

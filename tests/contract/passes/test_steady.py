@@ -110,7 +110,7 @@ def test_enumeration_that_finds_the_same_changes_nothing(settled: Rig) -> None:
 
 
 def test_load_that_moves_within_its_bounds_is_the_same(settled: Rig) -> None:
-    settled.gpus[0].answers["nvmlDeviceGetUtilizationRates"] = Record(gpu=97 - 12, memory=35)
+    settled.gpus[0].answers["nvmlDeviceGetUtilizationRates"] = Record(gpu=96, memory=35)
 
     assert settled.ticks(2 * EVERY) == [*SKIPPED, True] * 2
 
