@@ -22,12 +22,21 @@ T = TypeVar("T")
 
 
 class _Answers(NamedTuple):
-    """What the node answers in one go."""
+    """What the node answers once it is known who runs what."""
 
     usage: tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]] = ({}, {})
     host_signals_known: frozenset[str] = frozenset()
     progress: Reported = Reported()
     pci_gpus: int | None = None
+
+
+class _Go:
+    """What the node answers in one go, filled on its thread: what is there by the deadline counts."""
+
+    def __init__(self) -> None:
+        self.processes: Mapping[int, HostProcess] | None = None
+        self.ownership: Ownership | None = None
+        self.answers: _Answers | None = None
 
 
 class NodeDeadline:
@@ -42,7 +51,7 @@ class NodeDeadline:
         self._deadline = deadline
         self._stale = stale
         self._clock = clock
-        self._worker: Worker[tuple[Any]] | None = None
+        self._worker: Worker[None] | None = None
         self._last: dict[str, tuple[Any, MonotonicTime]] = {}
         self._late_since: dict[str, MonotonicTime] = {}
         self._late = False
@@ -58,9 +67,15 @@ class NodeDeadline:
             self._worker.stop()
 
     def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        go = _Go()
+
+        def ask() -> None:
+            go.processes = self._node.processes(pids, at)
+
         self._late = False
+        self._in_time(ask)
         nothing: Mapping[int, HostProcess] = {}
-        return self._ask("processes", lambda: self._node.processes(pids, at), nothing)
+        return self._known("processes", go.processes, nothing)
 
     def ownership(
         self,
@@ -69,29 +84,32 @@ class NodeDeadline:
         hosts: Mapping[int, HostProcess],
         at: Moment,
     ) -> Ownership:
-        found = self._ask("ownership", lambda: self._node.ownership(targets, pids, hosts, at), Ownership())
+        """Asks at once for all that a pass wants to know besides: to change threads costs as much as the answer."""
+        go, node = _Go(), self._node
+
+        def ask() -> None:
+            go.ownership = node.ownership(targets, pids, hosts, at)
+            go.answers = _Answers(
+                node.usage(go.ownership, hosts, at),
+                node.host_signals_known(),
+                node.progress(go.ownership, at),
+                node.pci_gpus(at),
+            )
+
+        self._in_time(ask)
+        found = self._known("ownership", go.ownership, Ownership())
+        self._answers = self._known("usage", go.answers, _Answers())
         age = self._clock() - self._last["ownership"][1] if "ownership" in self._last else float("inf")
         return replace(found, health=(*found.health, SourceHealth(SOURCE, not self._late, age if self._late else 0.0)))
 
     def usage(
         self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
     ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        """Asks at once for all that a pass wants to know besides: to change threads costs as much as the answer."""
-
-        def ask() -> _Answers:
-            node = self._node
-            return _Answers(
-                node.usage(ownership, hosts, at),
-                node.host_signals_known(),
-                node.progress(ownership, at),
-                node.pci_gpus(at),
-            )
-
-        self._answers = self._ask("usage", ask, _Answers())
+        """As of the last `ownership`, which all that follows is of too."""
+        del ownership, hosts, at
         return self._answers.usage
 
     def progress(self, ownership: Ownership, at: Moment) -> Reported:
-        """As of the last `usage`, which `host_tells` and `pci_gpus` are of too."""
         del ownership, at
         return self._answers.progress
 
@@ -114,16 +132,20 @@ class NodeDeadline:
         del at
         return self._answers.pci_gpus
 
-    def _ask(self, what: str, ask: Callable[[], T], nothing: T) -> T:
+    def _in_time(self, ask: Callable[[], None]) -> None:
+        """Run `ask` on the node's thread, and wait for it until the deadline; not while the one before still runs."""
         if self._worker is None:
-            return ask()
-        if self._worker.submit(lambda: (ask(),)):
-            answer = self._worker.wait(monotonic_time() + self._deadline)
-            if answer is not None:
-                self._last[what] = (answer[0], self._clock())
-                self._late_since.pop(what, None)
-                return cast("T", answer[0])
-        self._late = True
+            ask()
+        elif self._worker.submit(ask):
+            self._worker.wait(monotonic_time() + self._deadline)
+
+    def _known(self, what: str, answer: T | None, nothing: T) -> T:
+        """The answer, where it came in time; else the last one, for a while."""
         now = self._clock()
+        if answer is not None:
+            self._last[what] = (answer, now)
+            self._late_since.pop(what, None)
+            return answer
+        self._late = True
         since = self._late_since.setdefault(what, now)
         return cast("T", self._last[what][0]) if what in self._last and now - since <= self._stale else nothing

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.model import HostProcess
+from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.node_deadline import NodeDeadline
+from exporter.sampling.worker import Worker
 from exporter.threads.runner import Threads
 from tests.attribution_kit.nodes import host_process, until
 
@@ -75,3 +78,44 @@ def test_machine_that_stood_still_forgets_nobody() -> None:
     assert len(under.processes([7], 0.0)) == 1, "it is late anew"
     node.go.set()
     under.stop()
+
+
+class Overdue:
+    """A worker that is waited for until a call hangs."""
+
+    def submit(self, ask: Callable[[], None]) -> bool:
+        with suppress(TimeoutError):
+            ask()
+        return True
+
+    def wait(self, deadline: float) -> None: ...
+
+
+class Busy(Node):
+    """Its cgroups may be made to hang."""
+
+    hangs = False
+
+    def usage(self, *_: object) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
+        if self.hangs:
+            raise TimeoutError
+        return {ALICE: HostUsage(cpu_seconds=1.0)}, {}
+
+
+def test_use_of_the_host_that_hangs_costs_no_owner() -> None:
+    node, now = Busy(), [0.0]
+    under = NodeDeadline(node, 1.0, 10.0, clock=lambda: now[0])
+    under._worker = cast("Worker[None]", Overdue())
+
+    def one_pass(*pids: int) -> tuple[int, bool, int]:
+        hosts = under.processes(pids, 0.0)
+        found = under.ownership((), {}, hosts, 0.0)
+        return len(found.processes), found.health[-1].success, len(under.usage(found, hosts, 0.0)[0])
+
+    assert one_pass(7) == (1, True, 1)
+    node.hangs = True
+    assert one_pass(7, 8) == (2, False, 1)
+    now[0] = 11.0
+    assert one_pass(7, 8, 9) == (3, False, 0)
+    node.hangs = False
+    assert one_pass(7) == (1, True, 1)
