@@ -11,7 +11,20 @@ from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
 from exporter.host.model import HostUsage
-from exporter.metrics.family import DEVICE, INSTANCE, NODE, AnyFamily, Family, Sample, Unit, counters, gauges, info
+from exporter.metrics.family import (
+    DEVICE,
+    INSTANCE,
+    NODE,
+    AnyFamily,
+    Columns,
+    Family,
+    Sample,
+    Unit,
+    counters,
+    gauges,
+    in_columns,
+    info,
+)
 from exporter.record import record
 from exporter.units import Bytes, Share
 
@@ -136,11 +149,11 @@ def _info_values(row: WorkloadRow) -> tuple[str, ...]:
 
 
 def _of(value: Callable[[WorkloadRow], float | None]) -> Callable[[Rows], Iterable[Sample]]:
-    def samples(rows: Rows) -> Iterable[Sample]:
-        for row in rows:
-            number = value(row)
-            if number is not None and row.owner != NOBODY:
-                yield Sample(number, row.owner.labels)
+    def samples(rows: Rows) -> Columns:
+        numbers = [(value(row), row.owner) for row in rows]
+        return in_columns(
+            [(number, owner.labels) for number, owner in numbers if number is not None and owner != NOBODY]
+        )
 
     return samples
 

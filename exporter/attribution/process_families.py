@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.clock import UnixTime
-from exporter.metrics.family import NODE, Family, Sample, Unit, counters, gauges
+from exporter.metrics.family import NODE, Columns, Family, Sample, Unit, counters, gauges, in_columns
 from exporter.units import Bytes
 
 OTHER = "other"
@@ -91,8 +91,8 @@ def _engines(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[st
 
 
 def _one(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows], Iterable[Sample]]:
-    def samples(rows: ProcessRows) -> Iterable[Sample]:
-        return (Sample(number, row.labels) for row in rows if (number := value(row)) is not None)
+    def samples(rows: ProcessRows) -> Columns:
+        return in_columns([(number, row.labels) for row in rows if (number := value(row)) is not None])
 
     return samples
 
@@ -113,8 +113,11 @@ def _start(row: ProcessRow) -> float | None:
     return None if row.start_time is None else float(row.start_time)
 
 
-def _utilization(rows: ProcessRows) -> Iterable[Sample]:
-    return (Sample(ratio, (*row.labels, engine)) for row in rows for engine, ratio in row.utilization.items())
+def _utilization(rows: ProcessRows) -> Columns:
+    return Columns(
+        tuple([(*row.labels, engine) for row in rows for engine in row.utilization]),
+        tuple([ratio for row in rows for ratio in row.utilization.values()]),
+    )
 
 
 PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (

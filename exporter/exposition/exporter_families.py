@@ -7,17 +7,29 @@ from collections.abc import Callable, Iterable
 
 from exporter import __version__
 from exporter.exposition.snapshot import GpuStatus, NodeStatus
-from exporter.metrics.family import DEVICE, NODE, AnyFamily, Sample, Unit, by, counter, counters, gauge, gauges, info
+from exporter.metrics.family import (
+    DEVICE,
+    NODE,
+    AnyFamily,
+    Columns,
+    Sample,
+    Unit,
+    by,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    in_columns,
+    info,
+)
 
 DRIVER_LABELS = ("driver", "nvml", "cuda")
 
 
 def _per_gpu(value: Callable[[GpuStatus], float | None]) -> Callable[[NodeStatus], Iterable[Sample]]:
-    def samples(status: NodeStatus) -> Iterable[Sample]:
-        for gpu in status.gpus:
-            number = value(gpu)
-            if number is not None:
-                yield Sample(number, (str(gpu.index), gpu.uuid))
+    def samples(status: NodeStatus) -> Columns:
+        numbers = [(value(gpu), (str(gpu.index), gpu.uuid)) for gpu in status.gpus]
+        return in_columns([(number, labels) for number, labels in numbers if number is not None])
 
     return samples
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from exporter.exposition.number import go_number
-from exporter.host.text import lines
 
 _OWN = "/proc/self"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _EOF = "# EOF\n"
+_LONGEST = 4096
+"""Bytes of a line in /proc/PID/stat, and more."""
 
 
 class _Row(NamedTuple):
@@ -37,7 +39,7 @@ class OwnProcess:
         if not self._booted:
             return
         try:
-            words = _read("stat").rpartition(")")[2].split()
+            words = _stat().rpartition(b")")[2].split()
             started = float(words[19]) / _TICKS + self._booted
             cpu = float(words[11]) / _TICKS + float(words[12]) / _TICKS
             yield _Row("process_virtual_memory_bytes", "Virtual memory size in bytes.", float(words[20]))
@@ -46,11 +48,11 @@ class OwnProcess:
             yield _Row(
                 "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu, counter=True
             )
-            limit = next(line.split()[3] for line in lines(_read("limits")) if line.startswith("Max open file"))
             count = len(os.listdir(f"{_OWN}/fd"))  # noqa: PTH208 - names alone
+            limit = float(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
             yield _Row("process_open_fds", "Number of open file descriptors.", count)
-            yield _Row("process_max_fds", "Maximum number of open file descriptors.", float(limit))
-        except (OSError, ValueError, IndexError, StopIteration):
+            yield _Row("process_max_fds", "Maximum number of open file descriptors.", limit)
+        except (OSError, ValueError, IndexError):
             return  # another kernel, or a /proc that hides it
 
 
@@ -64,12 +66,16 @@ def _lines(row: _Row, *, openmetrics: bool) -> Iterator[str]:
 def _boot_time() -> float:
     """Unix seconds; 0 where /proc does not report."""
     try:
-        with open("/proc/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - as in `_read`
+        with open("/proc/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - once
             return next((float(line.split()[1]) for line in file if line.startswith("btime ")), 0.0)
     except (OSError, ValueError, IndexError):
         return 0.0
 
 
-def _read(name: str) -> str:
-    with open(f"{_OWN}/{name}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - at each scrape
-        return file.read()
+def _stat() -> bytes:
+    """Read without the layers that open() puts around a descriptor: at each scrape."""
+    descriptor = os.open(f"{_OWN}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _LONGEST)
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from exporter.metrics.family import AnyFamily, Sample
+from exporter.metrics.family import AnyFamily, Columns
 
 
 class Profile(str, enum.Enum):
@@ -30,13 +30,14 @@ class Part:
     label: str = ""
     among: frozenset[str] = frozenset()
 
-    def of(self, family: AnyFamily, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    def of(self, family: AnyFamily, columns: Columns) -> Columns:
         place = family.labels.index(self.label) if self.label else None
-        return tuple(
-            sample
-            for sample in samples
-            if self.value(sample.value) or (place is not None and sample.labels[place] in self.among)
-        )
+        shown = [
+            (labels, value)
+            for labels, value in zip(columns.labels, columns.values, strict=True)
+            if self.value(value) or (place is not None and labels[place] in self.among)
+        ]
+        return Columns(tuple([labels for labels, _ in shown]), tuple([value for _, value in shown]))
 
 
 ALL = Part("all", lambda _: True)

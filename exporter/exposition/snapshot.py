@@ -10,7 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
 from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.metrics.family import AnyFamily, Sample
+from exporter.metrics.family import AnyFamily, Columns, Sample, Values
 from exporter.record import record
 from exporter.threads.runner import ThreadState
 from exporter.units import Share
@@ -23,13 +23,17 @@ class Block:
     """Finished samples of one family; `prefix` are the values of the family's prefix labels."""
 
     family: AnyFamily
-    prefix: tuple[str, ...]
-    source: tuple[Sample, ...]
+    prefix: Values
+    source: Columns
     """What the samples are made of, which here are they themselves: the same object stands for the same samples."""
 
     @property
-    def samples(self) -> tuple[Sample, ...]:
+    def columns(self) -> Columns:
         return self.source
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        return tuple(self.source)
 
 
 @record
@@ -39,11 +43,15 @@ class LazyBlock:
     family: AnyFamily
     source: Any
     """As of `Block`; it never changes."""
-    prefix: tuple[str, ...] = ()
+    prefix: Values = ()
+
+    @property
+    def columns(self) -> Columns:
+        return self.family.columns(self.source)
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        return self.family.collect(self.source)
+        return tuple(self.columns)
 
 
 AnyBlock = Block | LazyBlock

@@ -1,40 +1,92 @@
 """From a snapshot's blocks to the text Prometheus reads.
 
-The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape. Here
-the lines of each block are kept until what its samples are made of changes, and each line until its value does; a test
-holds the result equal, byte for byte, to what the client library makes of the same samples.
+The client library's encoder builds a label dictionary and escapes every value of every sample of every scrape. Here a
+page is kept and brought up to date: a block is looked at again when what its samples are made of is another object, a
+line is written again when its value has changed, a family when one of its lines has. A test holds the result equal,
+byte for byte, to what the client library makes of the same samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
+from exporter.exposition.lines import header, with_value, writer
 from exporter.exposition.negotiation import content_type, is_openmetrics
-from exporter.exposition.number import go_number
 from exporter.exposition.own_process import OwnProcess
-from exporter.exposition.series_profile import ALL, NONE, Selection
+from exporter.exposition.series_profile import ALL, NONE, Part, Selection
 from exporter.exposition.snapshot import AnyBlock
-from exporter.metrics.family import AnyFamily, Sample, Type
-
-_SUFFIX = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}
-
-Values = tuple[str, ...]
-_Key = tuple[str, Values]
-"""Family name and values of the prefix labels."""
+from exporter.metrics.family import EMPTY, AnyFamily, Columns, Values
 
 
-@dataclass(slots=True)
-class _BlockLines:
-    """What is kept of one block between two renderings: one line for each of the samples that are shown."""
+class _Form:
+    """How a family is written, which is the same on every page."""
 
-    source: object
-    """What the samples were made of: while it is the same object, so are they."""
-    samples: tuple[Sample, ...]
-    lines: tuple[str, ...]
+    __slots__ = ("headers", "part", "write")
+
+    def __init__(self, family: AnyFamily, part: Part) -> None:
+        self.part = part
+        """What of it is shown."""
+        self.write = writer(family)
+        self.headers = tuple(header(family, openmetrics=openmetrics).encode() for openmetrics in (False, True))
 
 
-_NOTHING_KEPT = _BlockLines(None, (), ())
+class _BlockText:
+    """What is kept of one block between two pages: a line for each of the samples that are shown."""
+
+    __slots__ = ("_columns", "_lines", "_shown", "source", "text")
+
+    def __init__(self) -> None:
+        self.source: object = None
+        """What the samples were made of: while it is the same object, so are they."""
+        self.text = ""
+        self._columns: Columns = EMPTY
+        self._shown: Columns = EMPTY
+        self._lines: list[str] = []
+
+    def update(self, block: AnyBlock, form: _Form) -> bool:
+        """Take over the samples of a block, or raise what making them raises. Whether the text is another one now."""
+        columns = block.columns
+        shown = self._shown
+        if columns != self._columns:
+            shown = columns if form.part is ALL else form.part.of(block.family, columns)
+        changed = shown != self._shown
+        if changed:
+            self._lines = self._written(shown, block.prefix, form)
+            self.text = "".join(self._lines)
+        self.source, self._columns, self._shown = block.source, columns, shown
+        return changed
+
+    def _written(self, shown: Columns, prefix: Values, form: _Form) -> list[str]:
+        """Their lines: those of before where they say the same."""
+        before, write = self._shown, form.write
+        if shown.labels == before.labels:
+            lines = list(self._lines)
+            for place, (now, earlier) in enumerate(zip(shown.values, before.values, strict=True)):
+                if now != earlier:
+                    lines[place] = with_value(lines[place], now)
+            return lines
+        kept = dict(zip(before, self._lines, strict=True))  # series have come or gone
+        return [kept.get(each) or write((*prefix, *each.labels), each.value) for each in shown]
+
+
+class _FamilyText:
+    """The lines of one family of a page: those of its blocks, in their order."""
+
+    __slots__ = ("_body", "blocks", "changed", "form")
+
+    def __init__(self, form: _Form) -> None:
+        self.form = form
+        self.blocks: list[_BlockText] = []
+        self.changed = True
+        self._body = b""
+
+    def body(self) -> bytes:
+        """Made anew where a line has changed."""
+        if self.changed:
+            text = "".join([block.text for block in self.blocks])
+            self._body = text.encode(errors="replace")  # one odd label must not cost the page
+            self.changed = False
+        return self._body
 
 
 class Renderer:
@@ -45,93 +97,71 @@ class Renderer:
 
     def __init__(self, selection: Selection | None = None) -> None:
         self._selection = selection or Selection()
-        self._kept: dict[_Key, _BlockLines] = {}
-        self._headers: dict[tuple[str, bool], str] = {}
+        self._forms: dict[str, _Form] = {}
+        """By family, of all that there ever were."""
+        self._families: list[AnyFamily] = []
+        """Of the blocks of the last page; with their prefixes, what tells whether a page has the same blocks."""
+        self._prefixes: list[Values] = []
+        self._texts: list[tuple[_BlockText, _Form]] = []
+        """Of the same blocks."""
+        self._page: dict[str, _FamilyText] = {}
+        """The families that have lines, by name, in the order in which their first lines come; empty where unknown."""
         self._process = OwnProcess()
 
     def render(self, blocks: Iterable[AnyBlock], accept: str) -> tuple[str, bytes]:
-        """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics.
+        """The content type and the body that the Accept header asks for: text 0.0.4 or OpenMetrics."""
+        answered = content_type(accept)
+        return answered, b"".join(self.pieces(blocks, openmetrics=is_openmetrics(answered)))
+
+    def pieces(self, blocks: Iterable[AnyBlock], *, openmetrics: bool) -> tuple[bytes, ...]:
+        """A page in pieces; one that says the same as in the page before is the same object.
 
         The exporter's own `process_…` families come last.
         """
-        answered = content_type(accept)
-        openmetrics = is_openmetrics(answered)
-        families: dict[str, list[str]] = {}
-        before, kept, part = self._kept, dict[_Key, _BlockLines](), self._selection.part
-        for block in blocks:
-            family = block.family
-            name = family.name
-            key = (name, block.prefix)
-            found = before.get(key)
-            if found is None or found.source is not block.source:
-                shown = part(name)
-                if shown is NONE:
-                    continue
-                samples = block.samples if shown is ALL else shown.of(family, block.samples)
-                found = _rendered(block, samples, found or _NOTHING_KEPT)
-            kept[key] = found
-            if found.lines:
-                lines = families.get(name)
-                if lines is None:
-                    lines = families[name] = [self._header(family, openmetrics=openmetrics)]
-                lines += found.lines
-        self._kept = kept
-        own = self._process.text(openmetrics=openmetrics)
-        page = "".join([line for lines in (*families.values(), (own,)) for line in lines])
-        return answered, page.encode(errors="replace")  # one odd label must not cost the page
+        self._update(tuple(blocks))
+        pieces: list[bytes] = []
+        for found in self._page.values():
+            pieces += (found.form.headers[openmetrics], found.body())
+        pieces.append(self._process.text(openmetrics=openmetrics).encode())
+        return tuple(pieces)
 
-    def _header(self, family: AnyFamily, *, openmetrics: bool) -> str:
-        key = (family.name, openmetrics)
-        header = self._headers.get(key)
-        if header is None:
-            header = self._headers[key] = "".join(_header(family, openmetrics=openmetrics))
-        return header
+    def _update(self, blocks: Sequence[AnyBlock]) -> None:
+        families, prefixes = [block.family for block in blocks], [block.prefix for block in blocks]
+        if families != self._families or prefixes != self._prefixes:
+            self._arrange(families, prefixes)
+        for block, (text, form) in zip(blocks, self._texts, strict=True):
+            if text.source is block.source or form.part is NONE:
+                continue
+            empty = not text.text
+            if text.update(block, form):
+                if empty or not text.text:
+                    self._page = {}
+                elif self._page:
+                    self._page[block.family.name].changed = True
+        if not self._page:
+            self._page = self._grouped()
 
+    def _arrange(self, families: list[AnyFamily], prefixes: list[Values]) -> None:
+        """Keep what these blocks had in the last page, whatever their places were, and nothing else."""
+        kept = {key: text for key, (text, _) in zip(_keys(self._families, self._prefixes), self._texts, strict=True)}
+        self._families, self._prefixes, self._page = families, prefixes, {}
+        texts = [kept.pop(key) if key in kept else _BlockText() for key in _keys(families, prefixes)]
+        self._texts = list(zip(texts, map(self._form, families), strict=True))
 
-def _rendered(block: AnyBlock, samples: tuple[Sample, ...], before: _BlockLines) -> _BlockLines:
-    """The lines of `samples`, those of before where they say the same."""
-    if before.samples == samples:
-        return _BlockLines(block.source, samples, before.lines)
-    lines = list(before.lines)
-    if len(before.samples) == len(samples):
-        for place, ((value, labels), (earlier, known)) in enumerate(zip(samples, before.samples, strict=True)):
-            if labels != known:
-                break
-            if value != earlier:
-                lines[place] = _line(block, labels, value, lines[place])
-        else:
-            return _BlockLines(block.source, samples, tuple(lines))
-    # series have come or gone
-    kept = {sample.labels: (sample.value, line) for sample, line in zip(before.samples, before.lines, strict=True)}
-    anew: list[str] = []
-    for value, labels in samples:
-        earlier, line = kept.get(labels, (value, ""))
-        anew.append(line if line and value == earlier else _line(block, labels, value, line))
-    return _BlockLines(block.source, samples, tuple(anew))
+    def _form(self, family: AnyFamily) -> _Form:
+        found = self._forms.get(family.name)
+        if found is None:
+            found = self._forms[family.name] = _Form(family, self._selection.part(family.name))
+        return found
+
+    def _grouped(self) -> dict[str, _FamilyText]:
+        found: dict[str, _FamilyText] = {}
+        for family, (text, form) in zip(self._families, self._texts, strict=True):
+            if text.text:
+                found.setdefault(family.name, _FamilyText(form)).blocks.append(text)
+        return found
 
 
-def _line(block: AnyBlock, labels: Values, value: float, before: str) -> str:
-    """A sample's line; `before` is its last one, or empty."""
-    start = before[: before.rindex(" ") + 1] if before else _start(block.family, (*block.prefix, *labels))
-    return f"{start}{go_number(value)}\n"
-
-
-def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:
-    stem = family.name.removesuffix(_SUFFIX[family.type])
-    name = stem if openmetrics else family.name
-    kind = "gauge" if family.type is Type.INFO and not openmetrics else family.type.value
-    help_ = family.help.replace("\\", r"\\").replace("\n", r"\n")
-    yield f"# HELP {name} {_quoted(family.help) if openmetrics else help_}\n"
-    yield f"# TYPE {name} {kind}\n"
-    if openmetrics and family.unit.value:
-        yield f"# UNIT {name} {family.unit.value}\n"
-
-
-def _start(family: AnyFamily, values: Values) -> str:
-    pairs = sorted(zip(family.all_labels, values, strict=True))
-    labels = ",".join(f'{name}="{_quoted(value)}"' for name, value in pairs)
-    return f"{family.name}{{{labels}}} " if labels else f"{family.name} "
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def _keys(families: Sequence[AnyFamily], prefixes: Sequence[Values]) -> Iterator[tuple[str, Values]]:
+    """What tells blocks apart."""
+    return zip([family.name for family in families], prefixes, strict=True)

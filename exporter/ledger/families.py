@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
@@ -13,12 +14,15 @@ from exporter.metrics.family import (
     DEVICE,
     INSTANCE,
     NODE,
+    Columns,
     Family,
     Sample,
     Unit,
+    Values,
     counters,
     experimental,
     gauges,
+    in_columns,
 )
 
 
@@ -32,22 +36,28 @@ def _instance(entry: TargetEntry) -> tuple[str, ...]:
     return (*_device(entry), target.parent_uuid, entry.profile, *("" if each is None else str(each) for each in ids))
 
 
-def _time(labels: Callable[[TargetEntry], tuple[str, ...]], *, mig: bool) -> Callable[[Ledger], Iterable[Sample]]:
-    def samples(ledger: Ledger) -> Iterable[Sample]:
-        for entry in ledger.targets.values():
-            if bool(entry.target.parent_uuid) is mig:
-                own = labels(entry)
-                for state, seconds in zip(STATES, entry.seconds, strict=True):
-                    yield Sample(seconds, (*own, state))
+def _time(labels: Callable[[TargetEntry], Values], *, mig: bool) -> Callable[[Ledger], Iterable[Sample]]:
+    def samples(ledger: Ledger) -> Columns:
+        entries = [entry for entry in ledger.targets.values() if bool(entry.target.parent_uuid) is mig]
+        return _by_state(tuple([labels(entry) for entry in entries]), [entry.seconds for entry in entries])
 
     return samples
 
 
-def _gpu_seconds(ledger: Ledger) -> Iterable[Sample]:
-    for owner, entry in ledger.owners.items():
-        own = owner.labels
-        for state, seconds in zip(STATES, entry.seconds, strict=True):
-            yield Sample(seconds, (*own, state))
+def _gpu_seconds(ledger: Ledger) -> Columns:
+    owners = tuple([owner.labels for owner in ledger.owners])
+    return _by_state(owners, [entry.seconds for entry in ledger.owners.values()])
+
+
+def _by_state(whose: tuple[Values, ...], seconds: Iterable[Sequence[float]]) -> Columns:
+    """Seconds of each, in the order of the states."""
+    return Columns(_with_each(STATES, whose), tuple([each for found in seconds for each in found]))
+
+
+@lru_cache(maxsize=4)  # of the families that have a series for each state
+def _with_each(states: tuple[str, ...], whose: tuple[Values, ...]) -> tuple[Values, ...]:
+    """The labels of each with every state: hundreds, and the same ones from page to page."""
+    return tuple([(*own, state) for own in whose for state in states])
 
 
 def _used(ledger: Ledger) -> Iterable[Sample]:
@@ -84,22 +94,23 @@ def _straggling(ledger: Ledger) -> Iterable[Sample]:
 
 
 def _owners(value: Callable[[OwnerEntry], float | None]) -> Callable[[Ledger], Iterable[Sample]]:
-    def samples(ledger: Ledger) -> Iterable[Sample]:
-        for owner, entry in ledger.owners.items():
-            number = value(entry)
-            if number is not None:
-                yield Sample(number, owner.labels)
+    def samples(ledger: Ledger) -> Columns:
+        numbers = [(value(entry), owner) for owner, entry in ledger.owners.items()]
+        return in_columns([(number, owner.labels) for number, owner in numbers if number is not None])
 
     return samples
 
 
-def _diagnosable(ledger: Ledger) -> Iterable[Sample]:
+def _diagnosable(ledger: Ledger) -> Columns:
     inside = {entry.target.parent_uuid: entry.signals for entry in ledger.targets.values() if entry.signals}
+    found: list[tuple[Values, Mapping[str, bool]]] = []
     for entry in ledger.targets.values():
         signals = inside.get(entry.target.uuid, entry.signals)
         if signals is not None and not entry.target.parent_uuid:
-            for state, possible in diagnosable(signals, ledger.host_signals_known).items():
-                yield Sample(float(possible), (*_device(entry), state))
+            found.append((_device(entry), diagnosable(signals, ledger.host_signals_known)))
+    states = tuple(found[0][1]) if found else ()
+    possible = [float(each) for _, told in found for each in told.values()]
+    return Columns(_with_each(states, tuple([own for own, _ in found])), tuple(possible))
 
 
 FAMILIES: tuple[Family[Ledger], ...] = (

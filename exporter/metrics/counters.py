@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from exporter.metrics.family import Sample
+from exporter.metrics.family import Columns, Values, one
 
 
 class Counted(NamedTuple):
@@ -19,17 +19,17 @@ class Counted(NamedTuple):
         return self.base + self.raw
 
 
-Counts = Mapping[tuple[str, ...], Counted]
+Counts = Mapping[Values, Counted]
 """The counters of one family on one target, by label values."""
 
 
-def count(previous: Counts, samples: Iterable[Sample]) -> Counts:
+def count(previous: Counts, samples: Iterable[tuple[float, Values]]) -> Counts:
     """Carry a counter over the resets of its source, and keep the labels that have gone.
 
     A driver reload starts the driver's own counters at 0 again, and a reset GPU forgets its errors; what was
     published stays published. Every reading is compared with the one before, whether it is scraped or not.
     """
-    changed: dict[tuple[str, ...], Counted] | None = None
+    changed: dict[Values, Counted] | None = None
     for value, labels in samples:
         before = previous.get(labels)
         if before is None:
@@ -52,10 +52,10 @@ class Totals(NamedTuple):
     bases: tuple[float, ...]
     raws: tuple[float | None, ...]
 
-    def published(self) -> Iterator[tuple[Sample, ...]]:
+    def published(self) -> Iterator[Columns]:
         """What a scrape shows of each."""
         for base, raw in zip(self.bases, self.raws, strict=True):
-            yield () if raw is None else (Sample(base + raw),)
+            yield one(None if raw is None else base + raw)
 
 
 def count_values(previous: Totals | None, values: tuple[float | None, ...]) -> Totals:
@@ -82,6 +82,6 @@ def _carried(base: float, before: float | None, value: float | None) -> tuple[fl
     return (base + before, value) if value < before else (base, before)
 
 
-def published(counts: Counts) -> tuple[Sample, ...]:
+def published(counts: Counts) -> Columns:
     """What a scrape shows of the counters."""
-    return tuple([Sample(base + raw, labels) for labels, (base, raw) in counts.items()])
+    return Columns(tuple(counts), tuple([base + raw for base, raw in counts.values()]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from exporter.record import record
 
 R = TypeVar("R")
 
@@ -44,9 +46,39 @@ class Stability(str, enum.Enum):
     EXPERIMENTAL = "experimental"
 
 
+Values = tuple[str, ...]
+"""Of labels."""
+
+
 class Sample(NamedTuple):
     value: float
-    labels: tuple[str, ...] = ()
+    labels: Values = ()
+
+
+@record
+class Columns:
+    """Samples with their labels apart from their values: series stay for long, values change with every page."""
+
+    labels: tuple[Values, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __iter__(self) -> Iterator[Sample]:
+        return map(Sample, self.values, self.labels)
+
+
+EMPTY = Columns()
+_NO_LABELS = ((),)
+
+
+def in_columns(samples: Iterable[tuple[float, Values]]) -> Columns:
+    """These (value, labels) pairs, of which a sample is one."""
+    pairs = tuple(samples)
+    return Columns(tuple([labels for _, labels in pairs]), tuple([value for value, _ in pairs]))
+
+
+def one(number: float | None) -> Columns:
+    """The one sample of a family without labels of its own; None where it is absent."""
+    return EMPTY if number is None else Columns(_NO_LABELS, (number,))
 
 
 DEVICE = ("gpu", "uuid")
@@ -57,7 +89,7 @@ NODE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family(Generic[R]):
-    """One metric family and the pure function from a reading to its samples.
+    """One metric family and the pure function from a reading to its samples, best as columns where they are many.
 
     Declared by `gauge`, `counter`, `gauges`, `counters` or `info` below, `experimental` around it while it may change.
     `labels` are the labels `samples` fills; `prefix` are those the pass adds in front of them (the device's).
@@ -104,18 +136,20 @@ class Family(Generic[R]):
 
     def collect(self, reading: R) -> tuple[Sample, ...]:
         """The samples of `reading`, each checked to have one value per label."""
-        if self.value is None:
-            return self.checked(tuple(self.samples(reading)))
-        number = self.value(reading)
-        return () if number is None else (Sample(number),)
+        return tuple(self.columns(reading))
 
-    def checked(self, samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
-        """The samples themselves. Raises ValueError where one has not one value per label."""
-        wanted = len(self.labels)
-        for sample in samples:
-            if len(sample.labels) != wanted:
-                raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
-        return samples
+    def columns(self, reading: R) -> Columns:
+        """The same as columns."""
+        if self.value is not None:
+            return one(self.value(reading))
+        made = self.samples(reading)
+        return self.checked(made if isinstance(made, Columns) else in_columns(made))
+
+    def checked(self, columns: Columns) -> Columns:
+        """The columns themselves. Raises ValueError where a sample has not one value per label."""
+        if not {len(self.labels)}.issuperset(map(len, columns.labels)):
+            raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
+        return columns
 
 
 AnyFamily = Family[Any]
@@ -178,8 +212,8 @@ def info(
 def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[R], Iterable[Sample]]:
     """Samples of a family with one label, from (label value, number) pairs; absent where the number is None."""
 
-    def samples(reading: R) -> Iterable[Sample]:
-        return (Sample(number, (str(key),)) for key, number in mapping(reading) if number is not None)
+    def samples(reading: R) -> Columns:
+        return in_columns([(number, (str(key),)) for key, number in mapping(reading) if number is not None])
 
     return samples
 

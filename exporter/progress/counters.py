@@ -21,13 +21,13 @@ class ProgressCounters:
         known = {owner.labels for owner in owners}
         width = len(OWNER_LABELS)
         for family in PROGRESS_FAMILIES:
-            samples = family.collect(reported)
+            columns = family.columns(reported)
             if family.type is Type.COUNTER:
                 kept = {
                     labels: entry
                     for labels, entry in self._counts.get(family.name, {}).items()
                     if labels[:width] in known or len(labels) < width
                 }
-                counts = self._counts[family.name] = count(kept, samples)
-                samples = published(counts)
-            yield Block(family, (), samples)
+                counts = self._counts[family.name] = count(kept, columns)
+                columns = published(counts)
+            yield Block(family, (), columns)

@@ -10,7 +10,7 @@ from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
 from exporter.exposition.snapshot import Block
 from exporter.metrics.counters import Counts, Totals, count, count_values, published
-from exporter.metrics.family import AnyFamily, Sample, Type
+from exporter.metrics.family import AnyFamily, Columns, Type
 
 
 class Carried(NamedTuple):
@@ -45,15 +45,15 @@ class CachedReading:
         """Its samples by family, labelled with `prefix`; raises what a family's function raises."""
         found = self.made
         if found is None or (found and found[0].prefix != prefix):
-            found = self.made = tuple([Block(family, prefix, made) for family, made in self._made() if made])
+            found = self.made = tuple([Block(family, prefix, made) for family, made in self._made() if made.labels])
         return found
 
-    def _made(self) -> Iterator[tuple[AnyFamily, tuple[Sample, ...]]]:
+    def _made(self) -> Iterator[tuple[AnyFamily, Columns]]:
         totals = self.carried.totals.published() if self.carried.totals else iter(())
         counts = iter(self.carried.counts)
         for family in self.collector.families:
             if family.type is not Type.COUNTER:
-                yield family, family.collect(self.reading)
+                yield family, family.columns(self.reading)
             else:
                 yield family, next(totals) if family.value else family.checked(published(next(counts)))
 
@@ -95,4 +95,4 @@ def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: Monotoni
     """
     if monotonic - answered > stale:
         return False
-    return cached.collector.pace is Pace.ONCE or monotonic - cached.monotonic <= stale + 2 * cached.collector.pace.value
+    return cached.collector.pace is Pace.ONCE or monotonic - cached.monotonic <= stale + 2 * cached.collector.pace

@@ -15,7 +15,7 @@ from exporter.config.option import ConfigError
 from exporter.exposition.series_profile import ALL, DEFAULT, LEAN, NONE, NONZERO, Profile, Selection
 from exporter.exposition.snapshot import AnyBlock, Block
 from exporter.exposition.text import Renderer
-from exporter.metrics.family import AnyFamily, Family, Sample, Type, Unit
+from exporter.metrics.family import AnyFamily, Columns, Family, Type, Unit, one
 from exporter.reference.check_page import renewed
 from exporter.reference.performance_page import BEGIN, tables
 from exporter.sampling.blocks import device_blocks
@@ -105,9 +105,7 @@ def test_series_of_one_gpu_are_few(profile: Profile, most: int, others: int, mod
 
 
 def test_options_win_over_the_profile() -> None:
-    blocks = [
-        Block(family(name), ("0", "GPU-0"), (Sample(1.0),)) for name in ("gpu_power_watts", "gpu_memory_free_bytes")
-    ]
+    blocks = [Block(family(name), ("0", "GPU-0"), one(1.0)) for name in ("gpu_power_watts", "gpu_memory_free_bytes")]
 
     def names(selection: Selection) -> list[str]:
         return [series.partition("{")[0] for series in shown(selection, blocks)]
@@ -128,11 +126,11 @@ def test_part_of_a_family_by_value_and_by_label() -> None:
         samples=lambda _: (),
         prefix=(),
     )
-    found = tuple(Sample(value, ("1", engine)) for engine, value in (("sm", 0.0), ("encoder", 0.0), ("decoder", 0.5)))
+    found = Columns((("1", "sm"), ("1", "encoder"), ("1", "decoder")), (0.0, 0.0, 0.5))
 
     part = Selection(Profile.DEFAULT).part(engines.name)
 
-    assert [sample.labels[1] for sample in part.of(engines, found)] == ["sm", "decoder"]
+    assert part.of(engines, found) == Columns((("1", "sm"), ("1", "decoder")), (0.0, 0.5))
     assert ALL.of(engines, found) == found
 
 

@@ -11,7 +11,7 @@ import pytest
 from exporter.exposition.pages import PageStore
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
 from exporter.exposition.snapshot import AnyBlock, Block, Snapshot
-from exporter.metrics.family import Family, Sample, Type, Unit
+from exporter.metrics.family import Family, Type, Unit, one
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 PROMETHEUS = Scraper("10.0.0.1 Prometheus", OPENMETRICS, gzip=True)
@@ -30,7 +30,7 @@ class Passes:
     def snapshot(self, number: float) -> Snapshot:
         def series() -> Iterator[AnyBlock]:
             self.rendered.append(number)
-            yield Block(VALUE, (), (Sample(number),))
+            yield Block(VALUE, (), one(number))
 
         return Snapshot(series=series)
 
@@ -103,7 +103,7 @@ def test_scrape_is_answered_from_the_snapshot_before_while_the_next_page_is_made
     def series() -> Iterator[AnyBlock]:
         entered.set()
         assert release.wait(10)
-        yield Block(VALUE, (), (Sample(2),))
+        yield Block(VALUE, (), one(2))
 
     store.publish(Passes().snapshot(1))
     for moment in (0.0, 1.0):
