@@ -80,6 +80,8 @@ class Side(NamedTuple):
 
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
+    if len(holdings) == 1 and holdings[0].share > 0:
+        return (busy,)
     weights = [holding.utilization or 0.0 for holding in holdings]
     if not sum(weights):
         weights = [holding.share if holding.pids else 0.0 for holding in holdings]
@@ -227,10 +229,12 @@ def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thre
     state_shares: list[tuple[int, float]] = []
     left = 1.0
     for state, claim in rules:
-        part = min(left, claim(evidence, limits))
-        if part > 0:
-            state_shares.append((state, part))
-            left -= part
+        claimed = claim(evidence, limits)
+        if claimed <= 0:
+            continue
+        part = min(left, claimed)
+        state_shares.append((state, part))
+        left -= part
         if left <= 0:
             break
     return state_shares

@@ -88,19 +88,23 @@ def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, l
 def _side(ledger: Ledger, current: LedgerInput, uuid: str, holding: Holding, held: Peers, among: Levels) -> Side:
     owner = holding.owner
     known = ledger.owners.get(owner)
-    rest = others(owner, uuid, ids(holding, current.hosts), among) if among else ()
     ranks = current.ranks.get(owner)
-    return Side(
+    side = Side(
         reported=phases(ranks, holding.pids, current.readings) if ranks else NOTHING_REPORTED,
         host=current.hosts.get(owner, NO_HOST),
         work=current.work.get(owner, ""),
         past=known.past.get(uuid, NO_PAST) if known else NO_PAST,
         peers=uuid in held.get(owner, ()) or owner in current.spread,
-        peer_level=max((each.computed for each in rest), default=0.0),
-        peers_spin=max((each.spun for each in rest), default=0.0),
-        peers_uncomputed=uncomputed(known.past, rest) if known and rest else 0.0,
         slow_port=uuid in current.slow_ports and owner in current.spread,
-        stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known and rest else False,
+    )
+    rest = others(owner, uuid, ids(holding, current.hosts), among) if owner in among else ()
+    if not rest:
+        return side
+    return side._replace(
+        peer_level=max(each.computed for each in rest),
+        peers_spin=max(each.spun for each in rest),
+        peers_uncomputed=uncomputed(known.past, rest) if known else 0.0,
+        stalled_elsewhere=stalled_elsewhere(known.past, uuid, rest) if known else False,
     )
 
 

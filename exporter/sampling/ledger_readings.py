@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from exporter.attribution.ownership import Target
 from exporter.clock import MonotonicTime
+from exporter.driver.interface import Device
 from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
@@ -21,6 +23,8 @@ class LedgerReadings:
         self._joules: dict[str, Joules] = {}
         self._busy: dict[str, tuple[float, MonotonicTime]] = {}
         """Busy seconds by uuid, and when they were read."""
+        self._targets: dict[str, tuple[Device, Target]] = {}
+        """By uuid: the device, and what it is to those who hold it."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
         return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
@@ -28,9 +32,10 @@ class LedgerReadings:
     def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
         running, ownership = join.running[uuid], join.ownership
-        whole = signals(gpu, self._throttled.get(uuid), monotonic)
+        held_back = throttled(gpu, monotonic)
+        whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
         yield Reading(
-            target_of(gpu.device),
+            self._target(gpu.device),
             whole,
             holdings(uuid, running, ownership, join.hosts),
             self._energy(gpu),
@@ -40,11 +45,17 @@ class LedgerReadings:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
             yield Reading(
-                target_of(instance), found, holdings(instance.uuid, running, ownership, join.hosts), profile=profile
+                self._target(instance), found, holdings(instance.uuid, running, ownership, join.hosts), profile=profile
             )
-        latest = throttled(gpu, monotonic)
-        if latest:
-            self._throttled[uuid] = latest
+        if held_back:
+            self._throttled[uuid] = held_back
+
+    def _target(self, device: Device) -> Target:
+        """Made once of each device that an enumeration gave."""
+        known = self._targets.get(device.uuid)
+        if known is None or known[0] is not device:
+            known = self._targets[device.uuid] = (device, target_of(device))
+        return known[1]
 
     def _energy(self, gpu: Gpu) -> Joules:
         """Joules since the last pass; a counter that went back was reset and counts from 0."""

@@ -83,14 +83,16 @@ def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
     return cached.reading if cached and isinstance(cached.reading, kind) else None
 
 
-def signals(gpu: Gpu, before: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
-    """What the GPU did since the last pass; None when it did not answer in this one."""
+def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
+    """What the GPU did since the last pass; None when it did not answer in this one.
+
+    `before` and `now` are how long it was held back until the last pass and until this one.
+    """
     if not gpu.reading:
         return None
     utilization = _now(gpu, "utilization", Utilization, monotonic)
     power = _now(gpu, "power", Power, monotonic)
     gpm = _now(gpu, "gpm", Gpm, monotonic)
-    now = throttled(gpu, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
     clocks = reading(gpu, gpu.device.uuid, "clocks", Clocks)
     thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
