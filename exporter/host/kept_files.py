@@ -7,6 +7,7 @@ its number is given to another one. So a pid used again is never mistaken for th
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 from exporter.host.text import read_bytes
@@ -15,6 +16,12 @@ _CHUNK = 1 << 10
 """Holds every file that is read this way; a longer one is read as any other."""
 _PROCFS_ROOT = 1
 """Inode of the root of a procfs: only there does a descriptor end with its process."""
+
+
+def room(most: int, part: float) -> int:
+    """How many descriptors may be kept: at most this part of those that this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return most if soft == resource.RLIM_INFINITY else min(most, int(soft * part))
 
 
 class KeptFiles:
@@ -56,13 +63,18 @@ class KeptFile:
 
         Empty where the file is gone, refused, or fails half way.
         """
-        if self._descriptor is None:
-            content = self._opened()
-        else:
-            content = _read(self._descriptor)
-            if not _whole(content):
-                self._close()
-                content = self._opened()
+        if self._descriptor is not None:
+            try:
+                content = os.pread(self._descriptor, _CHUNK, 0)
+            except OSError:
+                content = b""
+            if content == self._content:
+                return self._content
+            if _whole(content):
+                self._content = content
+                return content
+            self._close()
+        content = self._opened()
         if content != self._content:
             self._content = content
         return self._content
@@ -76,7 +88,10 @@ class KeptFile:
         except OSError:
             return b""
         self._files.room -= 1
-        content = _read(self._descriptor)
+        try:
+            content = os.pread(self._descriptor, _CHUNK, 0)
+        except OSError:
+            content = b""
         if _whole(content):
             return content
         self._close()
@@ -90,13 +105,6 @@ class KeptFile:
 
     def __del__(self) -> None:
         self._close()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.pread(descriptor, _CHUNK, 0)
-    except OSError:
-        return b""
 
 
 def _whole(content: bytes) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
-from exporter.host.kept_files import KeptFile, KeptFiles
+from exporter.host.kept_files import KeptFile, KeptFiles, room
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import lines, natural, read_text
@@ -23,6 +23,8 @@ IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
 PASS_PROCESSES = 256
 """Processes read in one pass."""
+_FILES_PART = 1 / 4
+"""Of this program's descriptors."""
 
 
 class Stat(NamedTuple):
@@ -126,7 +128,7 @@ class ProcessReader:
     _last: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
 
     def __post_init__(self) -> None:
-        self._files = KeptFiles(self.procfs, PASS_PROCESSES)
+        self._files = KeptFiles(self.procfs, room(PASS_PROCESSES, _FILES_PART))
 
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
         """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
@@ -137,7 +139,7 @@ class ProcessReader:
         self._forget(pids)
         turn = self._turns.next(dict.fromkeys(pids, 1))
         last = self._last
-        every = ((pid, self.read(pid) if pid in turn else last.get(pid)) for pid in pids)
+        every = [(pid, self.read(pid) if pid in turn else last.get(pid)) for pid in pids]
         found = {pid: process for pid, process in every if process is not None}
         if found != last:
             self._last = found

@@ -14,7 +14,7 @@ from exporter.clock import MonotonicTime
 from exporter.host import network
 from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy
-from exporter.host.kept_files import KeptFiles
+from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
@@ -23,8 +23,8 @@ from exporter.node.owner_host import HostFiles, OwnerHost
 
 PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
-_MAX_FILES = 384
-"""Descriptors kept, of tasks and of what processes read."""
+_MAX_FILES, _FILES_PART = 1024, 3 / 8
+"""Descriptors kept, of tasks and of what processes read; and of this program's descriptors."""
 _NOT_READ: Mapping[int, HostProcess] = {}
 
 
@@ -57,7 +57,7 @@ class HostReader:
     _running: _Running | None = None
 
     def __post_init__(self) -> None:
-        kept = KeptFiles(self.procfs, _MAX_FILES)
+        kept = KeptFiles(self.procfs, room(_MAX_FILES, _FILES_PART))
         self._files = HostFiles(self.procfs, self.cgroupfs, self.cores, kept)
         self._threads = ThreadReader(kept)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from exporter.host.kept_files import KeptFile, KeptFiles
+from exporter.host.kept_files import KeptFile, KeptFiles, room
 
 PROCFS = Path("/proc")
 
@@ -90,3 +91,10 @@ def test_what_says_the_same_is_the_same_object(child: subprocess.Popen[bytes]) -
         Path(f"/proc/{child.pid}/oom_score_adj").write_text("700")
         assert (first, file.read()) == (b"300\n", b"700\n")
     child.communicate()
+
+
+def test_room_is_a_part_of_what_this_program_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {20: 5, 1024: 256, 1 << 20: 300, resource.RLIM_INFINITY: 300}
+    for soft, expected in limits.items():
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert room(300, 1 / 4) == expected

@@ -40,7 +40,7 @@ def process(root: Path, pid: int, tasks: dict[int, int], children: tuple[int, ..
 def test_threads_and_direct_children_are_looked_at(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1, 11: 2}, children=(20,))
 
-    assert set(places(tmp_path, 10)) == {"10/task/10", "10/task/11", "20"}
+    assert set(places(str(tmp_path), 10)) == {"10/task/10", "10/task/11", "20"}
 
 
 def test_process_that_has_gone_has_no_tasks(tmp_path: Path) -> None:
