@@ -80,8 +80,6 @@ class Side(NamedTuple):
 
 def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     """The busy time each holder caused: by its processes' SM utilization, else by share among those with processes."""
-    if len(holdings) == 1 and holdings[0].share > 0:
-        return (busy,)
     weights = [holding.utilization or 0.0 for holding in holdings]
     if not sum(weights):
         weights = [holding.share if holding.pids else 0.0 for holding in holdings]
