@@ -25,6 +25,9 @@ UNITS: tuple[tuple[str, int, str], ...] = (
 UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
 
 
+_FULL, _INFINITE = 100.0, math.inf
+
+
 @record
 class Activity:
     """By unit: `ratios` are shares of the last pass (0 to 1), `seconds` totals since the first answer."""
@@ -39,9 +42,10 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
     totals = dict(before.seconds)
     for unit, id_, _ in UNITS:
         percent = values.get(id_)
-        if percent is not None and math.isfinite(percent):
-            ratio = ratios[unit] = min(max(percent / 100, 0.0), 1.0)
-            totals[unit] = totals[unit] + ratio * seconds if unit in totals else 0.0
+        if percent is None or not -_INFINITE < percent < _INFINITE:
+            continue
+        ratio = ratios[unit] = percent / 100 if 0.0 <= percent <= _FULL else 0.0 if percent < 0.0 else 1.0
+        totals[unit] = totals[unit] + ratio * seconds if unit in totals else 0.0
     return Activity(ratios, totals)
 
 

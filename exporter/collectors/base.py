@@ -59,16 +59,19 @@ class Collector(Generic[R]):
     scope: Scope = Scope.GPU
     enabled: bool = True
     numbers: tuple[Callable[[R], float | None], ...] = field(init=False)
-    """What gives the values of those families that are counters of one number each."""
+    """What gives the values of those families that are counters of one number each; not of those it sums up itself."""
     counters: tuple[Family[R], ...] = field(init=False)
     """Those that are counters by labels."""
     period: float = field(init=False)
     """Seconds until a reading is due again."""
+    counts: bool = field(init=False)
+    """Whether it has counters of the driver."""
 
     def __post_init__(self) -> None:
-        counters = [each for each in self.families if each.type is Type.COUNTER]
+        counters = [each for each in self.families if each.type is Type.COUNTER and not each.summed]
         object.__setattr__(self, "numbers", tuple(each.value for each in counters if each.value))
         object.__setattr__(self, "counters", tuple(each for each in counters if not each.value))
+        object.__setattr__(self, "counts", bool(counters))
         object.__setattr__(self, "period", self.pace.value * _EARLY)
 
 

@@ -5,7 +5,7 @@ Bytes come from the driver's field counters; where it has none, from GPM's rates
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
@@ -13,7 +13,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Sample, Unit, counter, counters
+from exporter.metrics.family import Family, Unit, counter, counters_by, summed
 from exporter.record import record
 
 _MIB = 1024 * 1024
@@ -149,14 +149,14 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
 
     name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
     text = f"Seconds, weighted by the share in which {what}."
-    return counter(name, text, Unit.SECONDS, total)
+    return summed(counter(name, text, Unit.SECONDS, total))
 
 
 def _bytes_of(bus: str, name: str, text: str) -> Family[Gpm]:
-    def samples(reading: Gpm) -> Iterable[Sample]:
-        return (Sample(total, (direction,)) for (on, direction), total in reading.bytes.items() if on == bus)
+    def numbers(reading: Gpm) -> Mapping[str, float]:
+        return {direction: total for (on, direction), total in reading.bytes.items() if on == bus}
 
-    return counters(name, text, Unit.BYTES, samples, ("direction",))
+    return counters_by(name, text, Unit.BYTES, numbers, "direction")
 
 
 GPM = Collector(

@@ -9,7 +9,7 @@ from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, si
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver.interface import Device
-from exporter.metrics.family import INSTANCE, Family, Sample, Unit, counters, gauge, info
+from exporter.metrics.family import INSTANCE, Family, Sample, Unit, counter, gauge, info, summed
 from exporter.record import record
 
 _ASK_AGAIN = 300.0
@@ -79,18 +79,12 @@ def _info(instance: MigInstance) -> Iterable[Sample]:
 
 
 def _seconds_of(unit: str, what: str) -> Family[MigInstance]:
-    def samples(instance: MigInstance) -> Iterable[Sample]:
-        total = instance.activity.seconds.get(unit) if instance.activity else None
-        return () if total is None else (Sample(total),)
+    def total(instance: MigInstance) -> float | None:
+        return instance.activity.seconds.get(unit) if instance.activity else None
 
-    return counters(
-        "gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total",
-        f"Seconds, weighted by the share in which {what}, within the instance.",
-        Unit.SECONDS,
-        samples,
-        (),
-        INSTANCE,
-    )
+    name = "gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total"
+    text = f"Seconds, weighted by the share in which {what}, within the instance."
+    return summed(counter(name, text, Unit.SECONDS, total, INSTANCE))
 
 
 def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) -> Family[MigInstance]:

@@ -28,6 +28,6 @@ def read_when_due(previous: Paced[T] | None, pace: Pace, tick: Tick, read: Calla
 
     A clock set back makes it due at once.
     """
-    if previous is not None and 0.0 <= tick.time - previous.time < pace.value - _EARLY:
+    if previous is not None and 0.0 <= tick.time - previous.time < pace - _EARLY:
         return previous
     return Paced(read(), tick.time)

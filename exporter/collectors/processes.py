@@ -76,13 +76,19 @@ def read(device: Device, previous: Processes | None, tick: Tick) -> Processes:
     used, cursor = _used(device, previous, tick) if due else (None, 0)
     if previous and lists.time != tick.time and _newcomers(lists.value, previous.used, used):
         lists = Paced(_listed(device), tick.time)
-    running = tuple(
-        [
-            GpuProcess(process.pid, process.target, process.memory_bytes, _engines(used, process.pid))
-            for process in lists.value
-        ]
-    )
-    return Processes(running, lists, used, cursor)
+    return Processes(_running(lists.value, used), lists, used, cursor)
+
+
+def _running(listed: Iterable[GpuProcess], used: Mapping[int, Used] | None) -> tuple[GpuProcess, ...]:
+    """The driver has no sample of a process that used nothing: that is its way to say 0."""
+    found: list[GpuProcess] = []
+    for each in listed:
+        engines: Mapping[str, float] = {}
+        if used is not None:
+            own = used.get(each.pid)
+            engines = _UNUSED if own is None else own.engines
+        found.append(GpuProcess(each.pid, each.target, each.memory_bytes, engines))
+    return tuple(found)
 
 
 def _newcomers(
@@ -154,13 +160,6 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
 def _shares(sample: Record) -> dict[str, float]:
     fields = vars(sample)
     return {engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := fields.get(name)) is not None}
-
-
-def _engines(used: Mapping[int, Used] | None, pid: int) -> Mapping[str, float]:
-    """The driver has no sample of a process that used nothing: that is its way to say 0."""
-    if used is None:
-        return {}
-    return used[pid].engines if pid in used else _UNUSED
 
 
 PROCESSES = Collector(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, by, counters, gauges
+from exporter.metrics.family import Unit, by, counters_by, gauges
 from exporter.record import record
 
 _FLAGS = (
@@ -61,6 +63,7 @@ class Throttle:
 
 
 _SLOWDOWNS = ("sw_thermal", "hw_thermal", "thermal", "hw_power_brake")
+_SLOWDOWN_FLAGS = sum(bit for reason, bit in _FLAGS if reason in _SLOWDOWNS)
 _SM_CLOCK = 1
 
 
@@ -69,23 +72,39 @@ def read(device: Device, previous: Throttle | None, tick: Tick) -> Throttle:
     fields = previous.plan.fields if previous else _field_ids(device)
     batch = read_fields(device, ((field, 0) for field in fields.values()), previous.batch if previous else None, tick)
     plan = previous.plan if previous and batch.probed == previous.batch.probed else _plan(device, fields, batch)
-    values = batch.values
-    seconds = {reason: values[id_, 0] / 1e9 for reason, id_ in plan.fields.items() if (id_, 0) in values}
-    for reason, policy in plan.policies.items():
-        violation = device.get("nvmlDeviceGetViolationStatus", policy)
-        seconds.update({} if violation is None else {reason: violation.violationTime / 1e9})
+    seconds = _counted(device, plan, batch, previous)
     if flags is None and not seconds:
         raise UnsupportedError("no clock event reasons")
-    shown = 0 if flags is None else plan.supported_flags
-    active = {reason: bool((flags or 0) & bit) for reason, bit in _FLAGS if shown & bit}
-    slowed = any(active.get(reason) or seconds.get(reason, 0.0) > _before(previous, reason) for reason in _SLOWDOWNS)
+    active: Mapping[str, bool] = {} if flags is None else _holding(flags, plan.supported_flags)
+    slowed = (flags or 0) & plan.supported_flags & _SLOWDOWN_FLAGS or _advanced(seconds, previous)
     megahertz = device.get("nvmlDeviceGetClockInfo", _SM_CLOCK) if slowed else None
     return Throttle(active, seconds, plan, batch, None if megahertz is None else megahertz * 1e6)
 
 
-def _before(previous: Throttle | None, reason: str) -> float:
-    """Where nothing is known of before, nothing is taken for an advance."""
-    return previous.seconds.get(reason, float("inf")) if previous else float("inf")
+def _counted(device: Device, plan: Plan, batch: Fields, previous: Throttle | None) -> Mapping[str, float]:
+    """Seconds by reason; those of the reading before where the driver has counted nothing since."""
+    values = batch.values
+    if previous and plan is previous.plan and not plan.policies and values == previous.batch.values:
+        return previous.seconds
+    seconds = {reason: values[id_, 0] / 1e9 for reason, id_ in plan.fields.items() if (id_, 0) in values}
+    for reason, policy in plan.policies.items():
+        violation = device.get("nvmlDeviceGetViolationStatus", policy)
+        if violation is not None:
+            seconds[reason] = violation.violationTime / 1e9
+    return seconds
+
+
+@lru_cache(maxsize=256)
+def _holding(flags: int, supported: int) -> Mapping[str, bool]:
+    return {reason: bool(flags & bit) for reason, bit in _FLAGS if supported & bit}
+
+
+def _advanced(seconds: Mapping[str, float], previous: Throttle | None) -> bool:
+    """Whether time of heat or the power brake was counted. Where nothing is known of before, none was."""
+    if previous is None or seconds is previous.seconds:
+        return False
+    before = previous.seconds
+    return any(seconds.get(reason, 0.0) > before.get(reason, math.inf) for reason in _SLOWDOWNS)
 
 
 def _first(device: Device, *functions: str) -> int | None:
@@ -126,8 +145,8 @@ def _active(throttle: Throttle) -> Iterable[tuple[str, float]]:
     return ((reason, float(holds)) for reason, holds in throttle.active.items())
 
 
-def _seconds(throttle: Throttle) -> Iterable[tuple[str, float]]:
-    return throttle.seconds.items()
+def _seconds(throttle: Throttle) -> Mapping[str, float]:
+    return throttle.seconds
 
 
 THROTTLE = Collector(
@@ -136,12 +155,12 @@ THROTTLE = Collector(
     pace=Pace.PASS,
     read=read,
     families=(
-        counters(
+        counters_by(
             "gpu_throttled_seconds_total",
             "Seconds since driver load that the clocks were held down, by reason; counted by the driver.",
             Unit.SECONDS,
-            by(_seconds),
-            ("reason",),
+            _seconds,
+            "reason",
         ),
         gauges(
             "gpu_throttle_active",

@@ -60,10 +60,6 @@ def _integrated(
     return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
 
 
-def _total(integral: Integral | None) -> float | None:
-    return None if integral is None else integral.total
-
-
 def _gpu(reading: Utilization) -> float | None:
     return reading.gpu
 
@@ -73,11 +69,11 @@ def _memory(reading: Utilization) -> float | None:
 
 
 def _busy(reading: Utilization) -> float | None:
-    return _total(reading.busy)
+    return None if reading.busy is None else reading.busy.total
 
 
 def _memory_busy(reading: Utilization) -> float | None:
-    return _total(reading.memory_busy)
+    return None if reading.memory_busy is None else reading.memory_busy.total
 
 
 UTILIZATION = Collector(

@@ -21,12 +21,20 @@ A few NVML calls are composite in C (versioned structs, sample buffers, GPM). Be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from exporter.clock import UnixTime
 from exporter.units import Share
+
+Call = Callable[..., Any]
+CURSORS = frozenset({"nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"})
+"""Functions whose last argument is where to read on from: another one with each call."""
+_NOTHING = nullcontext()
 
 
 class DriverError(Exception):
@@ -114,6 +122,14 @@ class Device(ABC):
             return self.call(function, *args)
         except UnsupportedError:
             return None
+
+    def reading(self) -> AbstractContextManager[object]:
+        """Around the prepared calls of one read, all by one thread; outside of it they must not be made."""
+        return _NOTHING
+
+    def prepared(self, function: str, *args: Any) -> Call:
+        """`call` made ready, to be made in many reads. An argument that changes (see CURSORS) is given each time."""
+        return partial(self.call, function, *args)
 
 
 class Driver(ABC):

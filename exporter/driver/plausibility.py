@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.driver import constants as nvml
@@ -21,6 +21,9 @@ class Range:
 
     lowest: float
     highest: float
+
+    def believed(self, number: float, _time: MonotonicTime) -> float | None:
+        return number if self.lowest <= number <= self.highest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,39 +43,42 @@ CONFIRMATIONS = 3
 """Reads in a row that must agree before a counter that went back, or leapt, is believed to have done so."""
 
 
-class Followed(NamedTuple):
-    """A counter as it is believed. Times are monotonic seconds.
+@dataclass(slots=True)
+class Followed:
+    """A counter as it is believed, from read to read. Times are monotonic seconds.
 
     A reset is proven by `CONFIRMATIONS` reads that grow from the lower value; one odd read proves nothing. A leap that
     stays is believed too. What either claims to have counted, and cannot have, is taken off (`excess`).
     """
 
-    raw: float
-    time: MonotonicTime
+    rule: Growth
+    raw: float | None = None
+    time: MonotonicTime = NEVER
     excess: float = 0.0
     odd: float | None = None
     odd_time: MonotonicTime = NEVER
     agreed: int = 0
 
-    @property
-    def value(self) -> float:
-        return self.raw - self.excess
+    def believed(self, raw: float, time: MonotonicTime) -> float | None:
+        """The counter after one more read; None where this read is not believed."""
+        rule = self.rule
+        if not rule.lowest <= raw <= rule.highest:
+            return None
+        last = self.raw
+        steady = last is None or last <= raw <= last + rule.at_once or _grows(last, raw, time - self.time, rule)
+        if last is not None and not steady:
+            if not self._proven(raw, time):
+                return None
+            counted = raw <= rule.at_once + rule.per_second * max(time - self.time, 0.0)
+            self.excess = 0.0 if raw < last and counted else raw - (last - self.excess)
+        self.raw, self.time, self.odd, self.agreed = raw, time, None, 0
+        return raw - self.excess if self.excess else raw
 
-
-def follow(before: Followed | None, raw: float, time: MonotonicTime, rule: Growth) -> tuple[Followed, bool]:
-    """The counter after one more read, and whether this read is believed."""
-    if before is None:
-        return Followed(raw, time), True
-    last, since, excess, *_ = before
-    if raw == last or last <= raw <= last + rule.at_once + rule.per_second * max(time - since, 0.0):
-        return Followed(raw, time, excess), True
-    agrees = before.odd is not None and _grows(before.odd, raw, time - before.odd_time, rule)
-    agreed = before.agreed + 1 if agrees else 1
-    if agreed < CONFIRMATIONS:
-        return before._replace(odd=raw, odd_time=time, agreed=agreed), False
-    counted = raw <= rule.at_once + rule.per_second * max(time - since, 0.0)
-    excess = 0.0 if raw < last and counted else raw - before.value
-    return Followed(raw, time, excess), True
+    def _proven(self, raw: float, time: MonotonicTime) -> bool:
+        """Whether enough reads in a row agree with this one, which does not go on from the last one believed."""
+        agrees = self.odd is not None and _grows(self.odd, raw, time - self.odd_time, self.rule)
+        self.odd, self.odd_time, self.agreed = raw, time, self.agreed + 1 if agrees else 1
+        return self.agreed >= CONFIRMATIONS
 
 
 def _grows(before: float, after: float, seconds: float, rule: Growth) -> bool:

@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from exporter.metrics.family import Columns, Values, one
+from exporter.metrics.family import Columns, one
 
-
-class Counted(NamedTuple):
-    """A published counter: `base` is what the driver's counter had reached before its resets."""
-
-    base: float
-    raw: float
-
-    @property
-    def value(self) -> float:
-        return self.base + self.raw
+Numbers = Mapping[Any, float]
+"""By label values: a tuple of them, or a text where there is one label."""
 
 
-Counts = Mapping[Values, Counted]
-"""The counters of one family on one target, by label values."""
+class Counts(NamedTuple):
+    """The counters of one family on one target, by label values.
+
+    `raws` are the source's own; `bases` what it had reached before its resets, where it had any.
+    """
+
+    bases: Numbers
+    raws: Numbers
+
+    def only(self, labels: Collection[Any]) -> Counts:
+        """Those of these labels."""
+        return Counts(
+            {each: base for each, base in self.bases.items() if each in labels},
+            {each: raw for each, raw in self.raws.items() if each in labels},
+        )
 
 
-def count(previous: Counts, samples: Iterable[tuple[float, Values]]) -> Counts:
+NO_COUNTS = Counts({}, {})
+
+
+def count(previous: Counts, numbers: Numbers) -> Counts:
     """Carry a counter over the resets of its source, and keep the labels that have gone.
 
     A driver reload starts the driver's own counters at 0 again, and a reset GPU forgets its errors; what was
     published stays published. Every reading is compared with the one before, whether it is scraped or not.
     """
-    changed: dict[Values, Counted] | None = None
-    for value, labels in samples:
-        before = previous.get(labels)
-        if before is None:
-            now = Counted(0.0, value)
-        elif value > before[1]:
-            now = Counted(before[0], value)
-        elif value < before[1]:
-            now = Counted(before[0] + before[1], value)
-        else:
-            continue
-        if changed is None:
-            changed = dict(previous)
-        changed[labels] = now
-    return previous if changed is None else changed
+    bases, raws = previous
+    if numbers == raws:
+        return previous
+    for labels, before in raws.items():
+        now = numbers.get(labels)
+        if now is None or not now >= before:
+            return _with_resets(previous, numbers)
+    return Counts(bases, numbers)
+
+
+def _with_resets(previous: Counts, numbers: Numbers) -> Counts:
+    bases, raws = dict(previous.bases), dict(previous.raws)
+    for labels, now in numbers.items():
+        before = raws.get(labels)
+        if before is not None and now < before:
+            bases[labels] = bases.get(labels, 0.0) + before
+        if before is None or now > before or now < before:
+            raws[labels] = now
+    return Counts(bases, raws)
 
 
 class Totals(NamedTuple):
@@ -84,4 +96,8 @@ def _carried(base: float, before: float | None, value: float | None) -> tuple[fl
 
 def published(counts: Counts) -> Columns:
     """What a scrape shows of the counters."""
-    return Columns(tuple(counts), tuple([base + raw for base, raw in counts.values()]))
+    bases, raws = counts
+    return Columns(
+        tuple([(labels,) if isinstance(labels, str) else labels for labels in raws]),
+        tuple([bases.get(labels, 0.0) + raw for labels, raw in raws.items()]),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -105,6 +105,10 @@ class Family(Generic[R]):
     stability: Stability = Stability.STABLE
     value: Callable[[R], float | None] | None = None
     """The number of its one sample, where the family has no labels of its own: quicker had than the sample."""
+    numbers: Callable[[R], Mapping[str, float]] | None = None
+    """The numbers of its samples by the one label it has: quicker had than the samples."""
+    summed: bool = False
+    """A counter that the readings themselves add up: it knows no resets."""
 
     def __post_init__(self) -> None:
         suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
@@ -145,6 +149,13 @@ class Family(Generic[R]):
         made = self.samples(reading)
         return self.checked(made if isinstance(made, Columns) else in_columns(made))
 
+    def by_labels(self, reading: R) -> Mapping[Any, float]:
+        """The values by their labels; by a text where `numbers` has them by one label."""
+        if self.numbers is not None:
+            return self.numbers(reading)
+        columns = self.columns(reading)
+        return dict(zip(columns.labels, columns.values, strict=True))
+
     def checked(self, columns: Columns) -> Columns:
         """The columns themselves. Raises ValueError where a sample has not one value per label."""
         if not {len(self.labels)}.issuperset(map(len, columns.labels)):
@@ -172,6 +183,26 @@ def counter(
 ) -> Family[R]:
     """A counter with one sample of each reading, absent while `value` is None."""
     return replace(counters(name, help, unit, _present(value), (), prefix), value=value)
+
+
+def summed(family: Family[R]) -> Family[R]:
+    """The counter, which its collector adds up from reading to reading; a number that was there stays there."""
+    return replace(family, summed=True)
+
+
+def counters_by(
+    name: str,
+    help: str,
+    unit: Unit,
+    numbers: Callable[[R], Mapping[str, float]],
+    label: str,
+) -> Family[R]:
+    """A counter with one label of its own, whose numbers are had by it."""
+
+    def items(reading: R) -> Iterable[tuple[str, float]]:
+        return numbers(reading).items()
+
+    return replace(counters(name, help, unit, by(items), (label,)), numbers=numbers)
 
 
 def gauges(

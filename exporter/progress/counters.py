@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.exposition.snapshot import Block
-from exporter.metrics.counters import Counts, count, published
+from exporter.metrics.counters import NO_COUNTS, Counts, count, published
 from exporter.metrics.family import Type
 from exporter.progress.families import PROGRESS_FAMILIES
 from exporter.progress.progress import Reported
@@ -21,13 +21,11 @@ class ProgressCounters:
         known = {owner.labels for owner in owners}
         width = len(OWNER_LABELS)
         for family in PROGRESS_FAMILIES:
-            columns = family.columns(reported)
             if family.type is Type.COUNTER:
-                kept = {
-                    labels: entry
-                    for labels, entry in self._counts.get(family.name, {}).items()
-                    if labels[:width] in known or len(labels) < width
-                }
-                counts = self._counts[family.name] = count(kept, columns)
+                before = self._counts.get(family.name, NO_COUNTS)
+                kept = before.only({each for each in before.raws if each[:width] in known or len(each) < width})
+                counts = self._counts[family.name] = count(kept, family.by_labels(reported))
                 columns = published(counts)
+            else:
+                columns = family.columns(reported)
             yield Block(family, (), columns)

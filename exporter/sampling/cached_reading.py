@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from exporter.clock import MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace
 from exporter.exposition.snapshot import Block
-from exporter.metrics.counters import Counts, Totals, count, count_values, published
+from exporter.metrics.counters import NO_COUNTS, Counts, Totals, count, count_values, published
 from exporter.metrics.family import AnyFamily, Columns, Type
 
 
@@ -52,7 +52,7 @@ class CachedReading:
         totals = self.carried.totals.published() if self.carried.totals else iter(())
         counts = iter(self.carried.counts)
         for family in self.collector.families:
-            if family.type is not Type.COUNTER:
+            if family.type is not Type.COUNTER or family.summed:
                 yield family, family.columns(self.reading)
             else:
                 yield family, next(totals) if family.value else family.checked(published(next(counts)))
@@ -65,7 +65,7 @@ def kept(
 
     It has the samples of the one before where it says the same, as most do that are read seldom.
     """
-    counters = carried(collector, before, reading)
+    counters = carried(collector, before, reading) if collector.counts else _NONE
     made = None
     if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
         made = before.made if before.carried == counters else None
@@ -74,13 +74,13 @@ def kept(
 
 def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> Carried:
     """The collector's counters after one more reading."""
-    if not collector.numbers and not collector.counters:
-        return _NONE
-    none: Counts = {}
-    totals, counts = before.carried if before else Carried(counts=(none,) * len(collector.counters))
-    numbers = count_values(totals, tuple([number(reading) for number in collector.numbers]))
-    labelled = zip(counts, collector.counters, strict=True)
-    return Carried(numbers, tuple([count(each, family.samples(reading)) for each, family in labelled]))
+    totals, counts = before.carried if before else Carried(counts=(NO_COUNTS,) * len(collector.counters))
+    if collector.numbers:
+        totals = count_values(totals, tuple([number(reading) for number in collector.numbers]))
+    if collector.counters:
+        labelled = zip(counts, collector.counters, strict=True)
+        counts = tuple([count(each, family.by_labels(reading)) for each, family in labelled])
+    return Carried(totals, counts)
 
 
 def outlives_device(family: AnyFamily) -> bool:

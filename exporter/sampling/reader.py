@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
-from exporter.driver.checked_device import CheckedDevice, Memory
+from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
 from exporter.sampling.cached_reading import CachedReading, kept
@@ -22,8 +22,10 @@ _UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
 it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
 
 
-Memories = dict[str, Memory]
-"""What each target answered before, by uuid; belongs to the thread that reads the GPU."""
+_GONE = (DeviceLostError, DriverGoneError)
+
+Memories = dict[str, CheckedDevice]
+"""The targets with what each answered before, by uuid; belongs to the thread that reads the GPU."""
 
 
 @record
@@ -72,7 +74,7 @@ def read_gpu(
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
 
-    `memories` are what these targets answered before, by uuid; those of new ones are added.
+    `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
@@ -81,22 +83,25 @@ def read_gpu(
     answered = False
     device_error: DriverError | None = None
     for target in (device, *device.instances):
-        memory = memories.get(target.uuid)
-        if memory is None:
-            memory = memories[target.uuid] = Memory()
-        attempts = _TargetRead(
-            CheckedDevice(target, memory, monotonic), states.get(target.uuid, NO_STATE), now, monotonic
-        )
-        for collector in attempts.due(collectors):
-            outcome, failure = attempts.attempt(collector)
-            outcomes.append(outcome)
-            answered = answered or failure is None
-            if isinstance(failure, DeviceLostError | DriverGoneError):
-                device_error = failure
-                break
+        checked = memories.get(target.uuid)
+        if checked is None:
+            checked = memories[target.uuid] = CheckedDevice(target)
+        checked.begin(target, monotonic)
+        attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), now, monotonic)
+        with checked.reading():
+            for collector in attempts.due(collectors):
+                outcome, failure = attempts.attempt(collector)
+                outcomes.append(outcome)
+                answered = answered or failure is None
+                if failure is not None and isinstance(failure, _GONE):
+                    device_error = failure
+                    break
         read[target.uuid] = attempts.state()
         if device_error:
             break
+    if len(memories) > len(read) and not device_error:
+        for uuid in memories.keys() - read.keys():
+            del memories[uuid]
     return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error)
 
 
@@ -113,6 +118,9 @@ class _TargetRead:
         self._refusals = dict(state.refusals)
         self._now = now
         self._monotonic = monotonic
+        self._tick = Tick(now, 0.0)
+        self._ended = time.perf_counter()
+        """When the attempt before did, and this one begins."""
 
     def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
@@ -120,38 +128,32 @@ class _TargetRead:
         return [each for each in collectors if monotonic >= again.get(each.name, NEVER) and each.scope is scope]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
-        started = time.perf_counter()
-        device = self._target
-        device.asked_by(collector.name)
+        name, device, now = collector.name, self._target, self._monotonic
+        device.asked_by(name)
+        before = self._readings.get(name)
+        seconds = now - before.monotonic if before else 0.0
+        if seconds != self._tick.seconds:  # for most the same as for the collector before
+            self._tick = Tick(self._now, seconds)
         failure: DriverError | None = None
-        error = ""
-        refused = 0
-        again = self._monotonic + collector.period
+        error, refused, again = "", 0, now + collector.period
         try:
-            self._read(collector, device)
+            reading = collector.read(device, before.reading if before else None, self._tick)
+            self._readings[name] = kept(collector, before, reading, self._now, now)
         except UnsupportedError:
-            refused = self._refusals.get(collector.name, 0) + 1
-            again = self._monotonic + _pause(collector, refused)
+            refused = self._refusals.get(name, 0) + 1
+            again = now + _pause(collector, refused)
         except DriverError as caught:
-            failure, error = caught, f"{type(caught).__name__} {caught.code}: {caught}"
-            again = self._monotonic
+            failure, error, again = caught, f"{type(caught).__name__} {caught.code}: {caught}", now
         except Exception as caught:  # one collector's bug must not take the others' data with it
             failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
-            log.debug("collector %s is broken on %s", collector.name, self._target.uuid, exc_info=True)
-        self._again[collector.name] = again
-        self._refusals[collector.name] = refused
-        losses = device.losses()
-        seconds = time.perf_counter() - started
-        return Outcome(collector.name, seconds, error or losses.words, losses.rejected), failure
+            log.debug("collector %s is broken on %s", name, device.uuid, exc_info=True)
+        self._again[name], self._refusals[name] = again, refused
+        losses = device.losses() if device.rejected or device.refused else NO_LOSSES
+        started, self._ended = self._ended, time.perf_counter()
+        return Outcome(name, self._ended - started, error or losses.words, losses.rejected), failure
 
     def state(self) -> TargetState:
         return TargetState(self._readings, self._again, self._refusals)
-
-    def _read(self, collector: AnyCollector, device: Device) -> None:
-        before = self._readings.get(collector.name)
-        tick = Tick(self._now, self._monotonic - before.monotonic if before else 0.0)
-        reading = collector.read(device, before.reading if before else None, tick)
-        self._readings[collector.name] = kept(collector, before, reading, self._now, self._monotonic)
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:

@@ -95,7 +95,7 @@ FAULTS = (
         "unit/collectors/test_xid.py",
     ),
     Fault("collectors/xid_messages.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
-    Fault("driver/plausibility.py", "agreed < CONFIRMATIONS", "agreed < 0", "unit/driver/test_checked_device.py"),
+    Fault("driver/plausibility.py", "agreed >= CONFIRMATIONS", "agreed >= 0", "unit/driver/test_checked_device.py"),
     Fault(
         "driver/plausibility.py",
         "_PERCENT = Range(0, 100)",
@@ -104,7 +104,7 @@ FAULTS = (
     ),
     Fault("driver/timed_lock.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
     Fault(
-        "driver/checked_device.py", "self._now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
+        "driver/checked_device.py", "self.now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
     ),
     # The host
     Fault("host/threads.py", "delay / 1e9", "delay / 1e6", "unit/host/test_threads.py"),

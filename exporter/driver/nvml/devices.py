@@ -6,11 +6,12 @@ import ctypes
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-from exporter.driver.interface import Device, DriverError, DriverGoneError, Mig, UnsupportedError
+from exporter.driver.interface import CURSORS, Call, Device, DriverError, DriverGoneError, Mig, UnsupportedError
 from exporter.driver.nvml import structs
-from exporter.driver.nvml.calls import CALLS, plain_call
+from exporter.driver.nvml.calls import made_ready
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
 from exporter.units import Share
@@ -36,15 +37,35 @@ class NvmlDevice(Device):
         self.minor = None
 
     def call(self, function: str, *args: Any) -> Any:
-        special = CALLS.get(function)
-        try:
-            if special is not None:
-                return self._session.run(self.target, special, self.target, *args)
-            return self._session.run(self.target, plain_call, self.target, function, *args)
-        except DriverGoneError as error:
-            if error.code in _DOUBTFUL and self._session.answers():
-                raise DriverError(str(error), error.code) from error
-            raise
+        fixed = len(args) - (function in CURSORS)
+        with self.reading():
+            return self.prepared(function, *args[:fixed])(*args[fixed:])
+
+    def reading(self) -> AbstractContextManager[object]:
+        return self._session.inside(self.target)
+
+    def prepared(self, function: str, *args: Any) -> Call:
+        calls, key = self.target.calls, (function, args)
+        known = calls.get(key)
+        if known is None:
+            known = calls[key] = self._guarded(made_ready(self.target, function, args))
+        return known
+
+    def _guarded(self, call: Call) -> Call:
+        """The call, unless the session has ended or the device has gone."""
+        session, target = self._session, self.target
+
+        def ask(*cursor: Any) -> Any:
+            if session.ended or target.retired:
+                session.refuse()
+            try:
+                return call(*cursor)
+            except DriverGoneError as error:
+                if error.code in _DOUBTFUL and session.answers():
+                    raise DriverError(str(error), error.code) from error
+                raise
+
+        return ask
 
 
 def devices(session: Session) -> tuple[Device, ...]:
@@ -141,7 +162,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
 
 def _attributes(target: Target) -> Any:
     try:
-        return structs.read(target, structs.ATTRIBUTES)
+        return structs.filled(target, structs.ATTRIBUTES)()
     except UnsupportedError:
         return None
 

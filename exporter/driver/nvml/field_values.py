@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from struct import Struct
-from typing import Any
 
+from exporter.driver.interface import Call
 from exporter.driver.nvml.session import Target
 
 Number = int | float
 
 _ENTRY = Struct("=IIqqIIQ")
 """nvmlFieldValue_t: field, scope, timestamp µs, latency µs, type of the value, return code, value."""
+_FUNCTION = "nvmlDeviceGetFieldValues"
 _LAST_ECC = 31
 _DOUBLE, _RAW = Struct("=d"), Struct("=Q")
 
@@ -36,31 +36,26 @@ _VALUES: Mapping[int, Callable[[int], Number]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """An array made once for these fields, and its bytes as they were before the driver wrote into it."""
-
-    array: Any
-    entries: memoryview
-    """Of the array, without the one more."""
-    blank: bytes
-    count: int
-
-
-def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> tuple[Number | None, ...]:
+def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> Call:
     """One value per (field, scope); None where the device has none."""
-    key = ("fields", tuple(fields))
-    batch = target.buffers.get(key)
-    if batch is None:
-        batch = target.buffers[key] = _batch(fields)
-    ctypes.memmove(batch.array, batch.blank, len(batch.blank))
-    target.library.ask("nvmlDeviceGetFieldValues", target.handle, batch.count, batch.array)
-    return tuple(
-        [
-            raw if type_ in _AS_THEY_ARE and time and not code else value(field, time, type_, code, raw)
-            for field, _, time, _, type_, code, raw in _ENTRY.iter_unpack(batch.entries)
-        ]
-    )
+    # One entry more than asked: the driver reads past the last one in NVLink queries.
+    blank = b"".join(_ENTRY.pack(field, scope, 0, 0, 0, 0, 0) for field, scope in (*fields, (0, 0)))
+    size = len(blank)
+    array = ctypes.create_string_buffer(blank, size)
+    entries = memoryview(array).cast("B")[: len(fields) * _ENTRY.size]
+    ask = target.library.asking(_FUNCTION, target.handle, len(fields), array)
+
+    def call() -> tuple[Number | None, ...]:
+        ctypes.memmove(array, blank, size)
+        ask()
+        return tuple(
+            [
+                raw if type_ in _AS_THEY_ARE and time and not failed else value(field, time, type_, failed, raw)
+                for field, _, time, _, type_, failed, raw in _ENTRY.iter_unpack(entries)
+            ]
+        )
+
+    return call
 
 
 def value(field: int, time: int, type_: int, code: int, raw: int) -> Number | None:
@@ -74,10 +69,3 @@ def value(field: int, time: int, type_: int, code: int, raw: int) -> Number | No
         return raw
     convert = _VALUES.get(type_)
     return None if convert is None else convert(raw)
-
-
-def _batch(fields: Sequence[tuple[int, int]]) -> _Batch:
-    # One entry more than asked: the driver reads past the last one in NVLink queries.
-    blank = b"".join(_ENTRY.pack(field, scope, 0, 0, 0, 0, 0) for field, scope in (*fields, (0, 0)))
-    array = ctypes.create_string_buffer(blank, len(blank))
-    return _Batch(array, memoryview(array).cast("B")[: len(fields) * _ENTRY.size], blank, len(fields))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.driver.interface import DriverError, UnsupportedError
@@ -15,11 +15,13 @@ from exporter.driver.timed_lock import TimedLock
 _SUPPORT = Struct("=II")
 _QUERY = Struct("=IIQQ")
 """nvmlGpmMetricsGet_t: version, number of metrics, the earlier sample, the later one; then the metrics."""
-_METRIC = Struct("=IIdQQQ")
-"""nvmlGpmMetric_t: metric, return code, value, three pointers to names and units."""
+_METRIC = Struct("=IId24x")
+"""nvmlGpmMetric_t: metric, return code, value; then three pointers to names and units."""
 _VERSION = 1
 _ROOM = 512
 """Metrics a query has room for: the driver's own struct holds as many as it knows, never as many as this."""
+_TWO = 2
+"""Samples: an earlier and a later one."""
 _SHORTEST = 0.09
 """Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
 
@@ -46,7 +48,7 @@ class Meter:
         self._clock = clock
         self._supported: bool | None = None
         self._query: _Query | None = None
-        self._samples: list[Any] = []
+        self._samples: list[_Sample] = []
         self._taken: MonotonicTime | None = None
         """When the first of the samples was filled."""
 
@@ -58,10 +60,11 @@ class Meter:
         if self._taken is not None and now - self._taken < _SHORTEST:
             return {}
         with self._gate.hold():
-            self._allocate()
+            if len(self._samples) < _TWO:
+                self._allocate()
             earlier, later = self._samples
             before, self._taken = self._taken, None  # what fails from here on begins a new window
-            self._fill(later)
+            later.fill()
             self._samples, self._taken = [later, earlier], now
             return {} if before is None else self._between(earlier, later, metrics)
 
@@ -71,7 +74,7 @@ class Meter:
         for sample in samples:
             try:
                 with self._gate.hold():
-                    self._library.ask("nvmlGpmSampleFree", sample)
+                    self._library.ask("nvmlGpmSampleFree", sample.pointer)
             except DriverError:  # the driver has gone, and its buffers with it
                 return
 
@@ -85,47 +88,51 @@ class Meter:
             raise UnsupportedError("nvmlGpmQueryDeviceSupport: no GPM on this device", "NOT_SUPPORTED")
 
     def _allocate(self) -> None:
-        while len(self._samples) < 2:  # noqa: PLR2004  an earlier and a later one
-            sample = ctypes.c_void_p()
-            self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(sample))
-            self._samples.append(sample)
+        while len(self._samples) < _TWO:
+            pointer = ctypes.c_void_p()
+            self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(pointer))
+            self._samples.append(_Sample(pointer, self._filling(pointer)))
 
-    def _fill(self, sample: Any) -> None:
+    def _filling(self, pointer: Any) -> Callable[[], None]:
         if self._instance is None:
-            self._library.ask("nvmlGpmSampleGet", self._gpu, sample)
-            return
+            return self._library.asking("nvmlGpmSampleGet", self._gpu, pointer)
         handle, gpu_instance = self._instance
         if self._library.has("nvmlGpmMigSampleGet"):
-            self._library.ask("nvmlGpmMigSampleGet", self._gpu, gpu_instance, sample)
-        else:  # R525
-            self._library.ask("nvmlGpmSampleGet", handle, sample)
+            return self._library.asking("nvmlGpmMigSampleGet", self._gpu, gpu_instance, pointer)
+        return self._library.asking("nvmlGpmSampleGet", handle, pointer)  # R525
 
-    def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
+    def _between(self, earlier: _Sample, later: _Sample, metrics: Sequence[int]) -> Mapping[int, float]:
         query = self._query
         if query is None or query.metrics != tuple(metrics):
-            query = self._query = _Query(metrics)
-        query.ask(earlier, later)
-        self._library.ask("nvmlGpmMetricsGet", query.buffer)
-        return query.answers()
+            query = self._query = _Query(self._library, metrics)
+        return query.answers(earlier, later)
+
+
+class _Sample(NamedTuple):
+    """A buffer of the driver, and what fills it."""
+
+    pointer: Any
+    fill: Callable[[], None]
 
 
 class _Query:
     """An nvmlGpmMetricsGet_t for these metrics, made once: the driver writes its answers into it."""
 
-    def __init__(self, metrics: Sequence[int]) -> None:
+    def __init__(self, library: Library, metrics: Sequence[int]) -> None:
         self.metrics = tuple(metrics)
-        self.buffer = ctypes.create_string_buffer(_QUERY.size + _ROOM * _METRIC.size)
-        self._entries = memoryview(self.buffer).cast("B")[_QUERY.size :][: len(self.metrics) * _METRIC.size]
-        self._blank = b"".join(_METRIC.pack(metric, 0, 0.0, 0, 0, 0) for metric in self.metrics)
+        self._buffer = ctypes.create_string_buffer(_QUERY.size + _ROOM * _METRIC.size)
+        self._entries = memoryview(self._buffer).cast("B")[_QUERY.size :][: len(self.metrics) * _METRIC.size]
+        self._blank = b"".join(_METRIC.pack(metric, 0, 0.0) for metric in self.metrics)
+        self._ask = library.asking("nvmlGpmMetricsGet", self._buffer)
 
-    def ask(self, earlier: Any, later: Any) -> None:
-        _QUERY.pack_into(self.buffer, 0, _VERSION, len(self.metrics), earlier.value or 0, later.value or 0)
-        self._entries[:] = self._blank
-
-    def answers(self) -> Mapping[int, float]:
+    def answers(self, earlier: _Sample, later: _Sample) -> Mapping[int, float]:
         """By metric, without those that the driver did not answer and those that are no number."""
+        addresses = (earlier.pointer.value or 0, later.pointer.value or 0)
+        _QUERY.pack_into(self._buffer, 0, _VERSION, len(self.metrics), *addresses)
+        self._entries[:] = self._blank
+        self._ask()
         return {
             metric: value
-            for metric, code, value, *_ in _METRIC.iter_unpack(self._entries)
+            for metric, code, value in _METRIC.iter_unpack(self._entries)
             if not code and value == value  # noqa: PLR0124 - that is how NaN is recognised
         }

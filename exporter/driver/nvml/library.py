@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from exporter.driver.interface import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
 from exporter.driver.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for, nvml
@@ -34,12 +33,8 @@ class Library:
     def __init__(self) -> None:
         self._missing: set[str] = set()
         self._functions: dict[str, Callable[..., int]] = {}
-        self._counts: defaultdict[int, int] = defaultdict(int)
-
-    @property
-    def calls(self) -> int:
-        """Driver calls so far."""
-        return sum(tuple(self._counts.values()))
+        self.calls = 0
+        """Driver calls that have returned."""
 
     def start(self) -> None:
         """Load and initialise. Raises DriverGoneError whatever the reason: without it there is nothing to read."""
@@ -64,30 +59,49 @@ class Library:
         return symbol not in self._missing and hasattr(nvml.nvmlLib, symbol)
 
     def invoke(self, symbol: str, *args: Any) -> int:
-        """Call a C function and give its return code. Raises UnsupportedError where this driver has no such function.
-
-        A failed look-up costs more than a call, so its outcome is kept.
-        """
-        function = self._functions.get(symbol) or self._found(symbol)
-        self._counts[threading.get_ident()] += 1
-        code: int = function(*args)
+        """Call a C function and give its return code. Raises UnsupportedError where this driver lacks it."""
+        code = (self._functions.get(symbol) or self._found(symbol))(*args)
+        self.calls += 1
         return code
-
-    def _found(self, symbol: str) -> Callable[..., int]:
-        if not self.has(symbol):
-            self._missing.add(symbol)
-            raise UnsupportedError(f"{symbol}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
-        function: Callable[..., int] = getattr(nvml.nvmlLib, symbol)
-        self._functions[symbol] = function
-        return function
 
     def ask(self, symbol: str, *args: Any) -> None:
         """Call a C function. Raises the DriverError its return code stands for."""
-        function = self._functions.get(symbol) or self._found(symbol)
-        self._counts[threading.get_ident()] += 1
-        code = function(*args)
+        code = self.invoke(symbol, *args)
         if code != SUCCESS:
             raise error_for(code, symbol)
+
+    def asking(self, symbol: str, *args: Any) -> Callable[[], None]:
+        """`ask` made ready, for arguments that stay the same."""
+        function = self._functions.get(symbol) or self._found(symbol)
+
+        def call() -> None:
+            code = function(*args)
+            self.calls += 1
+            if code:
+                raise error_for(code, symbol)
+
+        return call
+
+    def invoking(self, symbol: str, *args: Any) -> Callable[[], int]:
+        """`invoke` made ready, for arguments that stay the same: handles, and pointers to what is filled."""
+        function = self._functions.get(symbol) or self._found(symbol)
+
+        def call() -> int:
+            code = function(*args)
+            self.calls += 1
+            return code
+
+        return call
+
+    def _found(self, symbol: str) -> Callable[..., int]:
+        """The C function, or what stands for it in a driver that lacks it: a failed look-up costs more than a call."""
+        function: Callable[..., int] = partial(_lack, symbol)
+        if self.has(symbol):
+            function = getattr(nvml.nvmlLib, symbol)
+        else:
+            self._missing.add(symbol)
+        self._functions[symbol] = function
+        return function
 
     def bound(self, function: str, *args: Any) -> Any:
         """The binding's own wrapper of a function, its answer as plain data."""
@@ -96,8 +110,8 @@ class Library:
     def handle(self, function: str, *args: Any) -> Any:
         """As `bound`, the answer as the binding gives it: for handles."""
         if function in self._missing:
-            raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
-        self._counts[threading.get_ident()] += 1
+            raise _lacking(function)
+        self.calls += 1
         try:
             return getattr(nvml, function)(*args)
         except nvml.NVMLError as error:
@@ -107,16 +121,24 @@ class Library:
             raise mapped from None
         except LIBRARY_MISMATCH:
             self._missing.add(function)
-            raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND") from None
+            raise _lacking(function) from None
         except BINDING_ERRORS as error:
             raise self._defect(function, error) from error
 
     def _defect(self, function: str, error: Exception) -> UnsupportedError:
         if not hasattr(nvml, function):
             self._missing.add(function)
-            return UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+            return _lacking(function)
         log.debug("nvidia-ml-py fails in %s", function, exc_info=error)
         return UnsupportedError(f"{function}: nvidia-ml-py fails: {error}", "BINDING")
+
+
+def _lacking(function: str) -> UnsupportedError:
+    return UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+
+
+def _lack(symbol: str, *_args: object) -> NoReturn:
+    raise _lacking(symbol)
 
 
 def _exported(function: str) -> bool:

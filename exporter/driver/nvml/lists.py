@@ -6,10 +6,11 @@ The array of the call before is offered again, so that one call does; it grows w
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from struct import Struct
+from typing import Any
 
-from exporter.driver.interface import Record, UnsupportedError
+from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.nvml.errors import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, error_for
 from exporter.driver.nvml.session import Target
 
@@ -30,15 +31,18 @@ _SAMPLE_SIZE = 16
 _SAMPLES_OF, _UTILIZATION = "nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"
 _PERCENT = 100
 
-Fill = Callable[["_Array"], int]
-"""Has the driver write into the array, and gives its return code."""
+Arguments = Callable[["_Array"], Sequence[Any]]
+"""What the function is called with after the device's handle."""
 
 
 class _Array:
     """An array of structs that is offered to one function again and again, with the arguments beside it."""
 
-    def __init__(self, size: int, room: int) -> None:
+    def __init__(self, target: Target, symbol: str, size: int, room: int, arguments: Arguments) -> None:
+        self._target = target
+        self._symbol = symbol
         self._size = size
+        self._arguments = arguments
         self.count = ctypes.c_uint()
         self.count_pointer = ctypes.byref(self.count)
         self.since = ctypes.c_ulonglong()
@@ -46,23 +50,23 @@ class _Array:
         self.type_pointer = ctypes.byref(self.type)
         self._make(room)
 
-    def filled(self, name: str, fill: Fill) -> memoryview:
+    def filled(self) -> memoryview:
         """The bytes of the entries the driver wrote; none where it found none."""
         for _ in range(_TRIES):
             self.count.value = self.room
-            code = fill(self)
+            code = self._invoke()
             if code == SUCCESS:
                 return self._bytes[: min(self.count.value, self.room) * self._size]
             if code == NOT_FOUND:
                 return self._bytes[:0]
             if code != INSUFFICIENT_SIZE:
-                raise error_for(code, name)
+                raise error_for(code, self._symbol)
             # Somewhat more than asked for, since processes may start in between.
             wanted = max(self.count.value, self.room) * 2 + 5
             if wanted * self._size > _LARGEST:
                 break
             self._make(wanted)
-        raise error_for(INSUFFICIENT_SIZE, name)
+        raise error_for(INSUFFICIENT_SIZE, self._symbol)
 
     def __len__(self) -> int:
         """Bytes."""
@@ -72,17 +76,27 @@ class _Array:
         self.room = room
         self.buffer = ctypes.create_string_buffer(room * self._size)
         self._bytes = memoryview(self.buffer).cast("B")
+        self._invoke = self._target.library.invoking(self._symbol, self._target.handle, *self._arguments(self))
 
 
-def processes(target: Target, function: str) -> tuple[Record, ...]:
+def processes(target: Target, function: str) -> Call:
     """The processes of one kind on the device. `usedGpuMemory` is None where the driver does not know it."""
-    for symbol, form in _process_calls(target, function):
-        try:
-            return tuple([_process(*entry) for entry in _listed(target, symbol, form)])
-        except UnsupportedError as error:
-            if error.code not in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH"):
-                raise
-    raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+    lists = [(form, _kept(target, symbol, form.size, _listing)) for symbol, form in _process_calls(target, function)]
+
+    def call() -> tuple[Record, ...]:
+        for form, array in lists:
+            try:
+                return tuple([_process(*entry) for entry in form.iter_unpack(array.filled())])
+            except UnsupportedError as error:
+                if error.code not in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH"):
+                    raise
+        raise UnsupportedError(f"{function}: not in this driver or its binding", "FUNCTION_NOT_FOUND")
+
+    return call
+
+
+def _listing(array: _Array) -> Sequence[Any]:
+    return array.count_pointer, array.buffer
 
 
 def _process_calls(target: Target, function: str) -> Iterator[tuple[str, Struct]]:
@@ -106,47 +120,47 @@ def _process(pid: int, memory: int, gpu: int = _NO_INSTANCE, compute: int = _NO_
     )
 
 
-def _listed(target: Target, symbol: str, form: Struct) -> Iterator[tuple[int, ...]]:
-    def fill(array: _Array) -> int:
-        return target.library.invoke(symbol, target.handle, array.count_pointer, array.buffer)
+def process_utilization(target: Target) -> Call:
+    """What each process used since a timestamp (µs), less the old samples and the nonsense some drivers add."""
 
-    return form.iter_unpack(_kept(target, symbol, form.size).filled(symbol, fill))
+    def arguments(array: _Array) -> Sequence[Any]:
+        return array.buffer, array.count_pointer, array.since
 
+    array = _kept(target, _UTILIZATION, _PROCESS_UTILIZATION.size, arguments)
 
-def process_utilization(target: Target, last: int) -> tuple[Record, ...]:
-    """What each process used since `last` (µs), less the old samples and the nonsense some drivers add."""
-
-    def fill(array: _Array) -> int:
+    def call(last: int) -> tuple[Record, ...]:
         array.since.value = last
-        return target.library.invoke(_UTILIZATION, target.handle, array.buffer, array.count_pointer, array.since)
-
-    found = _kept(target, _UTILIZATION, _PROCESS_UTILIZATION.size).filled(_UTILIZATION, fill)
-    return tuple(
-        [
-            Record(pid=pid, timeStamp=time, smUtil=sm, memUtil=memory, encUtil=encoder, decUtil=decoder)
-            for pid, time, sm, memory, encoder, decoder in _PROCESS_UTILIZATION.iter_unpack(found)
-            if time > last and max(sm, memory, encoder, decoder) <= _PERCENT
-        ]
-    )
-
-
-def samples(target: Target, type_: int, last: int) -> tuple[tuple[int, int | float], ...]:
-    """(timestamp µs, value) newer than `last`, oldest first."""
-
-    def fill(array: _Array) -> int:
-        array.since.value = last
-        return target.library.invoke(
-            _SAMPLES_OF, target.handle, type_, array.since, array.type_pointer, array.count_pointer, array.buffer
+        return tuple(
+            [
+                Record(pid=pid, timeStamp=time, smUtil=sm, memUtil=memory, encUtil=encoder, decUtil=decoder)
+                for pid, time, sm, memory, encoder, decoder in _PROCESS_UTILIZATION.iter_unpack(array.filled())
+                if time > last and max(sm, memory, encoder, decoder) <= _PERCENT
+            ]
         )
 
-    array: _Array | None = target.buffers.get((_SAMPLES_OF, type_))
-    if array is None:
-        array = target.buffers[_SAMPLES_OF, type_] = _Array(_SAMPLE_SIZE, _depth(target, type_, last))
-    found = array.filled(_SAMPLES_OF, fill)
-    form = _SAMPLES.get(array.type.value)
-    if form is None:
-        raise UnsupportedError(f"{_SAMPLES_OF}: value type {array.type.value}", "NOT_SUPPORTED")
-    return tuple(sorted([sample for sample in form.iter_unpack(found) if sample[0] > last]))
+    return call
+
+
+def samples(target: Target, type_: int) -> Call:
+    """(timestamp µs, value) newer than a timestamp, oldest first."""
+
+    def arguments(array: _Array) -> Sequence[Any]:
+        return type_, array.since, array.type_pointer, array.count_pointer, array.buffer
+
+    def call(last: int) -> tuple[tuple[int, int | float], ...]:
+        array: _Array | None = target.buffers.get((_SAMPLES_OF, type_))
+        if array is None:
+            room = _depth(target, type_, last)
+            array = _Array(target, _SAMPLES_OF, _SAMPLE_SIZE, room, arguments)
+            target.buffers[_SAMPLES_OF, type_] = array
+        array.since.value = last
+        found = array.filled()
+        form = _SAMPLES.get(array.type.value)
+        if form is None:
+            raise UnsupportedError(f"{_SAMPLES_OF}: value type {array.type.value}", "NOT_SUPPORTED")
+        return tuple(sorted([sample for sample in form.iter_unpack(found) if sample[0] > last]))
+
+    return call
 
 
 def _depth(target: Target, type_: int, last: int) -> int:
@@ -159,8 +173,8 @@ def _depth(target: Target, type_: int, last: int) -> int:
     return min(max(count.value, _ROOM), _LARGEST // _SAMPLE_SIZE)
 
 
-def _kept(target: Target, function: str, size: int) -> _Array:
-    array: _Array | None = target.buffers.get(function)
+def _kept(target: Target, symbol: str, size: int, arguments: Arguments) -> _Array:
+    array: _Array | None = target.buffers.get(symbol)
     if array is None:
-        array = target.buffers[function] = _Array(size, _ROOM)
+        array = target.buffers[symbol] = _Array(target, symbol, size, _ROOM, arguments)
     return array

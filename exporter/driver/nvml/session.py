@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from exporter.clock import monotonic_time
-from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError
+from exporter.driver.interface import Call, DeviceLostError, DriverError, DriverGoneError
 from exporter.driver.nvml.events import Feed
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.library import Library
@@ -31,7 +31,10 @@ class Target:
     library: Library
     handle: Any
     meter: Meter
+    calls: dict[Hashable, Call] = field(default_factory=dict[Hashable, Call])
+    """Made ready, by function and arguments."""
     buffers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
+    """Those that grow with what the driver has to say, by function."""
     retired: bool = False
     """The device is not there any more."""
 
@@ -39,8 +42,9 @@ class Target:
 class Session:
     """Knows which devices it has met and which threads are inside the driver.
 
-    Calling a driver that has been shut down, or freeing a buffer under a call, would crash the process. So a call
-    first notes that it is inside and then looks whether the session is closed; closing does it the other way round.
+    Calling a driver that has been shut down, or freeing a buffer under a call, would crash the process. So a thread
+    first notes that it is inside and looks before each call whether the session is closed; closing does it the other
+    way round.
     """
 
     def __init__(self, library: Library, gate: TimedLock) -> None:
@@ -53,25 +57,25 @@ class Session:
         """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
         self.refused: tuple[tuple[int, str], ...] = ()
         """Index and code of the GPUs that gave no handle when they were last enumerated."""
-        self._inside: dict[int, Target | None] = {}
-        self._closed = False
+        self.ended = False
+        self._inside: set[Inside] = set()
 
     def closed(self) -> bool:
-        return self._closed
+        return self.ended
+
+    def inside(self, target: Target | None) -> Inside:
+        """A context manager: this thread is inside the driver, for calls of this device if it is about one."""
+        return Inside(self._inside, target)
 
     def run(self, target: Target | None, call: Callable[..., T], *args: Any) -> T:
         """Make a driver call, unless the session has ended or the device has gone."""
-        thread = threading.get_ident()
-        self._inside[thread] = target
-        try:
-            if self._closed or (target is not None and target.retired):
-                self._refuse()
+        with self.inside(target):
+            if self.ended or (target is not None and target.retired):
+                self.refuse()
             return call(*args)
-        finally:
-            del self._inside[thread]
 
-    def _refuse(self) -> NoReturn:
-        if self._closed:
+    def refuse(self) -> NoReturn:
+        if self.ended:
             raise DriverGoneError("the driver was closed", "UNINITIALIZED")
         raise DeviceLostError("the device is not there any more")
 
@@ -88,11 +92,11 @@ class Session:
         for uuid in self.targets.keys() - present:
             target = self.targets.pop(uuid)
             target.retired = True
-            if target not in tuple(self._inside.values()):
+            if not any(each.target is target for each in tuple(self._inside)):
                 target.meter.free()
 
     def close(self) -> None:
-        self._closed = True
+        self.ended = True
         if not self._drained():
             log.warning("a driver call hangs: the driver is left open under it")
             return
@@ -104,8 +108,25 @@ class Session:
     def _drained(self) -> bool:
         own = threading.get_ident()
         deadline = monotonic_time() + _DRAIN
-        while any(thread != own for thread in tuple(self._inside)):
+        while any(each.thread != own for each in tuple(self._inside)):
             if monotonic_time() >= deadline:
                 return False
-            time.sleep(0.01)  # a condition to wait on would be paid for in every driver call
+            time.sleep(0.01)  # a condition to wait on would be paid for in every read
         return True
+
+
+class Inside:
+    """The note that a thread is inside the driver."""
+
+    __slots__ = ("_notes", "target", "thread")
+
+    def __init__(self, notes: set[Inside], target: Target | None) -> None:
+        self._notes = notes
+        self.target = target
+        self.thread = threading.get_ident()
+
+    def __enter__(self) -> None:
+        self._notes.add(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._notes.discard(self)

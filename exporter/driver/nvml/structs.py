@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from exporter.driver.interface import Record, UnsupportedError
+from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.nvml.session import Target
 
 _FABRIC = ("clusterUuid", "status", "cliqueId", "state", "healthMask")
@@ -47,131 +48,148 @@ FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRI
 _PLATFORM = ("ibGuid", "chassisSerialNumber", "slotNumber", "trayIndex", "hostId", "peerType", "moduleId")
 PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM)
 SRAM_ECC = Layout("nvmlDeviceGetSramEccErrorStatus", 1, Struct("=I4x11QI4x"), _SRAM)
+BAR1 = Layout("nvmlDeviceGetBAR1MemoryInfo", 0, Struct("=QQQ"), ("bar1Total", "bar1Free", "bar1Used"))
 UTILIZATION = Layout("nvmlDeviceGetUtilizationRates", 0, Struct("=II"), ("gpu", "memory"))
 ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES)
 
 
-def read(target: Target, layout: Layout, *given: int) -> Record:
-    """Fill the struct; `given` are the fields the caller sets, which come first."""
-    key = (layout, given)
-    kept = target.buffers.get(key)
-    if kept is None:
-        kept = target.buffers[key] = _blank(layout, given)
-    buffer, blank = kept
-    ctypes.memmove(buffer, blank, len(blank))
-    target.library.ask(layout.symbol, target.handle, buffer)
-    values = layout.form.unpack(buffer)
-    record = Record()
-    vars(record).update(zip(layout.names, values[1:] if layout.version else values))  # noqa: B905 - a Layout fits
-    return record
+def filled(target: Target, layout: Layout, *given: int) -> Callable[[], Any]:
+    """Fills the struct anew; `given` are the fields the caller sets, which come first."""
+    blank = _blank(layout, given)
+    size = len(blank)
+    buffer = ctypes.create_string_buffer(blank, size)
+    ask = target.library.asking(layout.symbol, target.handle, buffer)
+    unpack, names, first = layout.form.unpack, layout.names, 1 if layout.version else 0
+
+    def call() -> Record:
+        ctypes.memmove(buffer, blank, size)
+        ask()
+        return Record(**dict(zip(names, unpack(buffer)[first:])))  # noqa: B905 - a Layout fits
+
+    return call
 
 
-def _blank(layout: Layout, given: tuple[int, ...]) -> tuple[Any, bytes]:
+def _blank(layout: Layout, given: tuple[int, ...]) -> bytes:
     size = layout.form.size
     head = (size | layout.version << 24, *given) if layout.version else given
-    blank = b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
-    return ctypes.create_string_buffer(blank, size), blank
+    return b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
 
 
-def memory(target: Target) -> Record:
+def memory(target: Target) -> Call:
     """Bytes. Before R515 the driver counts its reserve as used: `reserved` is None there."""
-    try:
-        return read(target, MEMORY_V2)
-    except UnsupportedError as error:
-        if not _older(error):
-            raise
-    return Record(reserved=None, **vars(read(target, MEMORY_V1)))
+    newer, older = filled(target, MEMORY_V2), filled(target, MEMORY_V1)
+
+    def call() -> Record:
+        try:
+            found: Record = newer()
+        except UnsupportedError as error:
+            if not _older(error):
+                raise
+        else:
+            return found
+        return Record(reserved=None, **vars(older()))
+
+    return call
 
 
-def temperature(target: Target, sensor: int = 0) -> int:
+def temperature(target: Target, sensor: int = 0) -> Call:
     """Celsius. The older call (before R570) is announced to go."""
-    try:
-        celsius: int = read(target, TEMPERATURE, sensor).temperature
-    except UnsupportedError as error:
-        if not _older(error):
-            raise
-        celsius = target.library.bound("nvmlDeviceGetTemperature", target.handle, sensor)
-    return celsius
+    newer = filled(target, TEMPERATURE, sensor)
+
+    def call() -> int:
+        try:
+            celsius: int = newer().temperature
+        except UnsupportedError as error:
+            if not _older(error):
+                raise
+            celsius = target.library.bound("nvmlDeviceGetTemperature", target.handle, sensor)
+        return celsius
+
+    return call
 
 
-def margin(target: Target) -> int:
+def margin(target: Target) -> Call:
     """Celsius left until the clocks go down."""
-    celsius: int = read(target, MARGIN).marginTemperature
-    return celsius
+    read = filled(target, MARGIN)
+    return lambda: read().marginTemperature
 
 
-def fan_rpm(target: Target, fan: int = 0) -> int:
+def fan_rpm(target: Target, fan: int = 0) -> Call:
     """Rounds per minute. The binding's own wrapper knows only the first fan."""
-    rounds: int = read(target, FAN_RPM, fan).speed
-    return rounds
+    read = filled(target, FAN_RPM, fan)
+    return lambda: read().speed
 
 
-def fabric(target: Target) -> Record:
+def fabric(target: Target) -> Call:
     """State of the NVLink fabric; `clusterUuid` as hexadecimal digits."""
-    try:
-        info = read(target, FABRIC_V3)
-    except UnsupportedError as error:
-        if error.code != "ARGUMENT_VERSION_MISMATCH":
-            raise
-        info = read(target, FABRIC_V2)
-    info.clusterUuid = info.clusterUuid.hex()
-    return info
+    newer, older = filled(target, FABRIC_V3), filled(target, FABRIC_V2)
+
+    def call() -> Any:
+        try:
+            info = newer()
+        except UnsupportedError as error:
+            if error.code != "ARGUMENT_VERSION_MISMATCH":
+                raise
+            info = older()
+        info.clusterUuid = info.clusterUuid.hex()
+        return info
+
+    return call
 
 
-def platform(target: Target) -> Record:
+def platform(target: Target) -> Call:
     """Where the GPU sits in its rack; the serial number as text, the GUID as hexadecimal digits."""
-    info = read(target, PLATFORM_V2)
-    info.ibGuid = info.ibGuid.hex()
-    info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
-    return info
+    read = filled(target, PLATFORM_V2)
+
+    def call() -> Any:
+        info = read()
+        info.ibGuid = info.ibGuid.hex()
+        info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
+        return info
+
+    return call
 
 
-def sram_ecc(target: Target) -> Record:
-    return read(target, SRAM_ECC)
+def sram_ecc(target: Target) -> Call:
+    return filled(target, SRAM_ECC)
 
 
-def one(target: Target, function: str, kind: type[Any]) -> int:
-    """A call that fills one number of the C type `kind`: its buffer is made once for each device."""
-    kept = target.buffers.get(function)
-    if kept is None:
-        number = kind()
-        kept = target.buffers[function] = (number, ctypes.byref(number))
-    number, pointer = kept
-    number.value = 0
-    target.library.ask(function, target.handle, pointer)
-    found: int = number.value
-    return found
+def bar1_memory(target: Target) -> Call:
+    """Bytes."""
+    return filled(target, BAR1)
 
 
-def of_kind(target: Target, function: str, kind: int) -> int:
-    """A call that fills one unsigned int, of the kind that is asked for."""
-    kept = target.buffers.get(function)
-    if kept is None:
-        number = ctypes.c_uint()
-        kept = target.buffers[function] = (number, ctypes.byref(number))
-    number, pointer = kept
-    number.value = 0
-    target.library.ask(function, target.handle, kind, pointer)
-    found: int = number.value
-    return found
-
-
-def utilization_rates(target: Target) -> Record:
+def utilization_rates(target: Target) -> Call:
     """Percent."""
-    return read(target, UTILIZATION)
+    return filled(target, UTILIZATION)
 
 
-def numbers(target: Target, function: str, count: int) -> Any:
-    """A call that fills `count` unsigned ints: the binding keeps one buffer for all threads in these."""
-    kept = target.buffers.get(function)
-    if kept is None:
-        made = [ctypes.c_uint() for _ in range(count)]
-        kept = target.buffers[function] = (made, [ctypes.byref(number) for number in made])
-    found, pointers = kept
-    for number in found:
+def one(target: Target, function: str, kind: type[Any], *given: int) -> Callable[[], int]:
+    """A call that fills one number of the C type `kind`, after the arguments that are `given`."""
+    number = kind()
+    ask = target.library.asking(function, target.handle, *given, ctypes.byref(number))
+
+    def call() -> int:
         number.value = 0
-    target.library.ask(function, target.handle, *pointers)
-    return found[0].value if count == 1 else tuple([number.value for number in found])
+        ask()
+        found: int = number.value
+        return found
+
+    return call
+
+
+def numbers(target: Target, function: str, count: int) -> Call:
+    """A call that fills `count` unsigned ints: the binding keeps one buffer for all threads in these."""
+    found = [ctypes.c_uint() for _ in range(count)]
+    ask = target.library.asking(function, target.handle, *map(ctypes.byref, found))
+
+    def call() -> tuple[int, ...]:
+        for number in found:
+            number.value = 0
+        ask()
+        return tuple([number.value for number in found])
+
+    return call
 
 
 def _older(error: UnsupportedError) -> bool:

@@ -80,7 +80,7 @@ def test_field_batch_reads_every_type_and_tells_absent_from_zero(fake_nvml: Make
          "gpu.field.220": "d1.5", "gpu.field.74": 0, "gpu.field.75": "s-3", "gpu.field.77": "h65535",
          "gpu.field.138": 5, "gpu.field.138.2": 9, "gpu.field.97": "ERR 3", "gpu.field.83": 9007199254740992}
     )  # fmt: skip
-    asked = [
+    asked = (
         (82, 0),
         (193, 0),
         (4, 0),
@@ -93,7 +93,7 @@ def test_field_batch_reads_every_type_and_tells_absent_from_zero(fake_nvml: Make
         (138, 2),
         (97, 0),
         (83, 0),
-    ]
+    )
 
     expected = str((61, -8, 7, None, 1.5, 0, -3, 65535, 5, 9, None, 9007199254740992))
     assert answers(fake, ("nvmlDeviceGetFieldValues", asked), ("nvmlDeviceGetFieldValues", asked)) == [expected] * 2

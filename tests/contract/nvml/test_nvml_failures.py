@@ -242,6 +242,24 @@ print(driver.devices()[0].call("nvmlDeviceGetPowerUsage"), shown(gpu.call, "nvml
     ]
 
 
+def test_closing_waits_for_a_read_under_way_which_makes_no_further_call(fake_nvml: Make) -> None:
+    code = """
+from exporter.driver.nvml import session
+session._DRAIN = 60.0
+closing = threading.Thread(target=driver.close)
+shut = lambda: "nvmlShutdown" in Path(os.environ["FAKE_NVML_LOG"]).read_text()
+with gpu.reading():
+    power = gpu.prepared("nvmlDeviceGetPowerUsage")
+    print(power())
+    closing.start()
+    while not gpu._session.ended: time.sleep(0.001)
+    print(shown(power), shut())
+closing.join()
+print(shut())
+"""
+    assert printed(fake_nvml(), code) == ["350000", "DriverGoneError UNINITIALIZED False", "True"]
+
+
 def test_driver_calls_are_counted(fake_nvml: Make) -> None:
     fake = fake_nvml()
     told = int(printed(fake, "gpu.call('nvmlDeviceGetPowerUsage'); print(driver.calls)")[0])

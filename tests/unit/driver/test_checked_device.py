@@ -6,15 +6,17 @@ from typing import Any
 
 import pytest
 
-from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, ImplausibleError, Losses, Memory
+from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DriverError, Record, UnsupportedError
+from exporter.driver.judgement import ImplausibleError
 from tests.unit.collectors.answers import FakeDevice
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
 
 
-def checked(device: FakeDevice, memory: Memory | None = None, at: float = 0.0) -> CheckedDevice:
-    found = CheckedDevice(device, memory or Memory(), at)
+def checked(device: FakeDevice, before: CheckedDevice | None = None, at: float = 0.0) -> CheckedDevice:
+    found = before or CheckedDevice(device)
+    found.begin(device, at)
     found.asked_by("power")
     return found
 
@@ -58,7 +60,8 @@ def test_good_answers_pass_as_they_are() -> None:
 
 
 def test_counter_is_followed_from_read_to_read() -> None:
-    device, memory = FakeDevice(), Memory()
+    device = FakeDevice()
+    memory = CheckedDevice(device)
     found: list[int | None] = []
     for second, value in enumerate((10_000, 0, 10_350, 2**62 + 1, 10_700)):
         device.answers[ENERGY] = value
@@ -94,7 +97,8 @@ def test_gpm_metrics_out_of_range_are_left_out() -> None:
 
 
 def test_reading_that_was_there_and_is_refused_is_a_loss_until_it_is_accepted_as_the_devices_nature() -> None:
-    device, memory = FakeDevice({POWER: 350_000}), Memory()
+    device = FakeDevice({POWER: 350_000})
+    memory = CheckedDevice(device)
     checked(device, memory).call(POWER)
     device.answers[POWER] = UnsupportedError("no", "NO_PERMISSION")
 
@@ -133,9 +137,10 @@ def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> N
             raise UnsupportedError("no NVLink")
         return (1.0,) * len(fields)
 
-    device, memory = FakeDevice({"nvmlDeviceGetFieldValues": batch}), Memory()
+    device = FakeDevice({"nvmlDeviceGetFieldValues": batch})
+    asked = CheckedDevice(device)
     for second in range(3):
-        asked = CheckedDevice(device, memory, float(second))
+        asked.begin(device, float(second))
         asked.asked_by("nvlink")
         assert asked.get("nvmlDeviceGetFieldValues", ((82, 0),)) == (1.0,)
         assert asked.get("nvmlDeviceGetFieldValues", ((91, 0),)) is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.driver.plausibility import CONFIRMATIONS, FIELDS, FUNCTIONS, Followed, Growth, Range, Rule, follow
+from exporter.driver.plausibility import CONFIRMATIONS, FIELDS, FUNCTIONS, Followed, Growth, Range, Rule
 
 ENERGY = Growth(per_second=1000.0, at_once=100.0)
 
@@ -20,12 +20,8 @@ def within(number: float, rule: Rule) -> bool:
 
 def run(values: list[float], rule: Growth = ENERGY) -> list[float | None]:
     """What is believed of each value, read one second apart."""
-    state: Followed | None = None
-    found: list[float | None] = []
-    for second, value in enumerate(values):
-        state, good = follow(state, value, float(second), rule)
-        found.append(state.value if good else None)
-    return found
+    counter = Followed(rule)
+    return [counter.believed(value, float(second)) for second, value in enumerate(values)]
 
 
 def test_one_zero_and_one_burst_of_ones_are_no_readings() -> None:
@@ -73,10 +69,13 @@ def test_leap_and_reset_after_another_bill_nothing() -> None:
 
 
 def test_long_gap_allows_for_what_was_counted_in_it() -> None:
-    state, _ = follow(None, 0.0, 0.0, ENERGY)
+    def believed(later: float) -> float | None:
+        counter = Followed(ENERGY)
+        counter.believed(0.0, 0.0)
+        return counter.believed(later, 1000.0)
 
-    assert follow(state, 900_000.0, 1000.0, ENERGY)[1]
-    assert not follow(state, 1_200_000.0, 1000.0, ENERGY)[1]
+    assert believed(900_000.0) == 900_000.0
+    assert believed(1_200_000.0) is None
 
 
 @given(st.lists(st.floats(0, 1000), min_size=1, max_size=30))

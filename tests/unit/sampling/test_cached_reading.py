@@ -16,7 +16,7 @@ from exporter.collectors.nvlink import NVLINK, Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import PCIE, Pcie, Slower
 from exporter.exposition.snapshot import NodeStatus
-from exporter.metrics.counters import Counts, Totals, count, count_values, published
+from exporter.metrics.counters import NO_COUNTS, Totals, count, count_values, published
 from exporter.metrics.family import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
 from exporter.sampling.cached_reading import CachedReading, carried, is_fresh, kept
@@ -33,10 +33,10 @@ def collector(pace: Pace) -> Collector[object]:
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), st.floats(0, 1e12), max_size=3), max_size=20))
 def test_published_counter_never_goes_back_and_no_label_vanishes(raw: list[dict[str, float]]) -> None:
-    counts: Counts = {}
+    counts = NO_COUNTS
     shown: dict[tuple[str, ...], float] = {}
     for step in raw:
-        counts = count(counts, tuple(Sample(value, (kind,)) for kind, value in step.items()))
+        counts = count(counts, {(kind,): value for kind, value in step.items()})
         now = {labels: value for value, labels in published(counts)}
         assert set(shown) <= set(now)
         assert all(now[labels] >= value for labels, value in shown.items())
@@ -44,9 +44,9 @@ def test_published_counter_never_goes_back_and_no_label_vanishes(raw: list[dict[
 
 
 def test_counter_of_a_reloaded_driver_goes_on_from_where_it_was() -> None:
-    before = count({}, (Sample(100.0, ("a",)),))
-    after = count(before, (Sample(7.0, ("a",)),))
-    later = count(after, (Sample(9.0, ("a",)),))
+    before = count(NO_COUNTS, {("a",): 100.0})
+    after = count(before, {("a",): 7.0})
+    later = count(after, {("a",): 9.0})
 
     assert [published(each).values for each in (before, after, later)] == [(100.0,), (107.0,), (109.0,)]
 
@@ -54,18 +54,18 @@ def test_counter_of_a_reloaded_driver_goes_on_from_where_it_was() -> None:
 @given(st.lists(st.tuples(*(st.none() | st.integers(0, 5).map(float),) * 3), max_size=20))
 def test_counters_of_one_number_are_carried_like_those_with_labels(raw: list[tuple[float | None, ...]]) -> None:
     kept: Totals | None = None
-    counts: list[Counts] = [{}, {}, {}]
+    counts = [NO_COUNTS] * 3
     for step in raw:
         kept = count_values(kept, step)
         counts = [
-            count(before, () if value is None else (Sample(value),)) for before, value in zip(counts, step, strict=True)
+            count(before, {} if value is None else {(): value}) for before, value in zip(counts, step, strict=True)
         ]
 
         assert list(kept.published()) == [published(each) for each in counts]
 
 
 def test_first_value_is_the_sources_own() -> None:
-    assert list(published(count({}, (Sample(42.0, ("a",)),)))) == [Sample(42.0, ("a",))]
+    assert list(published(count(NO_COUNTS, {("a",): 42.0}))) == [Sample(42.0, ("a",))]
 
 
 def test_gauge_is_fresh_for_its_pace_and_gone_when_the_device_is_silent() -> None:
