@@ -1,5 +1,6 @@
-"""What a GPU can compute at most: dense BF16 tensor FLOPs a second, by NVIDIA's data sheets.
+"""What a GPU can compute at most: dense BF16 tensor FLOPs a second, by NVIDIA's data sheet of each product.
 
+Where a sheet has the figure with sparsity alone, it is half of that.
 FP16 on GPUs without BF16 (before Ampere). Figures with sparsity, twice as high, are no measure of dense models. A board
 that runs at less than its usual power does less; the data sheet's figure is the bound all the same.
 """
