@@ -21,6 +21,7 @@ class Row:
 
 def rows(values: str) -> Iterator[Row]:
     """Every value that a comment beginning with `--` describes. Raises ValueError for one that none describes."""
+    loaded = yaml.safe_load(values)
     section, text, described = "", "", ""
     parents: list[str] = []
     for line in values.splitlines():
@@ -34,14 +35,14 @@ def rows(values: str) -> Iterator[Row]:
             parents = [*parents[:depth], match[2]]
             path = ".".join(parents)
             if text:
-                yield Row(section, path, _default(values, parents), text)
+                yield Row(section, path, _default(loaded, parents), text)
                 described, text = path, ""
             elif match[3].strip() and not path.startswith(f"{described}."):
                 raise ValueError(f"values.yaml: {path} has no description")
 
 
-def _default(values: str, path: list[str]) -> str:
-    at: Any = yaml.safe_load(values)
+def _default(values: Any, path: list[str]) -> str:
+    at = values
     for key in path:
         at = at[key]
     return json.dumps(at)

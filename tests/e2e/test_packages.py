@@ -19,6 +19,8 @@ SHIV = ROOT / ".cache/package/bin/shiv"
 PYTHON = ROOT / ".cache/package/bin/python"
 CHECK = ("check", "--simulate", "2xH200", "--format", "json")
 
+pytestmark = pytest.mark.xdist_group("packages")  # they are built once
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

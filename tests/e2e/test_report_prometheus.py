@@ -47,6 +47,9 @@ class Known:
     """When each run of one name began."""
 
 
+pytestmark = pytest.mark.xdist_group("report")  # of one Prometheus
+
+
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     folder = tmp_path_factory.mktemp("report")

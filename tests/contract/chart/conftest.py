@@ -27,7 +27,10 @@ One = Callable[..., dict[str, Any]]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "profile" in metafunc.fixturenames:
-        metafunc.parametrize("profile", [path.name.removesuffix("-values.yaml") for path in PROFILES])
+        names = [path.name.removesuffix("-values.yaml") for path in PROFILES]
+        # What is rendered is kept for a worker's other tests.
+        groups = [pytest.param(name, marks=pytest.mark.xdist_group(f"chart-{name}")) for name in names]
+        metafunc.parametrize("profile", groups)
 
 
 @pytest.fixture
