@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,10 +21,13 @@ SCRAPE_SECONDS = 30
 
 
 @contextlib.contextmanager
-def exporters(job_nodes: int = 0) -> Iterator[int]:
+def exporters(job_nodes: int = 0, profile: str = "default") -> Iterator[int]:
     """The port of a server that answers for copy N at /N/metrics; the first ones run two jobs of so many nodes."""
-    moulds = [Mould(spec, number) for number, spec in enumerate(SPECS)]
-    jobs = [Mould(spec, len(SPECS) + number, one_job=True) for number, spec in enumerate(ONE_JOB)]
+    moulds = [Mould(spec, number, profile) for number, spec in enumerate(SPECS)]
+    jobs = [
+        Mould(spec, len(SPECS) + number, profile, one_job=True)
+        for number, spec in enumerate(ONE_JOB if job_nodes else ())
+    ]
     for mould in (*moulds, *jobs):
         mould.start()
 
@@ -72,9 +75,9 @@ class Scraping:
     url: str
     config: Path
 
-    def drop_rules(self) -> None:
-        """From now on it only scrapes."""
-        self._change({"rule_files": []})
+    def use_rules(self, files: Sequence[Path]) -> None:
+        """From now on it evaluates these; without any it only scrapes."""
+        self._change({"rule_files": [str(file) for file in files]})
 
     def rest(self) -> None:
         """From now on it only answers."""

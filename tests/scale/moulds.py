@@ -1,9 +1,14 @@
-"""A few simulated nodes that stand for a thousand: a copy tells what its mould tells, of GPUs and jobs of its own."""
+"""A few simulated nodes that stand for a thousand: a copy tells what its mould tells, of GPUs and jobs of its own.
+
+Jobs come and go: after half an hour those of a copy, or of copies that share them, have other names, some every minute.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
+import time
+from collections.abc import Callable
 
 from exporter.cli import assembly
 from exporter.config import load as config
@@ -11,6 +16,9 @@ from exporter.exposition.text import Renderer
 
 GROUP = 8
 """Copies that share the Slurm jobs of their mould: jobs of up to 64 GPUs. Pods are each copy's own."""
+JOB_MINUTES = 30
+_APART = 7
+"""Minutes that the jobs of one copy or group end before those of the next."""
 SPECS = (
     "8xH200:8*training;scheduler=slurm",
     "8xH100:8*training;scheduler=slurm",
@@ -23,8 +31,8 @@ SPECS = (
 )
 ONE_JOB = tuple(f"8xH200:8*storage-bound;duty=0.1;scheduler={scheduler}" for scheduler in ("slurm", "kubernetes"))
 """Little used: of nodes that run one Slurm job together, and of nodes that run a pod each of one workload."""
-_NODE, _GROUP = "\x00", "\x01"
-"""Where the number of the copy goes, and that of its group: characters that no exposition holds."""
+_NODE, _POD_TURN, _JOB_TURN = "\x00", "\x01", "\x02"
+"""Where the number of the copy goes, and the turn of its pods and jobs: characters that no exposition holds."""
 _UUID = re.compile(r'(uuid="(?:GPU|MIG)-)[0-9a-f]{8}')
 _POD = re.compile(r'(pod="|workload="[^":/]+/)(?=[^"])')
 _OWN_POD = re.compile(r'(pod=")(?=[^"])')
@@ -32,13 +40,26 @@ _JOB = re.compile(r'(slurm_job="|workload="slurm:)(?=\d)')
 
 
 class Mould:
-    """One simulated node that runs, as `gpu-exporter --simulate` does. With `one_job` its copies run one job all."""
+    """One simulated node that runs, as `gpu-exporter --simulate` does. With `one_job` its copies run one job all.
 
-    def __init__(self, spec: str, number: int, *, one_job: bool = False) -> None:
+    `profile` is what it shows, as of `--series.profile`.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        number: int,
+        profile: str = "default",
+        *,
+        one_job: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._one_job = one_job
-        arguments = ["--simulate", f"{spec};node=mould{number};seed={number}"]
-        self._renderer = Renderer()
-        self._exporter = assembly.assemble(config.load(arguments, {}, config.options()), lambda _: None)
+        self._clock = clock
+        arguments = ["--simulate", f"{spec};node=mould{number};seed={number}", "--series.profile", profile]
+        loaded = config.load(arguments, {}, config.options())
+        self._renderer = Renderer(assembly.selection(loaded))
+        self._exporter = assembly.assemble(loaded, lambda _: None)
         self._lock = threading.Lock()
         self._template = ("", -1)
 
@@ -50,8 +71,10 @@ class Mould:
 
     def exposition(self, copy: int) -> bytes:
         """What the copy of that number answers now."""
-        text = self._current().replace(_NODE, f"{copy:08x}")
-        return text.replace(_GROUP, str(copy // (GROUP * len(SPECS)) + 1)).encode()
+        group, minute = copy // (GROUP * len(SPECS)) + 1, int(self._clock() // 60)
+        pods, jobs = ((minute + number * _APART) // JOB_MINUTES % 1000 for number in (copy, group))
+        text = self._current().replace(_NODE, f"{copy:08x}").replace(_POD_TURN, f"{pods}")
+        return text.replace(_JOB_TURN, f"{group}{jobs:03d}").encode()
 
     def _current(self) -> str:
         snapshot = self._exporter.snapshot
@@ -66,5 +89,5 @@ def _template(text: str, *, one_job: bool) -> str:
     text = _UUID.sub(rf"\g<1>{_NODE}", text)
     if one_job:
         return _OWN_POD.sub(rf"\g<1>n{_NODE}-", text)
-    text = _POD.sub(rf"\g<1>n{_NODE}-", text)
-    return _JOB.sub(rf"\g<1>{_GROUP}", text)
+    text = _POD.sub(rf"\g<1>n{_NODE}-{_POD_TURN}-", text)
+    return _JOB.sub(rf"\g<1>{_JOB_TURN}", text)

@@ -65,7 +65,7 @@ def _alerts(folder: Path) -> Path:
     """The alerts as delivered, but for how long a job must be little used before it is named."""
     values = {_ALERT: {"window": "3m", "for": "30s"}}
     path = folder / "alerts.yaml"
-    path.write_text(to_yaml(render(Settings(values=values))))
+    path.write_text(to_yaml(render(Settings(values=values, slow_interval="1m"))))
     return path
 
 
