@@ -96,6 +96,7 @@ RULES: dict[str, Schema] = {
     "podMonitor.scrapeTimeout": {"pattern": MAYBE_DURATION},
     "prometheusRule.namespace": {"pattern": LABEL},
     "prometheusRule.alerts.interval": {"pattern": DURATION},
+    "prometheusRule.alerts.slowInterval": {"pattern": DURATION},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},
     "dashboards.namespace": {"pattern": LABEL},
     "dashboards.labelValue": {"pattern": LABEL_VALUE},

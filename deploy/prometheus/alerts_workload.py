@@ -76,7 +76,7 @@ UNDERUTILIZED = Alert(
   (
       (
         sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[<window>]))
-        or 0 * sum by {WORKLOAD_LABELS} (rate({_SECONDS}[<window>]))
+        or 0 * sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}]))
       )
     /
       (sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state!="unobserved"}}[<window>])) > 0)

@@ -13,6 +13,8 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 _ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
 _RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
 _DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
+_MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}
+_SLOW_MINUTES = 15
 
 
 class Severity(str, enum.Enum):
@@ -103,6 +105,16 @@ class Alert:
                 raise ValueError(f"alert {self.name!r} {why}")
 
     @property
+    def slow(self) -> bool:
+        """Whether it is evaluated rarely: nobody is paged by it, and it is about a long time.
+
+        It waits a quarter of an hour or longer, or is about the work of an owner, measured over minutes to hours.
+        """
+        if self.severity is Severity.CRITICAL or self.for_ == "0s":
+            return False
+        return self.audience is Audience.OWNER or _minutes(self.for_) >= _SLOW_MINUTES
+
+    @property
     def texts(self) -> tuple[str, ...]:
         return (self.expr, self.summary, self.description)
 
@@ -124,6 +136,10 @@ class Alert:
 
 SHARED = {"jobs", "runbooks"}
 """Parameters that belong to all alerts: the scrape job's pattern, and where the runbooks are."""
+
+
+def _minutes(duration: str) -> float:
+    return int(duration[:-1]) * _MINUTES[duration[-1]]
 
 
 def placeholders(text: str) -> list[str]:

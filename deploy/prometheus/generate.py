@@ -19,6 +19,7 @@ from deploy.prometheus.render import (
     to_yaml,
 )
 from deploy.prometheus.states import ADVICE
+from exporter.attribution.owner import OWNER_LABELS
 from exporter.ledger.states import RULES as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,11 +96,11 @@ def _recordings() -> str:
     lines = ["| series | labels | value |\n", "|---|---|---|\n"]
     for group in GROUPS:
         for rule in group.rules:
-            labels = (
-                "cluster + owner's but pod and container" if "workload" in rule.by else ", ".join(("cluster", *rule.by))
-            )
-            if "workload" in rule.by and "state" in rule.by:
-                labels += ", state"
+            labels = ", ".join(("cluster", *rule.by))
+            if set(OWNER_LABELS) <= set(rule.by):
+                labels = labels.replace(", ".join(OWNER_LABELS), "owner's")
+            elif "workload" in rule.by:
+                labels = "cluster + owner's but pod and container" + (", state" if "state" in rule.by else "")
             lines.append(f"| `{rule.record}` | {labels} | {rule.help} |\n")
     return "".join(lines)
 

@@ -1,4 +1,8 @@
-"""Recording rules: what fleet dashboards ask, reduced once a minute to one series per node, model, owner or cluster."""
+"""Recording rules: what fleet dashboards ask, reduced to one series per node, model, owner or cluster.
+
+What is a rate of many series is recorded once per GPU or part of a workload, without the states that took no time, and
+all levels are made of that.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, record
 from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
+    GPU_HEAT,
     GPU_STATES,
     HEAT,
     INFO,
@@ -16,16 +21,29 @@ from deploy.prometheus.recordings_device import (
     LINK_ERRORS,
     MODEL_SHARE,
     WORKLOAD_MODELS,
+    Level,
     allocation,
-    device_level,
+    device_load,
+    device_states,
     reasons,
 )
-from deploy.prometheus.recordings_owner import MARK, WORKLOAD_PARTS, owner_level
-from deploy.prometheus.recordings_progress import PROGRESS
+from deploy.prometheus.recordings_owner import (
+    MARK,
+    PART_STATES,
+    STARTS,
+    WORKLOAD_NOW,
+    WORKLOAD_PARTS,
+    owner_level,
+)
+from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_serving import SERVING
 
 INTERVAL = "1m"
-"""Of the recording groups. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
+"""Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
+NOW_INTERVAL = "2m"
+"""Of what is only asked of this moment."""
+DAY_INTERVAL = "5m"
+"""Of what is about a whole day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +75,30 @@ _MAINTENANCE = record(
     "1 while a node says that it is in maintenance, and on while it is switched off after that.",
 )
 
+_NODES, _CLUSTERS, _MODELS = (
+    Level("node", NODE),
+    Level("cluster", (), base="node"),
+    Level("model", MODEL, join=INFO_JOIN),
+)
 GROUPS = (
-    Group("gpu-device", INTERVAL, (INFO, GPU_STATES, GPU_BUSY, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
+    Group("gpu-device", INTERVAL, (INFO, GPU_STATES, GPU_HEAT, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
     Group(
         "gpu-node",
         INTERVAL,
-        (COPIES, *device_level("node", NODE), *allocation("node", NODE), reasons("node", NODE), *HEAT),
+        (COPIES, *device_states(_NODES), *allocation("node", NODE), reasons("node", NODE)),
     ),
     Group(
         "gpu-cluster",
         INTERVAL,
-        (
-            *device_level("cluster", (), base="node"),
-            *allocation("cluster", (), "node"),
-            reasons("cluster", (), "node"),
-        ),
+        (*device_states(_CLUSTERS), *allocation("cluster", (), "node"), reasons("cluster", (), "node")),
     ),
-    Group("gpu-model", INTERVAL, (*device_level("model", MODEL, INFO_JOIN), MODEL_SHARE)),
+    Group("gpu-model", INTERVAL, device_states(_MODELS)),
     Group(
         "gpu-owner",
         INTERVAL,
         (
             MARK,
+            PART_STATES,
             *owner_level("workload", WHOLE),
             *WORKLOAD_PARTS,
             WORKLOAD_MODELS,
@@ -88,20 +108,35 @@ GROUPS = (
         ),
     ),
     Group("gpu-progress", INTERVAL, PROGRESS),
-    Group("gpu-serving", INTERVAL, SERVING),
+    Group("gpu-serving", NOW_INTERVAL, SERVING),
     Group(
-        "gpu-waste",
-        "5m",
-        tuple(
-            _waste_hours(level, labels)
-            for level, labels in (
-                ("cluster", ()),
-                ("node", NODE),
-                ("model", MODEL),
-                ("namespace", ("namespace",)),
-                ("account", ("account",)),
-                ("user", ("user",)),
-            )
+        "gpu-now",
+        NOW_INTERVAL,
+        (
+            *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_load(level)),
+            *HEAT,
+            MODEL_SHARE,
+            GPU_BUSY,
+            *WORKLOAD_NOW,
+            *PROGRESS_NOW,
+        ),
+    ),
+    Group(
+        "gpu-day",
+        DAY_INTERVAL,
+        (
+            STARTS,
+            *(
+                _waste_hours(level, labels)
+                for level, labels in (
+                    ("cluster", ()),
+                    ("node", NODE),
+                    ("model", MODEL),
+                    ("namespace", ("namespace",)),
+                    ("account", ("account",)),
+                    ("user", ("user",)),
+                )
+            ),
         ),
     ),
 )

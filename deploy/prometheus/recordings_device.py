@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record, summed
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import OWNER_LABELS
 
 _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
-_DEVICE = ("node", "instance", "gpu", "uuid")
 
 COPIES = record(
     "node:gpu_exporter_copies:ratio",
@@ -18,70 +19,107 @@ COPIES = record(
 )
 
 
-def device_level(level: str, labels: tuple[str, ...], join: str = "", base: str = "") -> tuple[Recording, ...]:
-    """The rules of a level made of GPUs. `join` adds labels the device series lack; `base` is a level to add up."""
+GPU_STATES = record(
+    "gpu_state:gpu_time_seconds:rate5m",
+    ("instance", "gpu", "uuid", "state"),
+    once(("gpu", "uuid", "state"), "rate(gpu_time_seconds_total[5m]) > 0"),
+    "Share of its time that each GPU spent in each state that took any.",
+)
+GPU_HEAT = record(
+    "gpu:gpu_thermal_throttle:ratio_rate5m",
+    ("instance", "gpu", "uuid"),
+    once(("gpu", "uuid"), f"rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])"),
+    "Share of time that the clocks of each GPU were held down by heat, 0 to 1.",
+)
+_ONE_NODE = f" * on (cluster, instance) group_left (node) (topk by (cluster, instance) (1, {COPIES.record}) > bool 0)"
+"""Adds the name of the node to what is recorded of its GPUs."""
 
-    def gathered(expr: str, *more: str) -> str:
-        if join:
-            return summed((*labels, *more), once(("uuid", *more), expr) + join)
-        return f"{summed((*labels, *more), expr)} / on (cluster, node, instance) group_left () {COPIES.record}"
 
-    def total(name: str, expr: str, *more: str) -> str:
-        return summed((*labels, *more), f"{base}:{name}") if base else gathered(expr, *more)
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level made of GPUs. `join` adds labels that series of devices lack; `base` is a level to add up."""
 
-    thermal = f"max {by(_DEVICE)} (rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])){join}"
-    name, state = "gpu_time_seconds:rate5m", f"{level}_state:gpu_time_seconds:rate5m"
-    seconds = "rate(gpu_time_seconds_total[5m])"
-    # Most states of most GPUs are 0: what is left out need not be joined.
-    ledger = (
-        summed((*labels, "state"), f"{base}_state:{name}")
-        if base
-        else gathered(f"{seconds} > 0" if join else seconds, "state")
-    )
-    count = total("gpu_up:count", "gpu_up >= bool 0")
-    plain = (
-        ("gpu_up:sum", "gpu_up", "GPUs that answer."),
-        (
-            "gpu_busy_seconds:rate5m",
-            "rate(gpu_busy_seconds_total[5m])",
-            "GPUs' worth of busy time: 3.5 is three and a half GPUs.",
-        ),
-        ("gpu_memory_used_bytes:sum", "gpu_memory_used_bytes", "Used GPU memory, bytes."),
-        ("gpu_memory_total_bytes:sum", "gpu_memory_total_bytes", "GPU memory, bytes."),
-        ("gpu_power_watts:sum", "gpu_power_watts", "Power drawn, watts."),
-        ("gpu_energy_joules:rate5m", "rate(gpu_energy_joules_total[5m])", "Energy, joules per second."),
-    )
-    made = (
-        ("gpu_up:count", count, "GPUs the exporters know, answering or not."),
-        *((metric, total(metric, expr), text) for metric, expr, text in plain),
-        (
-            "gpu_thermal_throttle:ratio_rate5m",
-            f"avg {by(labels)} ({thermal})",
-            "Mean share of time the clocks were held down by heat, 0 to 1.",
-        ),
-    )
-    states = record(
-        state,
-        (*labels, "state"),
-        ledger,
-        "The device ledger: GPUs' worth of time in each state. Sums to the GPUs of the level.",
-    )
-    waste = record(
-        f"{level}:gpu_waste:rate5m",
-        labels,
-        summed(labels, f'{state}{{state=~"{regex(LOST)}"}}') + (f" or 0 * {summed(labels, state)}" if join else ""),
-        "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
-    )
+    name: str
+    labels: tuple[str, ...]
+    join: str = ""
+    base: str = ""
+
+    def total(self, name: str, expr: str) -> str:
+        """The sum of `expr` over the GPUs, however many targets scrape them."""
+        if self.base:
+            return summed(self.labels, f"{self.base}:{name}")
+        if self.join:
+            return summed(self.labels, once(("uuid",), expr) + self.join)
+        return f"{summed(self.labels, expr)} / on (cluster, node, instance) group_left () {COPIES.record}"
+
+    def of_gpus(self, operation: str, recorded: str, *more: str) -> str:
+        """`operation` over what is recorded of each GPU."""
+        if "instance" in self.labels:
+            return f"{operation} {by(('instance', *more))} ({recorded}){_ONE_NODE}"
+        return f"{operation} {by((*self.labels, *more))} ({recorded}{self.join})"
+
+
+def device_states(level: Level) -> tuple[Recording, ...]:
+    """What the GPUs of a level do, and how many there are."""
+    labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
+    base = f"{level.base}_state:gpu_time_seconds:rate5m"
+    whole = summed(labels, state)
     observed = summed(labels, f'{state}{{state!="unobserved"}}')
     used = summed(labels, f'{state}{{state=~"{regex(BUSY)}"}}') + f" or 0 * {observed}"
-    utilization = record(
-        f"{level}:gpu_utilization:ratio_rate5m",
-        labels,
-        f"({used}) / ({observed} > 0)",
-        "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
+    lost = summed(labels, f'{state}{{state=~"{regex(LOST)}"}}')
+    return (
+        record(
+            f"{level.name}:gpu_up:count",
+            labels,
+            level.total("gpu_up:count", "gpu_up >= bool 0"),
+            "GPUs the exporters know, answering or not.",
+        ),
+        record(f"{level.name}:gpu_up:sum", labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),
+        record(
+            f"{level.name}:gpu_thermal_throttle:ratio_rate5m",
+            labels,
+            level.of_gpus("avg", GPU_HEAT.record),
+            "Mean share of time the clocks were held down by heat, 0 to 1.",
+        ),
+        record(
+            state,
+            (*labels, "state"),
+            summed((*labels, "state"), base) if level.base else level.of_gpus("sum", GPU_STATES.record, "state"),
+            "The device ledger: GPUs' worth of time in each state that took any. Sums to the GPUs of the level.",
+        ),
+        record(
+            f"{level.name}:gpu_utilization:ratio_rate5m",
+            labels,
+            f"({used}) / ({observed} > 0)",
+            "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
+        ),
+        record(
+            f"{level.name}:gpu_waste:rate5m",
+            labels,
+            f"{lost} or 0 * {whole}",
+            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+        ),
     )
-    plain_rules = (record(f"{level}:{metric}", labels, expr, text) for metric, expr, text in made)
-    return (*plain_rules, states, utilization, waste)
+
+
+_LEVELS = (
+    (
+        "gpu_busy_seconds:rate5m",
+        "rate(gpu_busy_seconds_total[5m])",
+        "GPUs' worth of busy time: 3.5 is three and a half GPUs.",
+    ),
+    ("gpu_memory_used_bytes:sum", "gpu_memory_used_bytes", "Used GPU memory, bytes."),
+    ("gpu_memory_total_bytes:sum", "gpu_memory_total_bytes", "GPU memory, bytes."),
+    ("gpu_power_watts:sum", "gpu_power_watts", "Power drawn, watts."),
+    ("gpu_energy_joules:rate5m", "rate(gpu_energy_joules_total[5m])", "Energy, joules per second."),
+)
+
+
+def device_load(level: Level) -> tuple[Recording, ...]:
+    """Memory and power of a level."""
+    return tuple(
+        record(f"{level.name}:{name}", level.labels, level.total(name, expr), text) for name, expr, text in _LEVELS
+    )
 
 
 def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Recording, ...]:
@@ -124,12 +162,6 @@ INFO = record(
     ("instance", "uuid", "model"),
     f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
     "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
-)
-GPU_STATES = record(
-    "gpu_state:gpu_time_seconds:rate5m",
-    ("instance", "gpu", "uuid", "state"),
-    once(("gpu", "uuid", "state"), "rate(gpu_time_seconds_total[5m]) > 0"),
-    "Share of its time that each GPU spent in each state that took any.",
 )
 _OBSERVED, _BUSY = (
     summed(("instance", "uuid"), f"{GPU_STATES.record}{{{matcher}}}")

@@ -15,6 +15,12 @@ def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:
     return record(f"workload:{name}", WHOLE, f"{operation} {by(WHOLE)} ({expr})", help)
 
 
+PART_STATES = record(
+    "part_state:gpu_workload_gpu_seconds:rate5m",
+    ("instance", *OWNER_LABELS, "state"),
+    once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0"),
+    "GPUs' worth of held time of a container of a pod, or of a job on one of its nodes, in each state that took any.",
+)
 _STARTED = "workload:gpu_workload_start_time_seconds:max"
 _RESTARTED = "workload:gpu_workload_restarts:max"
 _COUNTED = f"max_over_time({_RESTARTED}[1d]) - min_over_time({_RESTARTED}[1d])"
@@ -31,6 +37,27 @@ WORKLOAD_PARTS = (
         "rate(gpu_workload_straggler_seconds_total[5m])",
         "Share of time in which the others waited for the slowest of its GPUs.",
     ),
+    _of_parts(
+        "gpu_workload_start_time_seconds:max",
+        "max",
+        "gpu_workload_start_time_seconds",
+        "Unix time the newest of its parts started.",
+    ),
+    _of_parts(
+        "gpu_workload_restarts:max",
+        "max",
+        "gpu_workload_restarts",
+        "How often the scheduler says that it was started again, the most of its parts.",
+    ),
+)
+STARTS = record(
+    "workload:gpu_workload_starts:changes1d",
+    WHOLE,
+    f"({_COUNTED} > changes({_STARTED}[1d])) or changes({_STARTED}[1d]) or {_COUNTED}",
+    "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
+    "What starts within a minute counts once.",
+)
+WORKLOAD_NOW = (
     *(
         _of_parts(
             f"gpu_utilization:{operation}",
@@ -47,26 +74,8 @@ WORKLOAD_PARTS = (
         f"count {by(('instance', *OWNER_LABELS))} (gpu_workload_gpus > 0)",
         "Its parts that hold GPUs: containers of pods, a job on each of its nodes.",
     ),
-    _of_parts(
-        "gpu_workload_start_time_seconds:max",
-        "max",
-        "gpu_workload_start_time_seconds",
-        "Unix time the newest of its parts started.",
-    ),
-    _of_parts(
-        "gpu_workload_restarts:max",
-        "max",
-        "gpu_workload_restarts",
-        "How often the scheduler says that it was started again, the most of its parts.",
-    ),
-    record(
-        "workload:gpu_workload_starts:changes1d",
-        WHOLE,
-        f"({_COUNTED} > changes({_STARTED}[1d])) or changes({_STARTED}[1d]) or {_COUNTED}",
-        "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
-        "What starts within a minute counts once.",
-    ),
 )
+"""What is asked of this moment, not summed over time."""
 _WORKLOAD_SECONDS = "workload_state:gpu_workload_gpu_seconds:rate5m"
 
 
@@ -88,7 +97,7 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     state = f"{level}_state:gpu_workload_gpu_seconds:rate5m"
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:
-        seconds = once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0")
+        seconds = PART_STATES.record
     raw = {
         "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
         "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),

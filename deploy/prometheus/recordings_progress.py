@@ -84,6 +84,8 @@ PROGRESS = (
         "BF16 operations a second that the held GPUs and parts of GPUs can do at most.",
     ),
     _record(_MFU, f"{_FLOPS} / ({_PEAKS} > 0)", "Model FLOPs utilization: what the program reports over the peak."),
+)
+PROGRESS_NOW = (
     _record(
         _BOUND,
         f"clamp_max(sum {_BY} ((max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_owner_share) > bool 0)"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_owner import PART_STATES
 
 BY = ("namespace", "pod", "instance", "model_name", "engine")
 _HOLDER = ("namespace", "pod", "host", "port")
@@ -187,11 +188,6 @@ def _of_serving(operation: str, of_owners: str, more: str = "") -> str:
     return f"{pods} or {operation} by (cluster, host, port{more}) ({joined})"
 
 
-def _owned(metric: str, more: str = "") -> str:
-    """One series per owner and node, however many targets scrape the same exporter."""
-    return f"max by (cluster, instance, workload, namespace, pod, container{more}) ({metric})"
-
-
 _SM = (
     "(max by (cluster, instance, uuid, workload, namespace, pod) (gpu_owner_share{<pod>}) > bool 0)"
     " * on (cluster, instance, uuid) group_left ()"
@@ -232,7 +228,7 @@ SERVING = (
     ),
     _record(
         "serving_state:gpu_workload_gpu_seconds:rate5m",
-        _of_serving("sum", _owned("rate(gpu_workload_gpu_seconds_total{<pod>}[5m])", ", state"), ", state"),
+        _of_serving("sum", f"{PART_STATES.record}{{<pod>}}", ", state"),
         "GPUs' worth of time of what serves, by state: is it bound by memory, busy, or idle while requests wait?",
         (*_HOLDER, "state"),
     ),

@@ -23,14 +23,30 @@ from exporter.project import RUNBOOKS
 
 JOBS = ".*gpu-exporter.*"
 
-ALERT_GROUPS = {
+_SUBJECTS = {
     "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNRESERVED),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
     "gpu-hardware.alerts": (*HARDWARE, *FABRIC, *INCIDENT),
     "gpu-exporter.alerts": EXPORTER,
     "gpu-fleet.alerts": FLEET,
 }
-ALERTS = tuple(alert for alerts in ALERT_GROUPS.values() for alert in alerts)
+ALERTS = tuple(alert for alerts in _SUBJECTS.values() for alert in alerts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    slow: bool
+    alerts: tuple[Alert, ...]
+
+
+def _groups() -> Iterator[_Group]:
+    """Alerts of one subject that are evaluated together."""
+    for name, alerts in _SUBJECTS.items():
+        for slow in (False, True):
+            chosen = tuple(alert for alert in alerts if alert.slow is slow)
+            if chosen:
+                yield _Group(name.replace(".", "-slow.") if slow else name, slow, chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +61,8 @@ class Settings:
     runbooks: str = RUNBOOKS
     """URL of a runbook; `{name}` is the alert's name in lower case."""
     interval: str = "1m"
+    slow_interval: str = "5m"
+    """Of alerts that are `slow`."""
     keep_firing: bool = True
     """Off for rulers that refuse a file with `keep_firing_for` (Prometheus before 2.42, vmalert before 1.90)."""
 
@@ -79,37 +97,37 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
     return {
         "groups": [
             {
-                "name": name,
-                "interval": settings.interval,
+                "name": group.name,
+                "interval": settings.slow_interval if group.slow else settings.interval,
                 "rules": [
                     rule if settings.keep_firing else _without_keep(rule)
-                    for alert in alerts
+                    for alert in group.alerts
                     if alert.name not in settings.disabled
                     for rule in _rules(alert, settings)
                 ],
             }
-            for name, alerts in ALERT_GROUPS.items()
+            for group in _groups()
         ]
     }
 
 
 def render_marked() -> dict[str, Any]:
-    """The alert groups with a mark `<Alert.key>` for each value, and `<jobs>`, `<runbooks>`, `<interval>`."""
+    """The alert groups with marks: `<Alert.key>` for values, `<jobs>`, `<runbooks>`, `<interval>`, `<slowInterval>`."""
     return {
         "groups": [
             {
-                "name": name,
-                "interval": "<interval>",
+                "name": group.name,
+                "interval": "<slowInterval>" if group.slow else "<interval>",
                 "rules": [
                     _rule(
                         alert,
                         {key: f"<{alert.name}.{key}>" for key in defaults(alert)} | {"jobs": "<jobs>"},
                         f"<runbooks>{alert.runbook}.md",
                     )
-                    for alert in alerts
+                    for alert in group.alerts
                 ],
             }
-            for name, alerts in ALERT_GROUPS.items()
+            for group in _groups()
         ]
     }
 

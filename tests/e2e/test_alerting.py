@@ -29,6 +29,7 @@ SETTINGS = Settings(
         "GpuExporterDown": {"for": "2s", "keepFiringFor": "1s"},
     },
     interval="1s",
+    slow_interval="1s",
 )
 
 SCENARIO = {

@@ -3,7 +3,7 @@
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
 {{- $jobs := default (printf ".*%s.*" (include "gpu-exporter.name" .)) $alerts.jobs -}}
-{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval -}}
+{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
 {{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}
 {{- range $key, $value := $settings -}}

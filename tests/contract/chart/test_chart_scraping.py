@@ -77,7 +77,7 @@ def test_no_mark_is_left_in_the_rules(render: Render) -> None:
     text = json.dumps(groups(render(RULES), "alerts"))
 
     assert "<Gpu" not in text
-    assert not any(mark in text for mark in ("<jobs>", "<runbooks>", "<interval>"))
+    assert not any(mark in text for mark in ("<jobs>", "<runbooks>", "<interval>", "<slowInterval>"))
 
 
 def normal(made: Any) -> Any:

@@ -19,11 +19,12 @@ from tests.contract.rules.promtool import RULES
 from tests.stack import program
 
 MARK = re.compile(r"<(?:(Gpu\w+)\.)?(\w+)>")
+MADE = files()
 
 
-@pytest.mark.parametrize("path", sorted(files()), ids=str)
+@pytest.mark.parametrize("path", sorted(MADE), ids=str)
 def test_committed_file_is_what_the_declarations_say(path: Path) -> None:
-    assert (ROOT / path).read_text() == files()[path], "run python -m deploy.prometheus.generate"
+    assert (ROOT / path).read_text() == MADE[path], "run python -m deploy.prometheus.generate"
 
 
 @pytest.mark.parametrize("path", sorted(RULES.glob("*.yaml")), ids=lambda path: path.name)
@@ -36,7 +37,12 @@ def test_promtool_accepts_the_rules(path: Path) -> None:
 
 def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
     values = yaml.safe_load((ROOT / CHART / "alert-values.yaml").read_text())
-    shared = {"jobs": ".*gpu-exporter.*", "runbooks": RUNBOOKS.split("{name}")[0], "interval": "1m"}
+    shared = {
+        "jobs": ".*gpu-exporter.*",
+        "runbooks": RUNBOOKS.split("{name}")[0],
+        "interval": "1m",
+        "slowInterval": "5m",
+    }
 
     def value(mark: re.Match[str]) -> str:
         return str(values[mark[1]][mark[2]] if mark[1] else shared[mark[2]])
@@ -157,3 +163,27 @@ def test_texts_say_states_as_everything_else_calls_them(alert: Alert) -> None:
 
     raw = {"$labels.state", ".Labels.state", "$labels.check", "$labels.action", ".Labels.reason"}
     assert not raw & {words.strip() for words in shown}
+
+
+def test_what_pages_and_what_correlates_it_is_evaluated_every_minute() -> None:
+    groups = {rule["alert"]: group for group in render()["groups"] for rule in group["rules"]}
+
+    assert {groups[alert.name]["interval"] for alert in ALERTS if alert.severity is Severity.CRITICAL} == {"1m"}
+    assert {groups[alert.name]["interval"] for alert in ALERTS if alert.for_ == "0s"} == {"1m"}
+    assert {groups[name]["interval"] for name in ("GpuHeldIdle", "GpuPcieDegraded")} == {"5m"}
+    assert {groups[name]["name"] for name in ("GpuXidHardware", "GpuLost", "GpuIncident")} == {"gpu-hardware.alerts"}
+
+
+def test_alerts_that_are_evaluated_rarely_miss_nothing_in_between() -> None:
+    """What is measured over less than the time between two evaluations is read at each of them only."""
+    minutes = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}
+    windows = {
+        (alert.name, float(str(param.default)[:-1]) * minutes[str(param.default)[-1]])
+        for alert in ALERTS
+        if alert.slow
+        for param in alert.params
+        if param.unit is Unit.DURATION
+    }
+
+    assert windows
+    assert {(name, window) for name, window in windows if window < 5} == set()

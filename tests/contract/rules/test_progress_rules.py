@@ -57,7 +57,7 @@ def of(owner: str, more: str = "") -> str:
 def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-progress"},
+        {"gpu-progress", "gpu-now"},
         TWICE,
         {
             "workload:gpu_workload_samples:rate5m": {of(JOB): 20},
@@ -76,7 +76,7 @@ def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
 def test_bound_is_told_where_nothing_is_reported(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-progress"},
+        {"gpu-progress", "gpu-now"},
         {**device(GPUS[0], 0.9, OWNER), **device(GPUS[1], 0.3, OWNER)},
         {
             "workload:gpu_workload_model_flops_utilization:ratio_rate5m": {},
@@ -91,7 +91,7 @@ def test_of_a_group_those_that_report_have_a_utilization_and_the_others_a_bound(
     reports = {f"gpu_workload_model_flops_total{{{A},{JOB}}}": f"0+{24 * PEAK}x30"}
     check(
         tmp_path,
-        {"gpu-progress"},
+        {"gpu-progress", "gpu-now"},
         {**reports, **device(GPUS[0], 0.9, JOB), **device(GPUS[1], 0.6, OWNER)},
         {
             f"({mfu.reported(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.4},
@@ -106,7 +106,7 @@ def test_pods_of_one_workload_are_one_and_what_it_counts_has_its_unit(tmp_path: 
     pods = (f"{A},{OWNER}", f"{B},{second}")
     check(
         tmp_path,
-        {"gpu-progress"},
+        {"gpu-progress", "gpu-now"},
         {
             **{f"gpu_workload_tokens_total{{{pod}}}": "0+6000x30" for pod in pods},
             **{f"gpu_workload_steps_total{{{pod}}}": "0+60x30" for pod in pods},

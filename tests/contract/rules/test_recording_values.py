@@ -100,7 +100,7 @@ EXPECTED: dict[str, dict[str, float]] = {
     "node:gpu_free:sum": {N1: 0, N2: 1, N3: 0},
     "node:gpu_utilization:ratio_rate5m": {N1: 0.625, N2: 0, N3: 1},
     "node:gpu_thermal_throttle:ratio_rate5m": {N1: 0.25},
-    "node:gpu_waste:rate5m": {N1: 0.75},
+    "node:gpu_waste:rate5m": {N1: 0.75, N2: 0, N3: 0},
     "cluster:gpu_up:count": {WEST: 3, EAST: 2},
     "cluster:gpu_workload_gpus:sum": {WEST: 2, EAST: 2},
     "cluster:gpu_free:sum": {WEST: 1, EAST: 0},

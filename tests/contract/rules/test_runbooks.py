@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,16 @@ def test_address_in_an_alert_is_that_of_its_page() -> None:
     assert all((ROOT / url.removeprefix(repository)).is_file() for url in urls)
 
 
-def test_address_can_be_a_site_s_own() -> None:
-    groups = render(Settings(runbooks="https://wiki.example.org/{name}"))["groups"]
+def texts(name: str, settings: Settings) -> Mapping[str, str]:
+    """The annotations of an alert."""
+    rules = (rule for group in render(settings)["groups"] for rule in group["rules"])
+    return next(rule["annotations"] for rule in rules if rule["alert"] == name)
 
-    assert groups[1]["rules"][0]["annotations"]["runbook_url"] == "https://wiki.example.org/gputhermalthrottling"
+
+def test_address_can_be_a_site_s_own() -> None:
+    annotations = texts("GpuThermalThrottling", Settings(runbooks="https://wiki.example.org/{name}"))
+
+    assert annotations["runbook_url"] == "https://wiki.example.org/gputhermalthrottling"
 
 
 def test_there_is_no_page_without_an_alert() -> None:
@@ -79,7 +86,7 @@ def test_classes_in_the_runbook_are_those_of_the_catalogue() -> None:
 
 @pytest.mark.parametrize("state", LOST)
 def test_low_utilization_has_advice_for_every_lost_state(state: str) -> None:
-    description = render()["groups"][0]["rules"][0]["annotations"]["description"]
+    description = texts("GpuUnderutilized", Settings())["description"]
 
     assert f"eq .Labels.state `{state}`" in description
     assert f"| `{state}` |" in page("GpuUnderutilized")
