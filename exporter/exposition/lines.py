@@ -25,18 +25,18 @@ def _header(family: AnyFamily, *, openmetrics: bool) -> Iterator[str]:
         yield f"# UNIT {name} {family.unit.value}\n"
 
 
-def with_value(line: str, value: float) -> str:
-    """A series' line with another value."""
-    return f"{line[: line.rindex(' ')]} {go_number(value)}\n"
+def with_value(line: bytes, value: float) -> bytes:
+    """A series' line, without its end, with another value."""
+    return line[: line.rindex(b" ") + 1] + go_number(value).encode()
 
 
 def writer(family: AnyFamily) -> Callable[[Values, float], str]:
-    """What writes a series' line from the values of all its labels and its value; labels are in alphabetical order."""
+    """What writes a series' line, without its end, from the values of all its labels, which it sorts, and its value."""
     if not family.all_labels:
-        return lambda _, value: f"{family.name} {go_number(value)}\n"
+        return lambda _, value: f"{family.name} {go_number(value)}"
     places = sorted(range(len(family.all_labels)), key=family.all_labels.__getitem__)
     pairs = ",".join(f'{family.all_labels[place]}="%s"' for place in places)
-    form = f"{family.name}{{{pairs}}} %s\n"
+    form = f"{family.name}{{{pairs}}} %s"
 
     def line(labels: Values, value: float) -> str:
         said: Sequence[str] = labels

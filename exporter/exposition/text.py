@@ -21,27 +21,30 @@ from exporter.metrics.family import EMPTY, AnyFamily, Columns, Values
 class _Form:
     """How a family is written, which is the same on every page."""
 
-    __slots__ = ("headers", "part", "write")
+    __slots__ = ("_write", "headers", "part")
 
     def __init__(self, family: AnyFamily, part: Part) -> None:
         self.part = part
         """What of it is shown."""
-        self.write = writer(family)
+        self._write = writer(family)
         self.headers = tuple(header(family, openmetrics=openmetrics).encode() for openmetrics in (False, True))
+
+    def line(self, labels: Values, value: float) -> bytes:
+        """Without its end. One odd label must not cost the page."""
+        return self._write(labels, value).encode(errors="replace")
 
 
 class _BlockText:
-    """What is kept of one block between two pages: a line for each of the samples that are shown."""
+    """What is kept of one block between two pages: its text, with a line for each of the samples that are shown."""
 
-    __slots__ = ("_columns", "_lines", "_shown", "source", "text")
+    __slots__ = ("_columns", "_shown", "source", "text")
 
     def __init__(self) -> None:
         self.source: object = None
         """What the samples were made of: while it is the same object, so are they."""
-        self.text = ""
+        self.text = b""
         self._columns: Columns = EMPTY
         self._shown: Columns = EMPTY
-        self._lines: list[str] = []
 
     def update(self, block: AnyBlock, form: _Form) -> bool:
         """Take over the samples of a block, or raise what making them raises. Whether the text is another one now."""
@@ -51,22 +54,21 @@ class _BlockText:
             shown = columns if form.part is ALL else form.part.of(block.family, columns)
         changed = shown != self._shown
         if changed:
-            self._lines = self._written(shown, block.prefix, form)
-            self.text = "".join(self._lines)
+            self.text = self._written(shown, block.prefix, form)
         self.source, self._columns, self._shown = block.source, columns, shown
         return changed
 
-    def _written(self, shown: Columns, prefix: Values, form: _Form) -> list[str]:
+    def _written(self, shown: Columns, prefix: Values, form: _Form) -> bytes:
         """Their lines: those of before where they say the same."""
-        before, write = self._shown, form.write
+        before, lines = self._shown, self.text.split(b"\n")
         if shown.labels == before.labels:
-            lines = list(self._lines)
             for place, (now, earlier) in enumerate(zip(shown.values, before.values, strict=True)):
                 if now != earlier:
                     lines[place] = with_value(lines[place], now)
-            return lines
-        kept = dict(zip(before, self._lines, strict=True))  # series have come or gone
-        return [kept.get(each) or write((*prefix, *each.labels), each.value) for each in shown]
+            return b"\n".join(lines)
+        kept = dict(zip(before, lines, strict=False))  # series have come or gone; nothing stands after the last end
+        found = [kept.get(each) or form.line((*prefix, *each.labels), each.value) for each in shown]
+        return b"\n".join([*found, b""]) if found else b""
 
 
 class _FamilyText:
@@ -83,8 +85,7 @@ class _FamilyText:
     def body(self) -> bytes:
         """Made anew where a line has changed."""
         if self.changed:
-            text = "".join([block.text for block in self.blocks])
-            self._body = text.encode(errors="replace")  # one odd label must not cost the page
+            self._body = b"".join([block.text for block in self.blocks])
             self.changed = False
         return self._body
 
