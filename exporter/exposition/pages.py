@@ -5,12 +5,12 @@ A page is made and kept here, until the next snapshot is published; nobody else 
 
 from __future__ import annotations
 
-import gzip
 import threading
 from dataclasses import dataclass
 
 from exporter.clock import MonotonicClock, monotonic_time
-from exporter.exposition.negotiation import content_type
+from exporter.exposition.compressed import Compressor
+from exporter.exposition.negotiation import content_type, is_openmetrics
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
 from exporter.exposition.series_profile import Selection
 from exporter.exposition.snapshot import Snapshot
@@ -20,8 +20,6 @@ _SLACK = 0.1
 """Part of the interval by which a scrape may come early or late and still find its page rendered."""
 _FORMS = 8
 """Forms of a snapshot that are kept; Accept headers may be made up without end."""
-_GZIP_LEVEL = 1
-"""A third of the time that zlib's own level takes, for a few bytes more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +47,8 @@ class PageStore:
         self._lock = threading.Lock()
         """Held while a page is made: the renderer makes one at a time, and two scrapes make theirs together."""
         self._renderer = Renderer(selection)
+        self._compressors = (Compressor(), Compressor())
+        """Of the plain format and of OpenMetrics."""
         self._current = _Pages(Snapshot())
 
     def publish(self, snapshot: Snapshot) -> None:
@@ -85,8 +85,20 @@ class PageStore:
         found = pages.kept.get(form)
         if found is None:
             with self._lock:
-                found = pages.kept.get(form) or pages.make(self._renderer, *form)
+                found = pages.kept.get(form) or self._make(pages, *form)
         return found
+
+    def _make(self, pages: _Pages, content_type: str, compressed: bool) -> Page:  # noqa: FBT001 - part of the form
+        openmetrics = is_openmetrics(content_type)
+        pieces = pages.pieces.get(openmetrics)
+        if pieces is None:
+            blocks = pages.snapshot.blocks
+            pieces = pages.pieces[openmetrics] = self._renderer.pieces(blocks, openmetrics=openmetrics)
+        body = self._compressors[openmetrics].compressed(pieces) if compressed else b"".join(pieces)
+        page = Page(content_type, body, compressed)
+        if len(pages.kept) < _FORMS:
+            pages.kept[content_type, compressed] = page
+        return page
 
 
 def _form(scraper: Scraper) -> tuple[str, bool]:
@@ -95,18 +107,10 @@ def _form(scraper: Scraper) -> tuple[str, bool]:
 
 
 class _Pages:
-    """The pages of one snapshot, by content type and whether they are compressed."""
+    """The pages of one snapshot, by content type and whether they are compressed, as far as they are made."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
+        self.pieces: dict[bool, tuple[bytes, ...]] = {}
+        """What they are made of, by whether it is OpenMetrics."""
         self.kept: dict[tuple[str, bool], Page] = {}
-
-    def make(self, renderer: Renderer, content_type: str, compressed: bool) -> Page:  # noqa: FBT001 - part of the form
-        if compressed:
-            plain = self.kept.get((content_type, False)) or self.make(renderer, content_type, compressed=False)
-            page = Page(content_type, gzip.compress(plain.body, _GZIP_LEVEL, mtime=0), gzip=True)
-        else:
-            page = Page(content_type, renderer.render(self._snapshot.blocks, content_type)[1])
-        if len(self.kept) < _FORMS:
-            self.kept[content_type, compressed] = page
-        return page
