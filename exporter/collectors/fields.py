@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from exporter.clock import UnixTime
 from exporter.collectors.base import Tick
@@ -26,6 +26,8 @@ class Fields:
     values: Mapping[Field, float]
     probed: UnixTime
     """When all were asked."""
+    answers: Sequence[float | None] = ()
+    """As they came, for what is supported: the same answers make the same values."""
 
     def get(self, field: int, scope: int = 0) -> float | None:
         return self.values.get((field, scope))
@@ -44,9 +46,11 @@ def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None
     known = previous if previous and 0.0 <= tick.time - previous.probed < _PROBE_AGAIN else None
     listed = known.supported if known else tuple(wanted)
     answers = (device.get("nvmlDeviceGetFieldValues", listed) if listed else None) or (None,) * len(listed)
+    if known and answers == known.answers:
+        return known
     values = {field: value for field, value in zip(listed, answers, strict=True) if value is not None}
     if known:
-        return Fields(listed, values, known.probed)
+        return Fields(listed, values, known.probed, answers)
     # What answered before is asked on although this probe did not bring it: a driver refuses for a moment at times.
     before = previous.supported if previous else ()
     supported = tuple(

@@ -144,9 +144,12 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
     after = max(cursor, newest - _RECENT)
     sums: dict[int, tuple[int, dict[str, float]]] = {}
     for sample in samples:
-        if sample.timeStamp <= after:
+        fields = vars(sample)
+        if fields["timeStamp"] <= after:
             continue
-        shares = _shares(sample)
+        shares = {
+            engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := fields.get(name)) is not None
+        }
         numbers = shares.values()
         if shares and min(numbers) >= 0.0 and max(numbers) <= 1.0:
             known = sums.get(sample.pid)
@@ -155,11 +158,6 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
         pid: totals if number == 1 else {engine: total / number for engine, total in totals.items()}
         for pid, (number, totals) in sums.items()
     }
-
-
-def _shares(sample: Record) -> dict[str, float]:
-    fields = vars(sample)
-    return {engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := fields.get(name)) is not None}
 
 
 PROCESSES = Collector(

@@ -12,7 +12,7 @@ from typing import Any
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.driver.interface import CURSORS, Call, Device, UnsupportedError
-from exporter.driver.judgement import History, Judge, Key, fields_of, judge_of
+from exporter.driver.judgement import History, Key, looked_at, looked_at_by_field
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
 ACCEPTED_AFTER = 300.0
@@ -81,8 +81,7 @@ class CheckedDevice(Device):
 
     def call(self, function: str, *args: Any) -> Any:
         if function in CURSORS:
-            *fixed, cursor = args
-            return self._ask(function, tuple(fixed))(cursor)
+            return self._ask(function, args[:-1])(args[-1])
         return self._ask(function, args)()
 
     def history(self, key: Key, rule: Rule | None = None) -> History:
@@ -117,42 +116,11 @@ class CheckedDevice(Device):
         ask = self._asked.get((function, fixed))
         if ask is None:
             call = self._device.prepared(function, *fixed)
-            ask = self._asked[function, fixed] = (
-                self._fields(call, *fixed) if function == _FIELDS else self._judged(call, _key(function, fixed))
-            )
-        return ask
-
-    def _judged(self, call: Call, key: Key) -> Call:
-        judge: Judge | None = judge_of(self, key)
-        history = self.history(key)
-
-        def ask(*cursor: Any) -> Any:
-            try:
-                answer = call(*cursor)
-            except UnsupportedError:
-                self.refuse(history)
-                raise
-            if self.refused:
-                self.accept(history)
-            history.answered = True
-            return answer if judge is None else judge(answer)
-
-        return ask
-
-    def _fields(self, call: Call, wanted: tuple[tuple[int, int], ...]) -> Call:
-        """A call that is refused as a whole refuses each of its fields: collectors ask for several batches."""
-        histories, judge = fields_of(self, wanted)
-
-        def ask() -> tuple[float | None, ...]:
-            try:
-                answer = call()
-            except UnsupportedError:
-                for history in histories:
-                    self.refuse(history)
-                raise
-            found: tuple[float | None, ...] = judge(answer)
-            return found
-
+            if function == _FIELDS:
+                ask = looked_at_by_field(self, call, *fixed)
+            else:
+                ask = looked_at(self, call, _key(function, fixed))
+            self._asked[function, fixed] = ask
         return ask
 
 

@@ -1,4 +1,4 @@
-"""How the answers to one call are looked at, made once for each call of a device.
+"""How the answers to one call are looked at, made once for each call of a device together with the call itself.
 
 A judge takes an answer and gives what is believed of it. It raises ImplausibleError where nothing of it is.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from exporter.clock import MonotonicTime
-from exporter.driver.interface import Record, UnsupportedError
+from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.plausibility import (
     FIELDS,
     FUNCTIONS,
@@ -98,7 +98,57 @@ class Reader(Protocol):
         ...
 
 
-def judge_of(reader: Reader, key: Key) -> Judge | None:
+def looked_at_by_field(reader: Reader, call: Call, wanted: Sequence[tuple[int, int]]) -> Call:
+    """The call for a batch of fields, each number looked at by itself.
+
+    One that is refused as a whole refuses each of its fields: collectors ask for several batches.
+    """
+    histories = [reader.history((f"field {field}", scope), FIELDS.get(field)) for field, scope in wanted]
+
+    def ask() -> tuple[float | None, ...]:
+        try:
+            found = list(call())
+        except UnsupportedError:
+            for history in histories:
+                reader.refuse(history)
+            raise
+        now = reader.now
+        for place, history in enumerate(histories):
+            number = found[place]
+            if number is None:
+                reader.refuse(history)
+                continue
+            if reader.refused:
+                reader.accept(history)
+            history.answered = True
+            believed = found[place] = history.believed(number, now)
+            if believed is None:
+                reader.reject(history.name, number)
+        return tuple(found)
+
+    return ask
+
+
+def looked_at(reader: Reader, call: Call, key: Key) -> Call:
+    """Any other call, its answer looked at as a whole."""
+    judge = _judge_of(reader, key)
+    history = reader.history(key)
+
+    def ask(*cursor: Any) -> Any:
+        try:
+            answer = call(*cursor)
+        except UnsupportedError:
+            reader.refuse(history)
+            raise
+        if reader.refused:
+            reader.accept(history)
+        history.answered = True
+        return answer if judge is None else judge(answer)
+
+    return ask
+
+
+def _judge_of(reader: Reader, key: Key) -> Judge | None:
     """What looks at the answers to a call; None where they are taken as they are."""
     function: str = key[0]
     if function in _LISTS:
@@ -113,28 +163,6 @@ def judge_of(reader: Reader, key: Key) -> Judge | None:
     if isinstance(shape, Mapping):
         return _struct(reader, key, shape)
     return _number(reader, key, shape)
-
-
-def fields_of(reader: Reader, wanted: Sequence[tuple[int, int]]) -> tuple[Sequence[History], Judge]:
-    """What is known of each field of a batch, and what looks at the answers to it."""
-    histories = [reader.history((f"field {field}", scope), FIELDS.get(field)) for field, scope in wanted]
-
-    def judge(answer: Sequence[float | None]) -> tuple[float | None, ...]:
-        found, now = list(answer), reader.now
-        for place, history in enumerate(histories):
-            number = found[place]
-            if number is None:
-                reader.refuse(history)
-                continue
-            if reader.refused:
-                reader.accept(history)
-            history.answered = True
-            believed = found[place] = history.believed(number, now)
-            if believed is None:
-                reader.reject(history.name, number)
-        return tuple(found)
-
-    return histories, judge
 
 
 def _implausible(reader: Reader, history: History, number: object) -> ImplausibleError:

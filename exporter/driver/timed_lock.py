@@ -16,7 +16,9 @@ class TimedLock:
     def __init__(self, timeout: float, clock: MonotonicClock = monotonic_time) -> None:
         self._timeout = timeout
         self._clock = clock
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
         self._holder: object | None = None
         self._since = NEVER
 
@@ -25,29 +27,39 @@ class TimedLock:
         return _Hold(self)
 
     def enter(self, ticket: object) -> None:
-        with self._changed:
-            while self._holder is not None:
-                left = self._since + self._timeout - self._clock()
-                if left <= 0:
-                    break
-                self._changed.wait(left)
+        with self._lock:
+            if self._holder is not None:
+                self._wait()
             self._holder, self._since = ticket, self._clock()
 
     def leave(self, ticket: object) -> None:
-        with self._changed:
+        with self._lock:
             if self._holder is ticket:
                 self._holder = None
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()
+
+    def _wait(self) -> None:
+        """Until the holder has left, or is taken for hung."""
+        self._waiting += 1
+        while self._holder is not None:
+            left = self._since + self._timeout - self._clock()
+            if left <= 0:
+                break
+            self._changed.wait(left)
+        self._waiting -= 1
 
 
 class _Hold:
     """One thread's turn, and the ticket that distinguishes it from others."""
 
-    def __init__(self, lock: TimedLock) -> None:
-        self._lock = lock
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: TimedLock) -> None:
+        self._gate = gate
 
     def __enter__(self) -> None:
-        self._lock.enter(self)
+        self._gate.enter(self)
 
     def __exit__(self, *_: object) -> None:
-        self._lock.leave(self)
+        self._gate.leave(self)

@@ -77,13 +77,11 @@ def count_values(previous: Totals | None, values: tuple[float | None, ...]) -> T
     bases, raws = previous
     if raws == values:
         return previous
-    if None in values:
-        values = tuple([before if now is None else now for before, now in zip(raws, values, strict=True)])
-    pairs = tuple(zip(raws, values, strict=True))
-    if not [now for before, now in pairs if before is not None and (now is None or not now >= before)]:
-        return Totals(bases, values)
-    found = [_carried(base, before, now) for base, (before, now) in zip(bases, pairs, strict=True)]
-    return Totals(tuple([base for base, _ in found]), tuple([raw for _, raw in found]))
+    for before, now in zip(raws, values, strict=True):
+        if before is not None and (now is None or not now >= before):
+            found = [_carried(*each) for each in zip(bases, raws, values, strict=True)]
+            return Totals(tuple([base for base, _ in found]), tuple([raw for _, raw in found]))
+    return Totals(bases, values)
 
 
 def _carried(base: float, before: float | None, value: float | None) -> tuple[float, float | None]:

@@ -97,7 +97,8 @@ class _Turns(Generic[T]):
 
     def __init__(self, tasks: Mapping[str, Callable[[], T]], turn: float) -> None:
         self._turn = turn
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self.left = dict(tasks)
         """Those that have not begun."""
         self.results: _Results[T] = {}
@@ -111,12 +112,11 @@ class _Turns(Generic[T]):
     def run(self) -> _Results[T]:
         self._thread = threading.get_native_id()
         try:
-            while task := self._next():
-                result = task()
-                with self._changed:
-                    self.results = {**self.results, self._current: (result, monotonic_time() - self._began)}
+            task = self._next()
+            while task:
+                task = self._next(task())
         finally:
-            with self._changed:
+            with self._lock:
                 self._ended = True
                 self._changed.notify_all()
         return self.results
@@ -126,7 +126,7 @@ class _Turns(Generic[T]):
 
         Once it has returned, no further read begins.
         """
-        with self._changed:
+        with self._lock:
             turn_ends = NEVER
             patient = monotonic_time()
             patient += (
@@ -144,12 +144,15 @@ class _Turns(Generic[T]):
             self._closed = True
             return None
 
-    def _next(self) -> Callable[[], T] | None:
-        with self._changed:
+    def _next(self, result: T | None = None) -> Callable[[], T] | None:
+        """Files the result of the turn that has ended, if one has, and begins the next."""
+        with self._lock:
+            now = monotonic_time()
+            if result is not None:
+                self.results = {**self.results, self._current: (result, now - self._began)}
             if self._closed or not self.left:
                 return None
-            self._current = next(iter(self.left))
-            self._began = monotonic_time()
+            self._current, self._began = next(iter(self.left)), now
             return self.left.pop(self._current)
 
     def _dropped(self) -> str:
