@@ -25,6 +25,7 @@ from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
 from exporter.record import record
+from exporter.sampling.change import Calm, holders, since, until
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
@@ -78,10 +79,16 @@ class Accounting:
         self._suspects = Suspects()
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
+        self._last: LedgerInput | None = None
         self._dropped = 0
 
-    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment, *, looked: MonotonicTime = NEVER) -> AccountingResult:
-        """Account for the pass that started `at`; `looked` is when the GPUs were last looked at before."""
+    def update(
+        self, gpus: Sequence[Gpu], node: Node, at: Moment, *, looked: MonotonicTime = NEVER, changed: bool = False
+    ) -> AccountingResult:
+        """Account for the pass that started `at`.
+
+        `looked` is when the GPUs were last looked at before, `changed` whether they have changed since then.
+        """
         join = self._joiner.join(gpus, node, at)
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
@@ -103,8 +110,7 @@ class Accounting:
             host_signals_known=node.host_signals_known(),
         )
         before = self._ledger
-        self._ledger = prune(advance(self._ledger, current, self._options.thresholds), self._options.retention)
-        self._monotonic = at.monotonic
+        self._book(current, at, looked, changed=changed)
         nccl = node.nccl(self._suspects.of(before, self._ledger, readings, at.monotonic))
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
@@ -131,6 +137,17 @@ class Accounting:
             dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
             booked=states_of(before, ledger),
         )
+
+    def _book(self, current: LedgerInput, at: Moment, looked: MonotonicTime, *, changed: bool) -> None:
+        """Advance the ledger by this pass; where something has changed since the last look, in two steps."""
+        last, limits = self._last, self._options.thresholds
+        calm = Calm(looked - self._monotonic if self._monotonic is not None else 0.0, current.seconds)
+        if last and 0.0 < calm.seconds < calm.whole and (changed or holders(last) != holders(current)):
+            first = until(last, calm, at.unix - current.unseen)
+            self._ledger = advance(self._ledger, first, limits)
+            current = since(current, first, calm)
+        self._ledger = prune(advance(self._ledger, current, limits), self._options.retention)
+        self._monotonic, self._last = at.monotonic, current
 
 
 def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[Owner]]) -> tuple[ShareRow, ...]:

@@ -185,6 +185,12 @@ def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     return found.busy.total if found and found.busy else None
 
 
+def keeps_samples(gpu: Gpu) -> bool:
+    """Whether the driver keeps samples of how busy it was, so that nothing between two reads is missed."""
+    found = reading(gpu, gpu.device.uuid, "utilization", Utilization)
+    return found is not None and found.busy is not None and found.busy.sampled
+
+
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)

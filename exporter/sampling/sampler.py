@@ -28,7 +28,7 @@ from exporter.sampling.blocks import collector_statuses, device_blocks, node_blo
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.look import UNKNOWN, Look, same
-from exporter.sampling.readings import numbers
+from exporter.sampling.readings import keeps_samples, numbers
 from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
 from exporter.threads.runner import Threads
@@ -92,15 +92,20 @@ class Sampler:
     def tick(self, at: Moment | None = None, *, awaited: bool = True) -> Snapshot | None:
         """To be called every interval: a pass; None where nothing has changed and nobody has `awaited` one."""
         now = at.monotonic if at else monotonic_time()
-        if not awaited and self._may_look(now) and self._nothing_new():
-            self._looked = now
-            return None
-        return self.run_pass(at)
+        if not self._steadiness.steady:
+            self._looks = {}
+            return self.run_pass(at)
+        new = not self._nothing_new()
+        if new or awaited or now - self._passed >= self._pacing.steady_interval - self._pacing.interval / 2:
+            return self.run_pass(at, changed=new)
+        self._looked = now
+        return None
 
-    def run_pass(self, at: Moment | None = None) -> Snapshot:
+    def run_pass(self, at: Moment | None = None, *, changed: bool = False) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
 
-        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
+        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it. Where
+        the GPUs have just `changed`, all was as in the last pass until they were last looked at.
         """
         began = monotonic_time()
         at = at or Moment(unix_time(), began)
@@ -112,8 +117,9 @@ class Sampler:
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looked)
-        self._steadiness = after(self._steadiness, result.booked, result.shares)
+        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looked, changed=changed)
+        exact = all(keeps_samples(gpu) for gpu in self._gpus.all)
+        self._steadiness = after(self._steadiness, result.booked, result.shares) if exact else RESTLESS
         self._passed = self._looked = at.monotonic
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
@@ -127,13 +133,6 @@ class Sampler:
         self._gpus.stop()
         self._node.stop()
         self._faults.stop()
-
-    def _may_look(self, now: MonotonicTime) -> bool:
-        """Whether a look can do, because nothing has changed for long and the next pass is not due yet."""
-        if not self._steadiness.steady:
-            self._looks = {}
-            return False
-        return now - self._passed < self._pacing.steady_interval - self._pacing.interval / 2
 
     def _nothing_new(self) -> bool:
         """Look at the GPUs: whether they show what they showed when they had become steady."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 
 from exporter.attribution.families import workload_families
@@ -86,6 +86,8 @@ class Rig:
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
         self.seconds = 0.0
+        self.every_second: list[Callable[[], None]] = []
+        """What happens on the machine before each pass or tick."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
         self._faults = FaultWatch(self.site)
         self._deadline = NodeDeadline(self.node, PATIENCE, PATIENCE)
@@ -110,6 +112,8 @@ class Rig:
     def passes(self, count: int = 1, every: float = 1.0) -> None:
         for _ in range(count):
             at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
+            for happens in self.every_second:
+                happens()
             self.snapshot = self.sampler.run_pass(at)
             assert self.node.moments <= {at}, "the node was asked about another moment"
             self.node.moments.clear()
@@ -122,6 +126,8 @@ class Rig:
         passed: list[bool] = []
         for _ in range(count):
             at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
+            for happens in self.every_second:
+                happens()
             snapshot = self.sampler.tick(at, awaited=awaited)
             self.snapshot = snapshot or self.snapshot
             passed.append(snapshot is not None)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.driver.interface import DeviceLostError, Record
+from exporter.driver.interface import DeviceLostError, DriverError, Record
 from exporter.sampling.steadiness import STEADY_AFTER
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs
-from tests.contract.passes.rig import Rig, gpu
+from tests.contract.passes.rig import BEGIN, Rig, gpu
+from tests.unit.collectors.answers import FakeDevice
 
 EVERY = 4
 SETTLED = 1 + STEADY_AFTER + 1
@@ -21,14 +22,35 @@ SETTLED = 1 + STEADY_AFTER + 1
 SKIPPED = [False] * (EVERY - 1)
 
 
-@pytest.fixture
-def rig() -> Iterator[Rig]:
+def node() -> Rig:
     """Two GPUs, one of them a job's that keeps it busy."""
     devices = [gpu(0, ComputeRunningProcesses=runs(10)), gpu(1, UtilizationRates=Record(gpu=0, memory=0))]
-    for device in devices:
-        del device.answers["nvmlDeviceGetSamples"], device.answers["nvmlGpmMetricsGet"]
     owned = Ownership({10: JOB}, {"GPU-0": (JOB,)}, info={JOB: WorkloadInfo()})
     found = Rig(devices, ScriptedNode(hosts={10: process(10)}, owned=owned), steady_interval=EVERY)
+    for device in devices:
+        del device.answers["nvmlGpmMetricsGet"]
+        keep_samples(found, device)
+    return found
+
+
+def keep_samples(rig: Rig, device: FakeDevice) -> None:
+    """The driver's buffer: one sample a second, of what the GPU showed then."""
+    kept: list[tuple[int, float]] = []
+
+    def samples(_kind: int, cursor: int) -> Sequence[tuple[int, float]]:
+        return [each for each in kept if each[0] > cursor]
+
+    device.answers["nvmlDeviceGetSamples"] = samples
+    rig.every_second.append(
+        lambda: kept.append(
+            (int(BEGIN + rig.seconds) * 1_000_000, getattr(device.answers["nvmlDeviceGetUtilizationRates"], "gpu", 0))
+        )
+    )
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    found = node()
     yield found
     found.stop()
 
@@ -74,7 +96,7 @@ def lost(rig: Rig) -> None:
 
 
 def unreadable(rig: Rig) -> None:
-    del rig.gpus[1].answers["nvmlDeviceGetUtilizationRates"]
+    rig.gpus[1].answers["nvmlDeviceGetUtilizationRates"] = DriverError("for a moment")
 
 
 def gone(rig: Rig) -> None:
@@ -121,20 +143,61 @@ def test_load_that_comes_and_goes_has_a_pass_each_tick(rig: Rig) -> None:
         assert rig.ticks(1) == [True]
 
 
-def seconds(rig: Rig) -> Sequence[tuple[str, float]]:
-    rows = rig.text("gpu_(time|busy|energy|workload_gpu)_.*total").splitlines()
-    return [(name, float(value)) for name, value in (row.rsplit(" ", 1) for row in rows if not row.startswith("#"))]
+def totals(rig: Rig) -> Mapping[str, float]:
+    rows = rig.text("gpu_(time|busy|workload_gpu|workload_used|workload_straggler|workload_energy).*total").splitlines()
+    return {name: float(value) for name, value in (row.rsplit(" ", 1) for row in rows if not row.startswith("#"))}
 
 
-def test_every_second_is_booked_as_if_each_had_its_pass(rig: Rig) -> None:
-    rig.ticks(SETTLED + 5 * EVERY)
-    few = seconds(rig)
-    other = Rig(rig.gpus, rig.node)
-    other.passes(SETTLED + 5 * EVERY)
+def new_job(rig: Rig) -> None:
+    rig.gpus[1].answers["nvmlDeviceGetUtilizationRates"] = Record(gpu=60, memory=0)
+    rig.gpus[1].answers["nvmlDeviceGetComputeRunningProcesses"] = runs(11)
+    rig.node.hosts = {10: process(10), 11: process(11)}
+    rig.node.owned = Ownership(
+        {10: JOB, 11: POD}, {"GPU-0": (JOB,), "GPU-1": (POD,)}, info={JOB: WorkloadInfo(), POD: WorkloadInfo()}
+    )
 
-    assert [name for name, _ in few] == [name for name, _ in seconds(other)]
-    assert [value for _, value in few] == pytest.approx([value for _, value in seconds(other)])
-    other.stop()
+
+def end(rig: Rig) -> None:
+    rig.gpus[0].answers["nvmlDeviceGetUtilizationRates"] = Record(gpu=0, memory=0)
+    rig.gpus[0].answers["nvmlDeviceGetComputeRunningProcesses"] = ()
+    rig.node.hosts = {11: process(11)}
+    rig.node.owned = Ownership({11: POD}, {"GPU-1": (POD,)}, info={POD: WorkloadInfo()})
+
+
+def script(rig: Rig, ticks: Callable[[int], object], calm: int) -> Mapping[str, float]:
+    """A job starts on the second GPU, and that on the first one ends; both so many looks after a pass."""
+
+    def power(watts: int, seconds: int) -> None:
+        for _ in range(seconds):
+            for device in rig.gpus:
+                device.answers["nvmlDeviceGetTotalEnergyConsumption"] += watts * 1000
+            ticks(1)
+
+    power(300, SETTLED + EVERY + calm)
+    new_job(rig)
+    power(400, SETTLED + EVERY + calm)
+    end(rig)
+    power(100, SETTLED + EVERY)
+    rig.passes()
+    return totals(rig)
+
+
+@pytest.mark.parametrize("calm", range(EVERY))
+def test_every_second_joule_and_owner_is_booked_as_if_each_second_had_its_pass(calm: int) -> None:
+    few, every = node(), node()
+    found = script(few, few.ticks, calm), script(every, every.passes, calm)
+    few.stop()
+    every.stop()
+
+    assert few.sampler._passes < every.sampler._passes - 3 * EVERY / 2
+    assert found[0] == pytest.approx(found[1])
+    assert any("train" in name and value > SETTLED for name, value in found[0].items())
+
+
+def test_gpu_of_which_the_driver_keeps_no_samples_has_a_pass_each_second(rig: Rig) -> None:
+    del rig.gpus[1].answers["nvmlDeviceGetSamples"]
+
+    assert all(rig.ticks(3 * SETTLED))
 
 
 def unobserved(rig: Rig) -> float:
