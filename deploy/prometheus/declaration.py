@@ -14,7 +14,8 @@ _ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
 _RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
 _DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
 _MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}
-_SLOW_MINUTES = 15
+_RARELY, _LONG = 5, 10
+"""Minutes between the looks of a slow alert; minutes of waiting that take several of them."""
 
 
 class Severity(str, enum.Enum):
@@ -106,13 +107,13 @@ class Alert:
 
     @property
     def slow(self) -> bool:
-        """Whether it is evaluated rarely: nobody is paged by it, and it is about a long time.
+        """Whether it is evaluated rarely: nobody is paged by it, and a few looks are enough.
 
-        It waits a quarter of an hour or longer, or is about the work of an owner, measured over minutes to hours.
+        It is measured over a window of its own, so that nothing between two looks is missed, or waits for many minutes.
         """
-        if self.severity is Severity.CRITICAL or self.for_ == "0s":
-            return False
-        return self.audience is Audience.OWNER or _minutes(self.for_) >= _SLOW_MINUTES
+        windowed = any(param.unit is Unit.DURATION for param in self.params)
+        waits = _minutes(self.for_)
+        return self.severity is not Severity.CRITICAL and (waits >= _LONG or (windowed and waits >= _RARELY))
 
     @property
     def texts(self) -> tuple[str, ...]:

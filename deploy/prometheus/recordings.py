@@ -23,6 +23,7 @@ from deploy.prometheus.recordings_device import (
     WORKLOAD_MODELS,
     Level,
     allocation,
+    device_count,
     device_load,
     device_states,
     reasons,
@@ -85,12 +86,17 @@ GROUPS = (
     Group(
         "gpu-node",
         INTERVAL,
-        (COPIES, *device_states(_NODES), *allocation("node", NODE), reasons("node", NODE)),
+        (COPIES, *device_count(_NODES), *device_states(_NODES), *allocation("node", NODE), reasons("node", NODE)),
     ),
     Group(
         "gpu-cluster",
         INTERVAL,
-        (*device_states(_CLUSTERS), *allocation("cluster", (), "node"), reasons("cluster", (), "node")),
+        (
+            *device_count(_CLUSTERS),
+            *device_states(_CLUSTERS),
+            *allocation("cluster", (), "node"),
+            reasons("cluster", (), "node"),
+        ),
     ),
     Group("gpu-model", INTERVAL, device_states(_MODELS)),
     Group(
@@ -115,6 +121,7 @@ GROUPS = (
         (
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_load(level)),
             *HEAT,
+            *device_count(_MODELS),
             MODEL_SHARE,
             GPU_BUSY,
             *WORKLOAD_NOW,

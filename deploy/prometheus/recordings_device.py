@@ -14,7 +14,7 @@ _THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 COPIES = record(
     "node:gpu_exporter_copies:ratio",
     NODE,
-    f"count {by(NODE)} (gpu_up) / count {by(NODE)} (count {by((*NODE, 'uuid'))} (gpu_up))",
+    f"count {by(NODE)} (gpu_exporter_build_info)",
     "How many targets scrape the node's exporter: sums over its GPUs are divided by it.",
 )
 
@@ -59,8 +59,21 @@ class Level:
         return f"{operation} {by((*self.labels, *more))} ({recorded}{self.join})"
 
 
+def device_count(level: Level) -> tuple[Recording, ...]:
+    """How many GPUs there are."""
+    return (
+        record(
+            f"{level.name}:gpu_up:count",
+            level.labels,
+            level.total("gpu_up:count", "gpu_up >= bool 0"),
+            "GPUs the exporters know, answering or not.",
+        ),
+        record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),
+    )
+
+
 def device_states(level: Level) -> tuple[Recording, ...]:
-    """What the GPUs of a level do, and how many there are."""
+    """What the GPUs of a level do."""
     labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
     base = f"{level.base}_state:gpu_time_seconds:rate5m"
     whole = summed(labels, state)
@@ -68,13 +81,6 @@ def device_states(level: Level) -> tuple[Recording, ...]:
     used = summed(labels, f'{state}{{state=~"{regex(BUSY)}"}}') + f" or 0 * {observed}"
     lost = summed(labels, f'{state}{{state=~"{regex(LOST)}"}}')
     return (
-        record(
-            f"{level.name}:gpu_up:count",
-            labels,
-            level.total("gpu_up:count", "gpu_up >= bool 0"),
-            "GPUs the exporters know, answering or not.",
-        ),
-        record(f"{level.name}:gpu_up:sum", labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),
         record(
             f"{level.name}:gpu_thermal_throttle:ratio_rate5m",
             labels,
@@ -170,14 +176,14 @@ _OBSERVED, _BUSY = (
 GPU_BUSY = record(
     "gpu:gpu_utilization:ratio_rate5m",
     ("instance", "uuid"),
-    f"({_BUSY} or 0 * {_OBSERVED}) / ({_OBSERVED} > 0)",
+    f"({_BUSY} or 0 * {summed(('instance', 'uuid'), INFO.record)}) / ({_OBSERVED} > 0)",
     "Share of the observed time in which a kernel ran on the GPU, 0 to 1; none while it does not answer.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
 MODEL_SHARE = record(
     "model:gpu_owner_share:sum",
     MODEL,
-    summed(MODEL, once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    summed(MODEL, "workload_model:gpu_owner_share:sum"),
     "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
 )
 

@@ -80,6 +80,7 @@ SERIES = {
     f"gpu_pcie_replays_total{{{C1}}}": "0+6x30",
     f"gpu_pcie_replays_total{{{B0}}}": "5x30",
 }
+SERIES |= {f'gpu_exporter_build_info{{{node},version="1"}}': "1x30" for node in (A, B, C)}
 SERIES |= {
     # Two targets scrape the exporter of n3.
     name.replace('job="gpu-exporter"', 'job="again",endpoint="metrics"'): values
