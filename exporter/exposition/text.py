@@ -48,8 +48,9 @@ class _BlockText:
 
     def update(self, block: AnyBlock, form: _Form) -> bool:
         """Take over the samples of a block, or raise what making them raises. Whether the text is another one now."""
-        columns = block.columns
-        shown = self._shown
+        columns, shown = block.columns, self._shown
+        if columns.labels == self._columns.labels:
+            columns = Columns(self._columns.labels, columns.values)  # the same series: their labels are kept once
         if columns != self._columns:
             shown = columns if form.part is ALL else form.part.of(block.family, columns)
         changed = shown != self._shown
