@@ -32,10 +32,11 @@ def with_value(line: bytes, value: float) -> bytes:
 
 def writer(family: AnyFamily) -> Callable[[Values, float], str]:
     """What writes a series' line, without its end, from the values of all its labels, which it sorts, and its value."""
-    if not family.all_labels:
+    names = family.all_labels
+    if not names:
         return lambda _, value: f"{family.name} {go_number(value)}"
-    places = sorted(range(len(family.all_labels)), key=family.all_labels.__getitem__)
-    pairs = ",".join(f'{family.all_labels[place]}="%s"' for place in places)
+    places = sorted(range(len(names)), key=names.__getitem__)
+    pairs = ",".join([f'{names[place]}="%s"' for place in places])
     form = f"{family.name}{{{pairs}}} %s"
 
     def line(labels: Values, value: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from exporter.exposition.number import go_number
 
@@ -17,11 +16,14 @@ _LONGEST = 4096
 """Bytes of a line in /proc/PID/stat, and more."""
 
 
-class _Row(NamedTuple):
-    name: str
-    help: str
-    value: float
-    counter: bool = False
+_FAMILIES = (
+    ("process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    ("process_resident_memory_bytes", "Resident memory size in bytes."),
+    ("process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
+    ("process_cpu_seconds_total", "Total user and system CPU time spent in seconds."),
+    ("process_open_fds", "Number of open file descriptors."),
+    ("process_max_fds", "Maximum number of open file descriptors."),
+)
 
 
 class OwnProcess:
@@ -29,38 +31,37 @@ class OwnProcess:
 
     def __init__(self) -> None:
         self._booted = _boot_time()
+        self._forms = tuple(
+            tuple(_form(name, help_, openmetrics=openmetrics) for name, help_ in _FAMILIES)
+            for openmetrics in (False, True)
+        )
 
     def text(self, *, openmetrics: bool) -> str:
-        """The end of a page."""
-        lines = [line for row in self._rows() for line in _lines(row, openmetrics=openmetrics)]
-        return "".join(lines) + (_EOF if openmetrics else "")
+        """The end of a page, with as many of the families as /proc tells."""
+        values = zip(self._forms[openmetrics], self._values(), strict=False)
+        return "".join([form % go_number(value) for form, value in values]) + (_EOF if openmetrics else "")
 
-    def _rows(self) -> Iterator[_Row]:
+    def _values(self) -> Iterator[float]:
+        """Of the families, in their order."""
         if not self._booted:
             return
         try:
             words = _stat().rpartition(b")")[2].split()
-            started = float(words[19]) / _TICKS + self._booted
-            cpu = float(words[11]) / _TICKS + float(words[12]) / _TICKS
-            yield _Row("process_virtual_memory_bytes", "Virtual memory size in bytes.", float(words[20]))
-            yield _Row("process_resident_memory_bytes", "Resident memory size in bytes.", float(words[21]) * _PAGE)
-            yield _Row("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", started)
-            yield _Row(
-                "process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", cpu, counter=True
-            )
-            count = len(os.listdir(f"{_OWN}/fd"))  # noqa: PTH208 - names alone
-            limit = float(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-            yield _Row("process_open_fds", "Number of open file descriptors.", count)
-            yield _Row("process_max_fds", "Maximum number of open file descriptors.", limit)
+            yield float(words[20])
+            yield float(words[21]) * _PAGE
+            yield float(words[19]) / _TICKS + self._booted
+            yield float(words[11]) / _TICKS + float(words[12]) / _TICKS
+            yield len(os.listdir(f"{_OWN}/fd"))  # noqa: PTH208 - names alone
+            yield resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         except (OSError, ValueError, IndexError):
             return  # another kernel, or a /proc that hides it
 
 
-def _lines(row: _Row, *, openmetrics: bool) -> Iterator[str]:
-    name = row.name.removesuffix("_total") if openmetrics else row.name
-    yield f"# HELP {name} {row.help}\n"
-    yield f"# TYPE {name} {'counter' if row.counter else 'gauge'}\n"
-    yield f"{row.name} {go_number(row.value)}\n"
+def _form(name: str, help_: str, *, openmetrics: bool) -> str:
+    """Header and line of a family, but for its value."""
+    kind = "counter" if name.endswith("_total") else "gauge"
+    shown = name.removesuffix("_total") if openmetrics else name
+    return f"# HELP {shown} {help_}\n# TYPE {shown} {kind}\n{name} %s\n"
 
 
 def _boot_time() -> float:

@@ -48,11 +48,13 @@ class _BlockText:
 
     def update(self, block: AnyBlock, form: _Form) -> bool:
         """Take over the samples of a block, or raise what making them raises. Whether the text is another one now."""
-        columns, shown = block.columns, self._shown
-        if columns.labels == self._columns.labels:
-            columns = Columns(self._columns.labels, columns.values)  # the same series: their labels are kept once
-        if columns != self._columns:
-            shown = columns if form.part is ALL else form.part.of(block.family, columns)
+        columns, before = block.columns, self._columns
+        if columns.labels == before.labels:
+            if columns.values == before.values:
+                self.source = block.source
+                return False
+            columns = Columns(before.labels, columns.values)  # the same series: their labels are kept once
+        shown = columns if form.part is ALL else form.part.of(block.family, columns)
         changed = shown != self._shown
         if changed:
             self.text = self._written(shown, block.prefix, form)

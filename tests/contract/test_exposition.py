@@ -153,7 +153,7 @@ def test_renderer_forgets_the_series_that_end() -> None:
     for start in (0, 100, 5000):
         for pid in range(start, start + 50):
             renderer.render([Block(made, (), in_columns([Sample(1, ("0", "GPU-0", str(pid), "x"))]))], "")
-        sizes.append(sum(text.text.count("\n") for text, _ in renderer._texts))
+        sizes.append(sum(text.text.count(b"\n") for text, _ in renderer._texts))
 
     assert sizes == [1, 1, 1]
 
