@@ -13,6 +13,7 @@ from typing import TextIO
 from exporter.attribution.families import workload_families
 from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -57,12 +58,13 @@ class Writer:
     node: Node
     out: TextIO
     texts: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+    shown: Selection = field(default_factory=lambda: Selection(Profile.DEFAULT))
 
     def snapshot(self, snapshot: Snapshot, at: int, seconds: float) -> None:
         count = 0
         for block in snapshot.blocks:
             name, labels = block.family.name, block.family.all_labels
-            for sample in block.samples:
+            for sample in self.shown.part(name).of(block.family, block.columns):
                 values = (*block.prefix, *sample.labels)
                 text = self.texts.get((name, values)) or self._text(
                     name, values, dict(zip(labels, values, strict=True))
