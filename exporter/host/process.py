@@ -23,8 +23,8 @@ IDENTITY_SECONDS = 30.0
 """User and cgroup are read again this often: slurmd and systemd move a process after it has started."""
 PASS_PROCESSES = 256
 """Processes read in one pass."""
-_FILES_PART = 1 / 4
-"""Of this program's descriptors."""
+_MAX_FILES, _FILES_PART = 512, 1 / 4
+"""Descriptors kept, and of this program's descriptors."""
 
 
 class Stat(NamedTuple):
@@ -128,7 +128,7 @@ class ProcessReader:
     _last: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
 
     def __post_init__(self) -> None:
-        self._files = KeptFiles(self.procfs, room(PASS_PROCESSES, _FILES_PART))
+        self._files = KeptFiles(self.procfs, room(_MAX_FILES, _FILES_PART))
 
     def read_all(self, pids: Collection[int]) -> Mapping[int, HostProcess]:
         """Those of `pids` that /proc shows; what is kept of others is dropped. To be called once a pass.
