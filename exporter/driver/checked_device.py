@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from exporter.clock import NEVER, MonotonicTime
@@ -18,6 +19,10 @@ from exporter.driver.plausibility import FUNCTIONS, Rule
 ACCEPTED_AFTER = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
+_OFTEN = 10.0
+"""Seconds within which a call is asked again that is worth being kept ready."""
+_Question = tuple[str, tuple[Any, ...]]
+"""Function and arguments that stay."""
 _FIELDS = "nvmlDeviceGetFieldValues"
 
 
@@ -43,6 +48,10 @@ class CheckedDevice(Device):
         self.rejected: list[str] = []
         """In words, what was implausible of what the collector at hand was answered."""
         self._histories: dict[Key, History] = {}
+        self._asked: dict[_Question, Call] = {}
+        """Calls kept ready."""
+        self._last: dict[_Question, MonotonicTime] = {}
+        """When others were asked."""
         self._meet(device)
 
     def begin(self, device: Device, monotonic: MonotonicTime) -> None:
@@ -87,7 +96,7 @@ class CheckedDevice(Device):
     def history(self, key: Key, rule: Rule | None = None) -> History:
         known = self._histories.get(key)
         if known is None:
-            known = self._histories[key] = History(str(key[0]), rule)
+            known = self._histories[key] = History(key, rule)
         return known
 
     def accept(self, history: History) -> None:
@@ -106,21 +115,26 @@ class CheckedDevice(Device):
 
     def _meet(self, device: Device) -> None:
         self._device = device
-        self._asked: dict[tuple[str, tuple[Any, ...]], Call] = {}
+        self._last.update(dict.fromkeys(self._asked, self.now))
+        self._asked = {}
         self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
         self.parent_uuid, self.mig = device.parent_uuid, device.mig
         self.instances = device.instances
 
     def _ask(self, function: str, fixed: tuple[Any, ...]) -> Call:
-        """The call made ready, its answers looked at."""
-        ask = self._asked.get((function, fixed))
+        """The call, its answers looked at: kept ready from the second time on, if that comes soon."""
+        question = (function, fixed)
+        ask = self._asked.get(question)
         if ask is None:
-            call = self._device.prepared(function, *fixed)
+            often = self.now - self._last.get(question, NEVER) < _OFTEN
+            self._last[question] = self.now
+            call = self._device.prepared(function, *fixed) if often else partial(self._device.call, function, *fixed)
             if function == _FIELDS:
                 ask = looked_at_by_field(self, call, *fixed)
             else:
                 ask = looked_at(self, call, _key(function, fixed))
-            self._asked[function, fixed] = ask
+            if often:
+                self._asked[question] = ask
         return ask
 
 

@@ -11,12 +11,15 @@ from typing import Any, Protocol, cast
 from exporter.clock import MonotonicTime
 from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.plausibility import (
+    ANYTHING,
     FIELDS,
     FUNCTIONS,
     GPM_MEBIBYTES_PER_SECOND,
     GPM_PERCENT,
     GPM_RATES,
+    Anything,
     Followed,
+    Growth,
     Range,
     Rule,
     Shape,
@@ -27,11 +30,13 @@ LARGEST_PID = 1 << 22
 LARGEST_MEMORY = 1 << 50
 
 Key = tuple[Any, ...]
-"""Function and arguments; for a field its id and scope; for a part of an answer its name too."""
+"""Function and arguments; for a part of an answer its name too."""
 Judge = Callable[[Any], Any]
 
 _GPM = tuple((rule.lowest, rule.highest) for rule in (GPM_PERCENT, GPM_MEBIBYTES_PER_SECOND))
 """Bounds of a percentage, and of a rate."""
+_FIELD = "field"
+"""Begins the key of a field; its id and scope follow."""
 _MEMORY = "nvmlDeviceGetMemoryInfo"
 _LISTS = frozenset(
     {
@@ -51,24 +56,19 @@ class ImplausibleError(UnsupportedError):
 class History:
     """What is known of one answer, or of one number in it, from read to read."""
 
-    __slots__ = ("answered", "believed", "name")
+    __slots__ = ("_key", "answered", "rule")
 
-    def __init__(self, name: str, rule: Rule | None = None) -> None:
-        self.name = name
+    def __init__(self, key: Key, rule: Rule | None = None) -> None:
+        self._key = key
         self.answered = False
         """Whether it was ever there."""
-        self.believed = _believing(rule)
-        """The number as it is believed when read at a time; None where it is not."""
+        self.rule: Range | Followed | Anything = Followed(rule) if isinstance(rule, Growth) else rule or ANYTHING
+        """What the number must keep to."""
 
-
-def _believing(rule: Rule | None) -> Callable[[float, MonotonicTime], float | None]:
-    if rule is None:
-        return _anything
-    return rule.believed if isinstance(rule, Range) else Followed(rule).believed
-
-
-def _anything(number: float, _time: MonotonicTime) -> float | None:
-    return number
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"field {self._key[1]}" if self._key[0] == _FIELD else str(self._key[0])
 
 
 class Reader(Protocol):
@@ -103,7 +103,7 @@ def looked_at_by_field(reader: Reader, call: Call, wanted: Sequence[tuple[int, i
 
     One that is refused as a whole refuses each of its fields: collectors ask for several batches.
     """
-    histories = [reader.history((f"field {field}", scope), FIELDS.get(field)) for field, scope in wanted]
+    histories = [reader.history((_FIELD, field, scope), FIELDS.get(field)) for field, scope in wanted]
 
     def ask() -> tuple[float | None, ...]:
         try:
@@ -121,7 +121,7 @@ def looked_at_by_field(reader: Reader, call: Call, wanted: Sequence[tuple[int, i
             if reader.refused:
                 reader.accept(history)
             history.answered = True
-            believed = found[place] = history.believed(number, now)
+            believed = found[place] = history.rule.believed(number, now)
             if believed is None:
                 reader.reject(history.name, number)
         return tuple(found)
@@ -173,12 +173,11 @@ def _implausible(reader: Reader, history: History, number: object) -> Implausibl
 def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
     """Of an answer that is one number, or on some drivers the struct around it."""
     history = reader.history(key, rule)
-    believe = history.believed
 
     def judge(answer: Any) -> Any:
         if type(answer) is Record:
             return _struct(reader, key, dict.fromkeys(vars(answer), rule))(answer)
-        believed = believe(answer, reader.now)
+        believed = history.rule.believed(answer, reader.now)
         if believed is None:
             raise _implausible(reader, history, answer)
         return believed
@@ -192,7 +191,7 @@ def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Judge:
     def judge(answer: Sequence[float]) -> tuple[float, ...]:
         found: list[float] = []
         for history, number in zip(histories, answer, strict=False):
-            believed = history.believed(number, reader.now)
+            believed = history.rule.believed(number, reader.now)
             if believed is None:
                 raise _implausible(reader, history, number)
             found.append(believed)
@@ -216,7 +215,7 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
             if reader.refused:
                 reader.accept(history)
             history.answered = True
-            believed = history.believed(number, reader.now)
+            believed = history.rule.believed(number, reader.now)
             if believed is None:
                 raise _implausible(reader, history, number)
             fields[name] = believed

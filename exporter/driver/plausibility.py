@@ -36,6 +36,14 @@ class Growth:
     lowest: ClassVar[float] = 0.0
 
 
+class Anything:
+    """Of a number that nothing is known of."""
+
+    def believed(self, number: float, _time: MonotonicTime) -> float | None:
+        return number
+
+
+ANYTHING = Anything()
 Rule = Range | Growth
 """A number alone can be true from `lowest` to `highest`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.driver import constants as nvml
-from exporter.driver.interface import Device, DriverError
+from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.record import record
 
 _BUSY = 15
@@ -36,12 +36,20 @@ UNKNOWN = Look(None)
 def look(device: Device) -> Look:
     """Ask three things. What fails is not known: then nobody can say that nothing has changed."""
     try:
-        rates = device.call("nvmlDeviceGetUtilizationRates")
-        memory = device.call("nvmlDeviceGetMemoryInfo")
-        reasons = device.get("nvmlDeviceGetCurrentClocksEventReasons")
+        with device.reading():
+            rates = device.prepared("nvmlDeviceGetUtilizationRates")()
+            memory = device.prepared("nvmlDeviceGetMemoryInfo")()
+            reasons = _reasons(device)
     except DriverError:
         return UNKNOWN
-    return Look(rates.gpu, memory.used, int(reasons or 0) & _HELD_DOWN)
+    return Look(rates.gpu, memory.used, reasons & _HELD_DOWN)
+
+
+def _reasons(device: Device) -> int:
+    try:
+        return int(device.prepared("nvmlDeviceGetCurrentClocksEventReasons")())
+    except UnsupportedError:
+        return 0
 
 
 def same(before: Look, now: Look) -> bool:

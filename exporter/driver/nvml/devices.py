@@ -39,7 +39,7 @@ class NvmlDevice(Device):
     def call(self, function: str, *args: Any) -> Any:
         fixed = len(args) - (function in CURSORS)
         with self.reading():
-            return self.prepared(function, *args[:fixed])(*args[fixed:])
+            return self._guarded(made_ready(self.target, function, args[:fixed]))(*args[fixed:])
 
     def reading(self) -> AbstractContextManager[object]:
         return self._session.inside(self.target)

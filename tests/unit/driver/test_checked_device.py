@@ -146,3 +146,20 @@ def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> N
         assert asked.get("nvmlDeviceGetFieldValues", ((91, 0),)) is None
 
         assert asked.losses().words == ""
+
+
+@pytest.mark.parametrize(("pause", "ready"), [(1.0, [POWER]), (30.0, [])])
+def test_call_is_made_ready_once_where_it_is_asked_often(pause: float, ready: list[str]) -> None:
+    class Preparing(FakeDevice):
+        def prepared(self, function: str, *args: Any) -> Any:
+            made.append(function)
+            return super().prepared(function, *args)
+
+    made: list[str] = []
+    device = Preparing({POWER: 350_000})
+    asked = CheckedDevice(device)
+    for number in range(4):
+        asked.begin(device, number * pause)
+        assert asked.get(POWER) == 350_000
+
+    assert made == ready
