@@ -1,0 +1,111 @@
+"""What a join consists of from pass to pass: what follows from an ownership stays while that and the processes do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.ownership import Ownership, Target, WorkloadInfo
+from exporter.clock import Moment, UnixTime
+from exporter.collectors.paced import Paced
+from exporter.collectors.processes import GpuProcess, Processes
+from exporter.driver.interface import Device
+from exporter.host.model import HostProcess
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling import join
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.join import Join, Joiner
+from tests.attribution_kit.nodes import host_process
+
+AT = Moment(UnixTime(0.0), 0.0)
+ALICE, BOB = (Owner(f"process:{name}", "process", user=name) for name in ("alice", "bob"))
+
+
+class _Device(Device):
+    def __init__(self, index: int) -> None:
+        self.index, self.uuid, self.pci_bus_id, self.minor = index, f"GPU-{index}", f"0000:{index:02x}:00.0", index
+
+    def call(self, function: str, *args: object) -> object:
+        raise NotImplementedError
+
+
+class _Node(UnknownNode):
+    """Who runs what is `owners`; what is asked is noted."""
+
+    def __init__(self, owners: Mapping[int, Owner]) -> None:
+        self.answer = Ownership(processes=owners)
+        self.targets: list[Sequence[Target]] = []
+        self.started = 1000.0
+
+    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
+        del at
+        return {pid: replace(host_process(pid, ""), start_time=UnixTime(self.started + pid)) for pid in pids}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        at: Moment,
+    ) -> Ownership:
+        del pids, hosts, at
+        self.targets.append(targets)
+        return replace(self.answer, health=())
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Pids on every GPU."""
+    pids = [7, 8]
+
+    def shown(gpu: Gpu) -> Processes:
+        running = tuple(GpuProcess(pid, gpu.device.uuid, None, {}) for pid in pids)
+        return Processes(running, Paced(running, UnixTime(0.0)), None, 0)
+
+    monkeypatch.setattr(join, "_listed", shown)
+    return pids
+
+
+def one_pass(joiner: Joiner, node: _Node, gpus: Sequence[Gpu]) -> Join:
+    return joiner.join(gpus, node, AT)
+
+
+def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> None:
+    joiner, gpus = Joiner(), [Gpu(_Device(0))]
+    node = _Node({7: ALICE, 8: NOBODY})
+    first = one_pass(joiner, node, gpus)
+    assert (first.starts, first.unattributed) == ({ALICE: 1007.0, NOBODY: 1008.0}, 1)
+    assert one_pass(joiner, node, gpus).starts is first.starts
+
+    listed.append(9)
+    assert one_pass(joiner, node, gpus).unattributed == 2
+
+    node.answer = Ownership(processes={7: ALICE, 8: BOB, 9: BOB}, info={BOB: WorkloadInfo(start_time=UnixTime(5.0))})
+    assert one_pass(joiner, node, gpus).starts == {ALICE: 1007.0, BOB: 5.0}
+    node.answer = replace(node.answer, info={BOB: WorkloadInfo(start_time=UnixTime(6.0))})
+    assert one_pass(joiner, node, gpus).starts == {ALICE: 1007.0, BOB: 6.0}
+
+
+def test_targets_are_made_once_for_the_same_devices(listed: list[int]) -> None:
+    assert listed
+    joiner, node, gpus = Joiner(), _Node({}), [Gpu(_Device(0)), Gpu(_Device(1))]
+    for seen in (gpus, gpus, gpus[:1]):
+        one_pass(joiner, node, seen)
+
+    assert node.targets[0] is node.targets[1]
+    assert [target.index for target in node.targets[0]] == [0, 1]
+    assert [target.index for target in node.targets[2]] == [0]
+
+
+def test_instances_are_held_apart(listed: list[int]) -> None:
+    assert listed
+    whole, part = _Device(0), _Device(0)
+    part.uuid, part.parent_uuid = "MIG-1", whole.uuid
+    whole.instances = (part,)
+    node = _Node({})
+    one_pass(Joiner(), node, [Gpu(whole)])
+
+    assert [(target.uuid, target.parent_uuid) for target in node.targets[0]] == [("MIG-1", "GPU-0")]
