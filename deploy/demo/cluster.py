@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from deploy.demo.processes import Service, free_port
-from deploy.prometheus.render import Settings, render, to_yaml
+from deploy.prometheus.recordings import INTERVAL
+from deploy.prometheus.render import Settings, render, render_recordings, to_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDINGS = ROOT / "deploy/prometheus/rules/gpu-recording.yaml"
 ALERTMANAGER = ROOT / "deploy/alertmanager"
 _BIN = ROOT / ".cache/prometheus/bin"
 
@@ -69,6 +69,7 @@ def settings(runbooks: str) -> Settings:
         disabled={"GpuExporterSimulated", "GpuWatchdog"},
         runbooks=runbooks,
         interval="5s",
+        slow_interval="5s",
     )
 
 
@@ -91,9 +92,10 @@ def prometheus(work: Path, nodes: Sequence[Service], alertmanager: Service, site
         for node in nodes
     ]
     (work / "alerts.yaml").write_text(to_yaml(render(settings(f"{site}/runbooks/{{name}}"))))
+    (work / "recordings.yaml").write_text(to_yaml(render_recordings(INTERVAL)))
     config = {
         "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
-        "rule_files": [str(RECORDINGS), str(work / "alerts.yaml")],
+        "rule_files": [str(work / "recordings.yaml"), str(work / "alerts.yaml")],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager.address]}]}]},
         "scrape_configs": [{"job_name": "gpu-exporter", "static_configs": targets}],
     }

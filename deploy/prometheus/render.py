@@ -133,7 +133,7 @@ def render_marked() -> dict[str, Any]:
 
 
 def render_recordings(interval: str | None = None) -> dict[str, Any]:
-    """The recording groups. An `interval` other than their own makes the waste hours wrong: for tests."""
+    """The recording groups, at their own intervals or all at one. Hours are sums of minutes: only 1m is right."""
     return {
         "groups": [
             {
