@@ -34,11 +34,12 @@ def prefix(device: Device) -> tuple[str, ...]:
     )
 
 
-def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[str] | None = None) -> Iterator[Block]:
+def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[str] | None = None) -> list[Block]:
     """Series of one GPU and its instances: all while fresh, counters and descriptions for good.
 
     A collector whose samples cannot be made has none, and is added to `broken`.
     """
+    found: list[Block] = []
     for target in (gpu.device, *gpu.device.instances):
         state = gpu.states.get(target.uuid)
         if state is None:
@@ -48,7 +49,8 @@ def device_blocks(gpu: Gpu, monotonic: MonotonicTime, stale: float, broken: set[
             made = _made(cached, labels, broken)
             if not is_fresh(cached, monotonic, gpu.answered, stale):
                 made = tuple([block for block in made if outlives_device(block.family)])
-            yield from made
+            found += made
+    return found
 
 
 def _made(cached: CachedReading, labels: tuple[str, ...], broken: set[str] | None) -> tuple[Block, ...]:
