@@ -13,7 +13,9 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 
@@ -76,13 +78,15 @@ def scraped(running: Running) -> float:
 
 
 def scraping(running: Running) -> list[float]:
-    """Milliseconds of each of many scrapes over one connection."""
+    """Milliseconds of each of many scrapes over one connection, by a client that costs next to nothing itself."""
     times: list[float] = []
-    with requests.Session() as session:
-        for _ in range(SCRAPES):
-            started = time.perf_counter()
-            session.get(f"{running.url}/metrics", timeout=10, headers={"Accept-Encoding": "identity"})
-            times.append((time.perf_counter() - started) * 1000)
+    connection = HTTPConnection(urlsplit(running.url).netloc, timeout=10)
+    for _ in range(SCRAPES):
+        started = time.perf_counter()
+        connection.request("GET", "/metrics")
+        connection.getresponse().read()
+        times.append((time.perf_counter() - started) * 1000)
+    connection.close()
     return times
 
 
