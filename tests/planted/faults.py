@@ -42,8 +42,8 @@ FAULTS = (
     ),
     Fault(
         "sampling/reader.py",
-        "again = self._monotonic + _pause(collector, refused)",
-        "again = self._monotonic",
+        "again = now + _pause(collector, refused)",
+        "again = now",
         "unit/sampling/test_reader.py",
     ),
     Fault("sampling/reader.py", "* 2.0 ** min(refused - 1, 16)", "", "unit/sampling/test_reader.py"),
@@ -107,7 +107,7 @@ FAULTS = (
         "driver/checked_device.py", "self.now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
     ),
     # The host
-    Fault("host/threads.py", "delay / 1e9", "delay / 1e6", "unit/host/test_threads.py"),
+    Fault("host/task.py", "queue.delay / 1e9", "queue.delay / 1e6", "unit/host/test_threads.py"),
     Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
     # Faults that stay
     Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
@@ -124,7 +124,7 @@ FAULTS = (
         "unit/progress/test_hostile_clients.py",
     ),
     # Pages
-    Fault("exposition/text.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
+    Fault("exposition/lines.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
     Fault(
         "exposition/scrape_schedule.py",
         "begin <= seen.last + seen.interval < end",
