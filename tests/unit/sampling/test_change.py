@@ -1,0 +1,88 @@
+"""Two steps of the ledger where something changed: what was until the last look, and what is left of the pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.ledger.account import Counted, Holding, LedgerInput, Reading
+from exporter.ledger.evidence import Signals
+from exporter.sampling.change import Calm, holders, since, until
+from exporter.units import Joules
+from tests.attribution_kit.nodes import gpu
+
+ALICE, BOB = Owner("alice", "process"), Owner("bob", "process")
+CALM = Calm(3.0, 4.0)
+
+
+def reading(
+    number: int = 0, *, joules: float = 0.0, counted: Counted | None = None, **signals: float | None
+) -> Reading:
+    return Reading(gpu(number), Signals(**signals), (Holding(ALICE),), Joules(joules), counted=counted)
+
+
+def passed(*readings: Reading, seconds: float = 4.0, time: float = 100.0) -> LedgerInput:
+    return LedgerInput(time=time, seconds=seconds, unseen=1.0, readings=readings)  # type: ignore[arg-type]
+
+
+def test_time_until_the_last_look_is_that_of_the_last_pass_again() -> None:
+    last = passed(reading(busy=0.5, joules=2000.0, counted=Counted(2.0, 4.0)), seconds=2.0)
+
+    first = until(last, CALM, 103.0)  # type: ignore[arg-type]
+
+    assert (first.time, first.seconds, first.unseen) == (103.0, 3.0, 0.0)
+    assert first.readings == (reading(busy=0.5, joules=3000.0),)
+
+
+def test_first_pass_of_no_length_has_no_power() -> None:
+    first = until(passed(reading(joules=5.0), seconds=0.0), CALM, 103.0)  # type: ignore[arg-type]
+
+    assert first.readings[0].joules == 0.0
+
+
+def test_rest_of_the_pass_is_what_its_means_leave() -> None:
+    first = until(passed(reading(busy=0.5, tensor_active=0.2, joules=1600.0)), CALM, 103.0)  # type: ignore[arg-type]
+    now = reading(busy=0.6, tensor_active=0.25, joules=1500.0, counted=Counted(2.4, 4.0))
+
+    rest = since(passed(now), first, CALM)
+
+    (left,) = rest.readings
+    assert (rest.seconds, left.joules) == (1.0, pytest.approx(300.0))
+    assert left.signals == Signals(busy=pytest.approx(0.9), tensor_active=pytest.approx(0.4))
+    assert left.counted == (pytest.approx(0.9), 1.0)
+
+
+def test_rest_is_never_less_than_nothing_nor_more_than_all_the_time() -> None:
+    first = until(passed(reading(busy=1.0, sm_active=0.0, joules=4000.0)), CALM, 103.0)  # type: ignore[arg-type]
+    now = reading(busy=0.2, sm_active=0.9, joules=100.0, counted=Counted(0.8, 2.0))
+
+    (left,) = since(passed(now), first, CALM).readings
+
+    assert left.signals == Signals(busy=0.0, sm_active=1.0)
+    assert (left.joules, left.counted) == (0.0, (0.0, 0.0))
+
+
+def test_what_is_no_mean_or_was_not_known_before_is_as_it_is_now() -> None:
+    first = until(passed(reading(sm_clock=1e9, power_of_limit=0.2)), CALM, 103.0)  # type: ignore[arg-type]
+    now = reading(busy=0.5, sm_clock=2e9, power_of_limit=0.8, counted=Counted(2.0, 4.0))
+
+    (left,) = since(passed(now), first, CALM).readings
+
+    assert left.signals == now.signals
+    assert left.counted == now.counted
+
+
+def test_gpu_that_was_not_there_or_not_read_is_as_it_is_now() -> None:
+    lost = Reading(gpu(1), None, (Holding(ALICE),), Joules(7.0))
+    first = until(passed(lost), CALM, 103.0)  # type: ignore[arg-type]
+    new, back = reading(0, busy=0.5, joules=9.0), reading(1, busy=0.5, joules=9.0)
+
+    assert since(passed(new, back), first, CALM).readings == (new, reading(1, busy=0.5, joules=9.0 - 7.0 * 3 / 4))
+
+
+def test_holders_are_the_owners_and_not_what_they_do() -> None:
+    other = Reading(gpu(0), None, (Holding(BOB),))
+
+    assert holders(passed(reading(busy=0.5))) == holders(passed(reading(busy=0.1)))
+    assert holders(passed(reading())) != holders(passed(other))
+    assert holders(passed(reading(0))) != holders(passed(reading(1)))
