@@ -92,11 +92,12 @@ class Sampler:
     def tick(self, at: Moment | None = None, *, awaited: bool = True) -> Snapshot | None:
         """To be called every interval: a pass; None where nothing has changed and nobody has `awaited` one."""
         now = at.monotonic if at else monotonic_time()
-        if not self._steadiness.steady:
+        spare = self._pacing.steady_interval - self._pacing.interval / 2
+        if not self._steadiness.steady or spare < self._pacing.interval:
             self._looks = {}
             return self.run_pass(at)
         new = not self._nothing_new()
-        if new or awaited or now - self._passed >= self._pacing.steady_interval - self._pacing.interval / 2:
+        if new or awaited or now - self._passed >= spare:
             return self.run_pass(at, changed=new)
         self._looked = now
         return None

@@ -66,8 +66,12 @@ def test_every_tick_is_a_pass_until_nothing_has_changed_for_a_while(rig: Rig) ->
     assert rig.ticks(SETTLED + 3 * EVERY) == [True] * SETTLED + [*SKIPPED, True] * 3
 
 
-def test_without_a_longer_interval_every_tick_is_a_pass(rig: Rig) -> None:
-    rig.sampler._pacing = dataclasses.replace(rig.sampler._pacing, steady_interval=1.0)
+@pytest.mark.parametrize("interval", [0.5, 1.0, 1.4])
+def test_without_a_longer_interval_every_tick_is_a_pass_and_nobody_looks(
+    rig: Rig, interval: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rig.sampler._gpus, "look", None)
+    rig.sampler._pacing = dataclasses.replace(rig.sampler._pacing, steady_interval=interval)
 
     assert all(rig.ticks(3 * SETTLED))
 
