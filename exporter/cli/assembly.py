@@ -78,8 +78,8 @@ class Exporter:
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the last pass ended; before there is one, since the start."""
-        return max(0.0, monotonic_time() - self._loop.published_at)
+        """How long ago the last pass, or look, ended; before there is one, since the start."""
+        return max(0.0, monotonic_time() - self._loop.alive_at)
 
     def start(self) -> None:
         self._sampler.start(self._threads)

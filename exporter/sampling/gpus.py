@@ -94,11 +94,15 @@ class Gpus:
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         return tuple(errors)
 
-    def look(self, devices: Iterable[Device], deadline: MonotonicTime) -> Mapping[str, Look]:
-        """What these GPUs show at a glance until `deadline`, by uuid."""
+    def look(self, devices: Iterable[Device], deadline: MonotonicTime, monotonic: MonotonicTime) -> Mapping[str, Look]:
+        """What these GPUs show at a glance until `deadline`, by uuid; those that do answer at `monotonic`."""
         tasks = {device.uuid: partial(look, device) for device in devices}
         found = self.threads.read(tasks, deadline)
-        return {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in tasks}
+        looks = {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in tasks}
+        for uuid, each in looks.items():
+            if each is not UNKNOWN and uuid in self._gpus:
+                self._gpus[uuid] = replace(self._gpus[uuid], answered=monotonic)
+        return looks
 
     def stop(self) -> None:
         self.threads.stop()

@@ -10,6 +10,9 @@ _BUSY = 15
 """Percentage points by which a load that is the same goes up and down from one window of the driver to the next."""
 _MEMORY = 64 << 20
 """Bytes; the context of a program that comes or goes is several times as large."""
+_POWER, _WATTS = 0.15, 10_000
+"""Share by which the power of the same load goes up and down, and milliwatts by which that of an idle GPU does. One
+that begins to spin in place is as busy as before, and draws less."""
 _HELD_DOWN = (
     nvml.nvmlClocksEventReasonHwSlowdown
     | nvml.nvmlClocksEventReasonSwThermalSlowdown
@@ -26,6 +29,8 @@ class Look:
     busy: int | None
     memory: int = 0
     """Bytes in use."""
+    power: int = 0
+    """Milliwatts."""
     held_down: int = 0
     """Bits of the reasons."""
 
@@ -34,20 +39,22 @@ UNKNOWN = Look(None)
 
 
 def look(device: Device) -> Look:
-    """Ask three things. What fails is not known: then nobody can say that nothing has changed."""
+    """Ask four things. What fails is not known: then nobody can say that nothing has changed."""
     try:
         with device.reading():
             rates = device.prepared("nvmlDeviceGetUtilizationRates")()
             memory = device.prepared("nvmlDeviceGetMemoryInfo")()
-            reasons = _reasons(device)
+            power = _number(device, "nvmlDeviceGetPowerUsage")
+            reasons = _number(device, "nvmlDeviceGetCurrentClocksEventReasons")
     except DriverError:
         return UNKNOWN
-    return Look(rates.gpu, memory.used, reasons & _HELD_DOWN)
+    return Look(rates.gpu, memory.used, power, reasons & _HELD_DOWN)
 
 
-def _reasons(device: Device) -> int:
+def _number(device: Device, function: str) -> int:
+    """0 where the device has none."""
     try:
-        return int(device.prepared("nvmlDeviceGetCurrentClocksEventReasons")())
+        return int(device.prepared(function)())
     except UnsupportedError:
         return 0
 
@@ -55,5 +62,7 @@ def _reasons(device: Device) -> int:
 def same(before: Look, now: Look) -> bool:
     """Whether nothing has happened that a pass would have to see."""
     if before.busy is None or now.busy is None or before.held_down != now.held_down:
+        return False
+    if abs(now.power - before.power) > max(_POWER * max(before.power, now.power), _WATTS):
         return False
     return abs(now.busy - before.busy) <= _BUSY and abs(now.memory - before.memory) < _MEMORY

@@ -25,8 +25,8 @@ class Loop:
         self._published = published
         self._stopped = threading.Event()
         self.snapshot = Snapshot()
-        self.published_at = monotonic_time()
-        """When the last pass ended; before there is one, when the loop was made."""
+        self.alive_at = monotonic_time()
+        """When the last tick ended, with a pass or without; before there is one, when the loop was made."""
 
     def start(self, threads: Threads) -> None:
         threads.start("sampler", self._run, longest_pause=self._interval)
@@ -38,9 +38,9 @@ class Loop:
         due = monotonic_time()
         while not self._stopped.is_set():
             snapshot = self._tick()
+            self.alive_at = monotonic_time()
             if snapshot is not None:
                 self.snapshot = snapshot
-                self.published_at = monotonic_time()
                 self._published(snapshot)
             due = max(due + self._interval, monotonic_time())
             self._stopped.wait(due - monotonic_time())

@@ -78,8 +78,10 @@ class Sampler:
         self._steadiness: Steadiness = RESTLESS
         self._looks: Mapping[str, Look] = {}
         """What the GPUs showed when they had become steady; by uuid."""
-        self._state, self._changes = self.connection.state, 0
-        """The driver's and the schedulers', as of the last pass."""
+        self._state = self.connection.state
+        """The driver's, as of the last pass."""
+        self._news = self._heard()
+        """What schedulers and the driver had reported until then."""
 
     def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
@@ -96,7 +98,7 @@ class Sampler:
         if not self._steadiness.steady or spare < self._pacing.interval:
             self._looks = {}
             return self.run_pass(at)
-        new = not self._nothing_new()
+        new = not self._nothing_new(now)
         if new or awaited or now - self._passed >= spare:
             return self.run_pass(at, changed=new)
         self._looked = now
@@ -113,7 +115,7 @@ class Sampler:
         if not self._passes:
             self.connection.first.wait(self._pacing.deadline)
         state = self._state = self.connection.state
-        self._changes = self._node.allocation_changes()
+        self._news = self._heard()
         for failure in self._gpus.read(state.devices, at.unix, began + self._pacing.deadline, at.monotonic):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
@@ -135,17 +137,21 @@ class Sampler:
         self._node.stop()
         self._faults.stop()
 
-    def _nothing_new(self) -> bool:
+    def _nothing_new(self, now: MonotonicTime) -> bool:
         """Look at the GPUs: whether they show what they showed when they had become steady."""
         state = self.connection.state
-        looks = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2)
+        looks = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
         before, self._looks = self._looks, self._looks or looks
-        known = state.shows_the_same(self._state) and self._node.allocation_changes() == self._changes
+        known = state.shows_the_same(self._state) and self._heard() == self._news
         if before and known and all(same(before.get(uuid, UNKNOWN), each) for uuid, each in looks.items()):
             return True
         if before:
             self._steadiness, self._looks = RESTLESS, {}
         return False
+
+    def _heard(self) -> tuple[int, int]:
+        """How much was reported so far beside the passes: of allocations, and of XIDs."""
+        return self._node.allocation_changes(), self.xids.heard
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this pass found."""

@@ -32,12 +32,15 @@ class XidLog:
         self._lock = threading.Lock()
         self._counts: dict[str, XidCounts] = {}
         self._sources: dict[str, bool] = {}
+        self.heard = 0
+        """How many of GPUs and NVSwitches together."""
         self.switches = SxidCounts()
         """Those of NVSwitches. Replaced, never changed in place."""
 
     def add(self, event: XidEvent, source: str) -> None:
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
+            self.heard += 1
             self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
@@ -49,6 +52,7 @@ class XidLog:
         if switch:
             log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
             with self._lock:
+                self.heard += 1
                 self.switches = sxid.counted(self.switches, *switch)
 
     def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported

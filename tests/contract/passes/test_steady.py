@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.driver.interface import DeviceLostError, DriverError, Record
+from exporter.clock import UnixTime
+from exporter.driver.interface import DeviceLostError, DriverError, Record, XidEvent
 from exporter.sampling.steadiness import STEADY_AFTER
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs
-from tests.contract.passes.rig import BEGIN, Rig, gpu
+from tests.contract.passes.rig import BEGIN, UPTIME, Rig, gpu
 from tests.unit.collectors.answers import FakeDevice
 
 EVERY = 4
@@ -112,7 +113,20 @@ def given(rig: Rig) -> None:
     rig.node.changes += 1
 
 
-@pytest.mark.parametrize("happens", [given, busier, fuller, hotter, lost, unreadable, gone])
+def spins(rig: Rig) -> None:
+    """As busy as before, and at half the power."""
+    rig.gpus[0].answers["nvmlDeviceGetPowerUsage"] = 325_000
+
+
+def fails(rig: Rig) -> None:
+    rig.sampler.xids.add(XidEvent("GPU-1", 79, UnixTime(BEGIN)), "nvml")
+
+
+def fails_beside(rig: Rig) -> None:
+    rig.sampler.xids.read("4,1,1,-;nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 28", UnixTime(0.0), {})
+
+
+@pytest.mark.parametrize("happens", [given, spins, fails, fails_beside, busier, fuller, hotter, lost, unreadable, gone])
 def test_what_happens_is_seen_at_the_next_tick_and_watched_from_then_on(
     settled: Rig, happens: Callable[[Rig], None]
 ) -> None:
@@ -196,6 +210,15 @@ def test_every_second_joule_and_owner_is_booked_as_if_each_second_had_its_pass(c
     assert few.sampler._passes < every.sampler._passes - 3 * EVERY / 2
     assert found[0] == pytest.approx(found[1])
     assert any("train" in name and value > SETTLED for name, value in found[0].items())
+
+
+def test_gpu_that_is_looked_at_has_answered(settled: Rig) -> None:
+    """One that is late after looks that found it well is as late as after passes, and no more."""
+    settled.ticks(EVERY - 1)
+    settled.gpus[1].answers["nvmlDeviceGetUtilizationRates"] = DriverError("for a moment")
+    (gone,) = [each for each in settled.sampler._gpus.all if each.device.index == 1]
+
+    assert gone.answered == UPTIME + settled.seconds - 1.0
 
 
 def test_gpu_of_which_the_driver_keeps_no_samples_has_a_pass_each_second(rig: Rig) -> None:

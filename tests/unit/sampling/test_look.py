@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporter.driver.interface import DeviceLostError, Record, UnsupportedError
 from exporter.sampling.look import UNKNOWN, Look, look, same
 from tests.unit.sampling.scripted import Scripted
 
-CALM = Look(50, 8 << 30, 0)
+CALM = Look(50, 8 << 30, 200_000)
 ANSWERS: dict[str, object] = {
     "nvmlDeviceGetUtilizationRates": Record(gpu=42, memory=7),
     "nvmlDeviceGetMemoryInfo": Record(total=80 << 30, used=3 << 30),
+    "nvmlDeviceGetPowerUsage": 350_000,
     "nvmlDeviceGetCurrentClocksEventReasons": 0x1 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80 | 0x100,
 }
 
@@ -27,14 +30,15 @@ def device(**answers: object) -> Scripted:
 
 
 def test_look_has_the_reasons_of_heat_and_power_supply_and_none_that_go_with_the_load() -> None:
-    assert look(device()) == Look(42, 3 << 30, 0x8 | 0x20 | 0x40 | 0x80)
+    assert look(device()) == Look(42, 3 << 30, 350_000, 0x8 | 0x20 | 0x40 | 0x80)
 
 
-def test_driver_without_reasons_is_looked_at_all_the_same() -> None:
-    assert look(device(CurrentClocksEventReasons=UnsupportedError(""))) == Look(42, 3 << 30, 0)
+def test_gpu_without_power_or_reasons_is_looked_at_all_the_same() -> None:
+    assert look(device(CurrentClocksEventReasons=UnsupportedError(""))) == Look(42, 3 << 30, 350_000, 0)
+    assert look(device(PowerUsage=UnsupportedError(""), CurrentClocksEventReasons=0)) == Look(42, 3 << 30, 0, 0)
 
 
-@pytest.mark.parametrize("name", ["UtilizationRates", "MemoryInfo", "CurrentClocksEventReasons"])
+@pytest.mark.parametrize("name", ["UtilizationRates", "MemoryInfo", "PowerUsage", "CurrentClocksEventReasons"])
 def test_gpu_that_fails_is_unknown(name: str) -> None:
     assert look(device(**{name: DeviceLostError("")})) == UNKNOWN
 
@@ -43,16 +47,24 @@ def test_gpu_that_fails_is_unknown(name: str) -> None:
     ("now", "expected"),
     [
         (CALM, True),
-        (Look(65, 8 << 30), True),
-        (Look(66, 8 << 30), False),
-        (Look(34, 8 << 30), False),
-        (Look(50, (8 << 30) + (64 << 20) - 1), True),
-        (Look(50, (8 << 30) + (64 << 20)), False),
-        (Look(50, (8 << 30) - (64 << 20)), False),
-        (Look(50, 8 << 30, 0x20), False),
+        (replace(CALM, busy=65), True),
+        (replace(CALM, busy=66), False),
+        (replace(CALM, busy=34), False),
+        (replace(CALM, memory=(8 << 30) + (64 << 20) - 1), True),
+        (replace(CALM, memory=(8 << 30) + (64 << 20)), False),
+        (replace(CALM, memory=(8 << 30) - (64 << 20)), False),
+        (replace(CALM, power=230_000), True),
+        (replace(CALM, power=169_000), False),
+        (replace(CALM, power=240_000), False),
+        (replace(CALM, held_down=0x20), False),
         (UNKNOWN, False),
     ],
 )
 def test_what_is_the_same(now: Look, expected: bool) -> None:  # noqa: FBT001
     assert same(CALM, now) is expected
     assert same(now, CALM) is expected
+
+
+def test_power_of_a_gpu_that_draws_little_goes_up_and_down_by_watts() -> None:
+    assert same(Look(0, 0, 20_000), Look(0, 0, 30_000))
+    assert not same(Look(0, 0, 20_000), Look(0, 0, 30_001))

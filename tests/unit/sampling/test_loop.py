@@ -47,7 +47,7 @@ def passes(
     loop.start(threads)  # type: ignore[arg-type]
     assert [snapshot.status.passes for snapshot in published] == list(range(1, len(lasting) + 1))
     assert loop.snapshot is published[-1]
-    assert loop.published_at == now[0] - waits[-1]
+    assert loop.alive_at == now[0] - waits[-1]
     return loop, waits, threads
 
 
@@ -66,10 +66,10 @@ def test_before_the_first_pass_there_is_an_empty_snapshot_of_now(monkeypatch: py
     monkeypatch.setattr(module, "monotonic_time", lambda: 7.0)
     loop = Loop(Snapshot, 1.0, lambda _: None)
 
-    assert (loop.published_at, loop.snapshot.not_ready) == (7.0, "no pass has ended yet")
+    assert (loop.alive_at, loop.snapshot.not_ready) == (7.0, "no pass has ended yet")
 
 
-def test_tick_without_a_pass_leaves_the_last_snapshot_and_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tick_without_a_pass_leaves_the_last_snapshot_and_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
     now, published = [50.0], []
     monkeypatch.setattr(module, "monotonic_time", lambda: now[0])
     ticks = [Snapshot(NodeStatus(passes=1)), None, None]
@@ -84,4 +84,4 @@ def test_tick_without_a_pass_leaves_the_last_snapshot_and_its_age(monkeypatch: p
     loop.start(Started())  # type: ignore[arg-type]
 
     assert [snapshot.status.passes for snapshot in published] == [1]
-    assert (loop.snapshot, loop.published_at, now[0]) == (published[0], 50.0, 53.0)
+    assert (loop.snapshot, loop.alive_at, now[0]) == (published[0], 52.0, 53.0)
