@@ -232,6 +232,11 @@ def energies(url: str) -> dict[Owner, float]:
     return {each: joules for each, joules in found.items() if each != NOBODY}
 
 
+def _shown_jobs(url: str) -> dict[int, str]:
+    """By pid."""
+    return {int(each.labels["pid"]): owner_of(each).slurm_job for each in series(url, "gpu_process_memory_bytes")}
+
+
 def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     cluster: SlurmCluster, fake_nvml: MakeFake, tmp_path: Path
 ) -> None:
@@ -241,13 +246,12 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     with exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: shown_holders(url))
         until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="held_idle") > 1)
-        pids = {int(each.labels["pid"]): owner_of(each) for each in series(url, "gpu_process_memory_bytes")}
+        becomes(jobs_of(cluster), lambda: _shown_jobs(url))
         shares = series(url, "gpu_owner_share")
         memory = total(url, "gpu_workload_memory_bytes", third)
         busy = total(url, "gpu_workload_gpu_seconds_total", idle, state="busy")
         unattributed = series(url, "gpu_exporter_unattributed_processes")
 
-    assert {pid: each.slurm_job for pid, each in pids.items()} == jobs_of(cluster)
     by_gpu: dict[str, float] = defaultdict(float)
     for share in shares:
         by_gpu[share.labels["gpu"]] += share.value
