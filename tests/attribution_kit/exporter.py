@@ -57,6 +57,11 @@ def shown_holders(url: str) -> dict[str, frozenset[Owner]]:
     return {uuid: frozenset(owners) for uuid, owners in found.items()}
 
 
+def shown_jobs(url: str) -> dict[int, str]:
+    """Slurm's job of each GPU process, by pid."""
+    return {int(each.labels["pid"]): owner_of(each).slurm_job for each in series(url, "gpu_process_memory_bytes")}
+
+
 def total(url: str, name: str, who: Owner, **labels: str) -> float:
     return sum(
         each.value

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import NOBODY, Owner
-from tests.attribution_kit.exporter import exporting, owner_of, series, shown_holders, total
+from tests.attribution_kit.exporter import exporting, owner_of, series, shown_holders, shown_jobs, total
 from tests.attribution_kit.nodes import becomes, until
 from tests.attribution_kit.slurm_cluster import LACKING, TRACKING, SlurmCluster
 from tests.attribution_kit.slurm_observer import Observer, holders, jobs_of, observing, of_jobs, owner, truth
@@ -232,11 +232,6 @@ def energies(url: str) -> dict[Owner, float]:
     return {each: joules for each, joules in found.items() if each != NOBODY}
 
 
-def _shown_jobs(url: str) -> dict[int, str]:
-    """By pid."""
-    return {int(each.labels["pid"]): owner_of(each).slurm_job for each in series(url, "gpu_process_memory_bytes")}
-
-
 def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     cluster: SlurmCluster, fake_nvml: MakeFake, tmp_path: Path
 ) -> None:
@@ -246,7 +241,7 @@ def test_exporter_names_the_job_of_each_process_and_the_idle_holder(
     with exporting(options(cluster), environment(cluster, fake), tmp_path) as url:
         becomes(expected, lambda: shown_holders(url))
         until(lambda: total(url, "gpu_workload_gpu_seconds_total", idle, state="held_idle") > 1)
-        becomes(jobs_of(cluster), lambda: _shown_jobs(url))
+        becomes(jobs_of(cluster), lambda: shown_jobs(url))
         shares = series(url, "gpu_owner_share")
         memory = total(url, "gpu_workload_memory_bytes", third)
         busy = total(url, "gpu_workload_gpu_seconds_total", idle, state="busy")
