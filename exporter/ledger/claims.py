@@ -229,16 +229,20 @@ def communication(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def collective(evidence: Evidence, limits: Thresholds) -> float:
-    """One of several GPUs: a kernel is always there, and nothing moves or computes."""
-    spins = evidence.peers and evidence.busy >= limits.spin_busy and _draws_little(evidence, limits)
-    if not spins or communication(evidence, limits):
-        return 0.0
+    """One of several GPUs that spins: it waits for the others."""
+    return float(evidence.peers and spins(evidence, limits))
+
+
+def spins(evidence: Evidence, limits: Thresholds) -> bool:
+    """A kernel is always there, and nothing moves or computes."""
+    if evidence.busy < limits.spin_busy or not _draws_little(evidence, limits) or communication(evidence, limits):
+        return False
     signals, of_busy = evidence.signals, evidence.of_busy
     if signals.sm_active is None:
         memory = of_busy(signals.memory_activity)
-        return float(memory is not None and memory <= limits.spin_memory and signals.power_of_limit is not None)
+        return memory is not None and memory <= limits.spin_memory and signals.power_of_limit is not None
     units = (of_busy(signals.tensor_active), of_busy(signals.vector_active))
-    return float(
+    return (
         _at_most(of_busy(signals.sm_active), limits.spin_sm)
         and all(_at_most(unit, limits.spin_rest) for unit in units)
         and _at_most(of_busy(signals.dram_active), limits.spin_memory)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from exporter.ledger.account import Reading
+from exporter.ledger.claims import spins
 from exporter.ledger.division import Division, OwnerShare
-from exporter.ledger.evidence import NO_PAST, Past, Signals
+from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
 from exporter.ledger.peers import Level
 from exporter.ledger.states import BUSY, INDEX
 from exporter.ledger.thresholds import Thresholds
@@ -39,7 +40,7 @@ def past(  # noqa: PLR0913 - what it is made of
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
-        busy_power=_busy_power(before.busy_power, reading.signals, part, seconds),
+        busy_power=_busy_power(before, reading.signals, part, seconds, limits),
         unblocked_seconds=0.0 if part.blocked else before.unblocked_seconds + seconds,
         uncomputed_seconds=0.0 if ran and _works(part) else before.uncomputed_seconds + seconds,
     )
@@ -67,11 +68,15 @@ def straggled(before: Past, seconds: float) -> Past:
     return replace(before, straggling_seconds=before.straggling_seconds + seconds)
 
 
-def _busy_power(before: float | None, signals: Signals | None, part: OwnerShare, seconds: float) -> float | None:
-    power = signals.power_of_limit if signals else None
-    if power is None or part.demand < _COMPUTES or not _works(part):
-        return before
-    return _highest(before, power, seconds)
+def _busy_power(
+    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Thresholds
+) -> float | None:
+    """A rank may spin before the others have come, and nobody knows yet that it waits: it does not compute so."""
+    if signals is None or signals.power_of_limit is None or part.demand < _COMPUTES or not _works(part):
+        return before.busy_power
+    if spins(Evidence(signals, signals.busy or 0.0, past=before), limits):
+        return before.busy_power
+    return _highest(before.busy_power, signals.power_of_limit, seconds)
 
 
 def free_clock(before: float | None, signals: Signals | None, seconds: float) -> float | None:

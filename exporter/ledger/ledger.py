@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
+from operator import add, mul
 
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
@@ -232,4 +234,4 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
 
 
 def _added(before: Seconds, states: Sequence[float], seconds: float) -> Seconds:
-    return tuple([total + share * seconds if share else total for total, share in zip(before, states, strict=True)])
+    return tuple(map(add, before, map(mul, states, repeat(seconds))))

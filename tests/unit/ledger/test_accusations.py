@@ -280,6 +280,11 @@ def test_rank_behind_a_bad_link_is_the_one_that_all_spin_for() -> None:
     assert not any(straggling(run([[SPINS] * 2] * 100, spread=True, slow_ports=["GPU-0", "GPU-1"])).values())
 
 
+def test_kernel_that_fills_the_sms_is_no_spinning_one_however_little_it_draws() -> None:
+    assert "wait_collective" in shares(run([[SPINS] * 2] * 20))
+    assert "wait_collective" not in shares(run([[replace(SPINS, sm_active=0.5)] * 2] * 20))
+
+
 def test_rank_that_waits_behind_a_bad_link_waits_for_the_network() -> None:
     """Only of a job with other nodes: within one, nothing goes over the port."""
     quiet = [[HOPPER]] * 5 + [[NOTHING]] * 95

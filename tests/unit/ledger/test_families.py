@@ -75,6 +75,23 @@ def test_used_time_reconciles_with_the_busy_time() -> None:
     assert sum(samples("gpu_workload_used_gpu_seconds_total", found).values()) == 0.0  # a gap: nothing was seen
 
 
+def test_owner_of_one_gpu_and_nobody_hold_up_no_others() -> None:
+    other = Reading(Target("GPU-c", 5, ""), Signals(busy=0.5), (Holding(OWNER, 0.5, (2,)), Holding(NOBODY, 0.5, (3,))))
+    of_nobody = Reading(GPU, Signals(busy=0.5), (Holding(NOBODY, 1.0, (4,)),))
+
+    assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, held(GPU, 0.5))) == {}
+    assert samples("gpu_workload_straggler_seconds_total", ledger(2.0, of_nobody, other)) == {}
+    assert len(samples("gpu_workload_straggler_seconds_total", ledger(2.0, held(GPU, 0.5), other))) == 2
+
+
+def test_what_runs_on_an_instance_is_not_that_of_its_gpu_again() -> None:
+    whole = Reading(Target("GPU-b", 4, "0000:02:00.0"), Signals(busy=0.5))
+    found = ledger(2.0, Reading(MIG, Signals(busy=0.5)), whole)
+
+    used = samples("gpu_workload_used_gpu_seconds_total", found)
+    assert used == {("4", "GPU-b", *NOBODY.labels): pytest.approx(2.0 * 0.5 * 3 / 7)}
+
+
 def test_what_is_not_known_is_absent() -> None:
     found = ledger(2.0, held(GPU, 0.0))
 

@@ -113,3 +113,7 @@ def test_a_stack_begins_with_busy_and_ends_with_free_and_unobserved() -> None:
 
     assert order[0] == "busy"
     assert order[-2:] == ["free", "unobserved"]
+
+
+def test_state_of_a_newer_exporter_goes_by_its_own_name_in_grey() -> None:
+    assert look("wait_for_godot") == ("Wait for godot", "", palette.NONE)

@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from exporter.attribution.owner import Owner
-from tests.unit.ledger.test_accusations import SPINS, run, shares, straggling
+from exporter.attribution.ownership import Target
+from exporter.host.model import ProcessSignals
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.division import Work
+from exporter.ledger.evidence import Past
+from exporter.ledger.history import stalled_elsewhere
+from exporter.ledger.ledger import advance
+from exporter.ledger.peers import Level, levels
+from tests.unit.ledger.test_accusations import JOB, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 
 BARE = Owner(workload="process:python3", kind="process", user="ada")
@@ -38,6 +46,88 @@ def test_ranks_of_one_launcher_are_peers_and_other_programs_of_the_user_are_not(
 
     hung = run([[SPINS, SPINS, HOPPER, HOPPER]] * 100, owner=owner, host=launched, ledger=before)
     assert [set(shares(hung, gpu, before)) for gpu in range(4)] == [{"wait_collective"}] * 2 + [{"busy"}] * 2
+
+
+def test_rank_that_spun_before_its_peers_had_come_is_not_taken_to_compute_so() -> None:
+    """Ranks open their GPUs one after the other, and spin in their first collective until the last has come."""
+    before = run([[SPINS]] * 5)
+    together = run([[SPINS, SPINS]] * 100, ledger=before)
+    working = run([[HOPPER, HOPPER]] * 5, ledger=before)
+    later = run([[SPINS, SPINS]] * 100, ledger=working)
+
+    assert set(shares(together, 0, before)) == {"wait_collective"}
+    assert set(shares(later, 0, working)) == {"wait_collective"}
+
+
+def test_rank_holds_up_the_others_where_at_least_half_of_them_wait() -> None:
+    one, two = (run([[HOPPER] * (4 - spinning) + [SPINS] * spinning] * 100) for spinning in (1, 2))
+
+    assert not any(straggling(one).values())
+    assert [uuid for uuid, seconds in straggling(two).items() if seconds] == ["GPU-0", "GPU-1"]
+
+
+def test_rank_that_is_back_for_half_of_a_pass_is_part_of_the_work_again() -> None:
+    before = run([[HOPPER] * 3] * 5 + [[idle(0.0), HOPPER, HOPPER]] * 700)
+    found = run([[idle(0.5), HOPPER, idle(0.0)]], ledger=before)
+
+    assert shares(found, 0, before) == {"busy": pytest.approx(0.5), "held_unused": pytest.approx(0.5)}
+    held_up = {uuid: seconds - straggling(before)[uuid] for uuid, seconds in straggling(found).items()}
+    assert held_up == pytest.approx({"GPU-0": 0.5, "GPU-1": 0.5, "GPU-2": 0.0})
+
+
+def test_job_that_was_never_seen_before_waits_for_storage_as_any_other() -> None:
+    found = run([[idle(0.3), HOPPER]], host=replace(CALM, io_pressure=0.9))
+
+    assert shares(found, 0)["wait_storage"] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize(("hottest", "state"), [(0.4, "wait_cpu"), (0.05, "wait_other")])
+def test_rank_that_wants_cpu_waits_for_it_and_one_that_hardly_does_waits_for_its_peers(
+    hottest: float, state: str
+) -> None:
+    wants = ProcessSignals(hottest, 0.0, receiving=0.0, polling=False)
+    pressed = replace(CALM, cpu_pressure=0.9)
+    found = run([[idle(0.5), idle(0.5)]], processes={100: wants, 101: wants}, host=pressed)
+
+    assert shares(found, 0)[state] == pytest.approx(0.5)
+
+
+def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
+    """Of two GPUs that an owner has half of, neither waits for the other."""
+    parts = tuple(
+        Reading(Target(f"GPU-{index}", index, ""), idle(0.4), (Holding(JOB, 0.5, (100 + index,)),))
+        for index in range(2)
+    )
+    ledger = Ledger()
+    for _ in range(20):
+        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=parts, hosts={JOB: CALM}))
+
+    assert "wait_peer" not in shares(ledger, 0)
+
+
+@pytest.mark.parametrize(("mine", "others", "elsewhere"), [(10.0, 9.9, True), (10.0, 10.0, False), (9.9, 0.0, False)])
+def test_only_who_was_in_d_state_within_ten_seconds_counts(mine: float, others: float, *, elsewhere: bool) -> None:
+    pasts = {"GPU-0": Past(unblocked_seconds=mine), "GPU-1": Past(unblocked_seconds=others)}
+
+    assert stalled_elsewhere(pasts, "GPU-0", [Level("GPU-1", frozenset(), 0.0, 0.0)]) is elsewhere
+
+
+def test_gpu_of_which_an_owner_holds_no_part_computed_nothing_for_it() -> None:
+    readings = [
+        Reading(Target(uuid, index, ""), HOPPER, (Holding(JOB, share, (100 + index,)),))
+        for index, (uuid, share) in enumerate((("GPU-0", 1.0), ("GPU-1", 0.0)))
+    ]
+    computed = levels(readings, dict.fromkeys(("GPU-0", "GPU-1"), Work(0.8, (0.8,))), {})
+
+    assert [(level.uuid, level.computed) for level in computed[JOB]] == [("GPU-0", 0.8), ("GPU-1", 0.0)]
+
+
+def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:
+    """Who waits for whom cannot be told any more."""
+    few, half = (run([[SPINS] * 4] * 100, spread=True, slow_ports=ports) for ports in (["GPU-0"], ["GPU-0", "GPU-1"]))
+
+    assert straggling(few)["GPU-0"] >= 80
+    assert not any(straggling(half).values())
 
 
 @pytest.mark.parametrize(

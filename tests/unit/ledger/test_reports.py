@@ -90,6 +90,31 @@ def test_phase_of_another_rank_explains_nothing() -> None:
     assert seconds == {"wait_data": 50.0, "wait_other": 50.0}
 
 
+def test_two_programs_on_one_gpu_are_in_a_phase_for_the_mean_of_both() -> None:
+    other = Rank(100, "1", {"forward": 1.0})
+    seconds, _ = run(rank(0, {"data": 0.4}), other, host=HostSignals())
+
+    assert seconds == {"wait_data": pytest.approx(20.0), "wait_other": pytest.approx(30.0)}
+
+
+@pytest.mark.parametrize(
+    ("paces", "slow"),
+    [
+        ((3.0, 1.0), {"GPU-0": 66.667}),
+        ((3.0, 1.0, 1.0), {"GPU-0": 66.667}),
+        ((3.0, 3.0, 1.0, 1.0), {"GPU-0": 44.444, "GPU-1": 44.444}),
+        ((3.0, 2.0, 1.0, 1.0), {"GPU-0": 55.556}),
+    ],
+)
+def test_all_wait_for_the_slowest_and_for_who_is_about_as_slow(
+    paces: tuple[float, ...], slow: Mapping[str, float]
+) -> None:
+    ranks = [rank(each, seconds=pace) for each, pace in enumerate(paces)]
+    _, told = run(*ranks, busy=(1.0,) * len(paces), host=HostSignals())
+
+    assert {uuid: seconds for uuid, seconds in told.items() if seconds} == pytest.approx(slow, abs=0.01)
+
+
 def test_straggler_by_the_programs_own_steps_wins_over_heuristics() -> None:
     """By the GPUs alone, GPU 0 is the one that the others wait for: it is the only one that computes."""
     busy = (1.0, 0.1, 0.1, 0.1)

@@ -45,6 +45,14 @@ def test_a_pass_of_work_ends_the_suspicion() -> None:
     assert _suspected(29, spins=True, ledger=ledger, suspects=suspects, at=32.0) == []
 
 
+def test_workload_that_has_ended_is_not_suspected() -> None:
+    """What it spun is kept for a while, and grows no more."""
+    suspects, ledger = Suspects(), run([[SPINS] * 2] * 5)
+
+    assert suspects.of(ledger, ledger, (), MonotonicTime(0.0)) == {}
+    assert suspects.of(ledger, ledger, (), MonotonicTime(31.0)) == {}
+
+
 @pytest.mark.parametrize(("spun", "computed", "suspected"), [(1.0, 9.0, False), (4.9, 5.1, False), (5.0, 5.0, True)])
 def test_half_of_a_pass_must_be_spinning_whatever_was_before(spun: float, computed: float, *, suspected: bool) -> None:
     before, after = (

@@ -1,0 +1,81 @@
+"""Several processes of an owner on one GPU: what each of them does explains that GPU's waiting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporter.attribution.ownership import Target
+from exporter.host.model import HostSignals, ProcessSignals
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.evidence import Evidence
+from exporter.ledger.ledger import advance
+from exporter.units import BytesPerSecond
+from tests.unit.ledger.test_accusations import JOB, shares
+from tests.unit.ledger.test_signatures import CALM, idle
+
+SLEEPS = ProcessSignals(0.01, 0.0, receiving=0.0, polling=False)
+BLOCKED = replace(SLEEPS, blocked=1.0)
+RECEIVES = replace(SLEEPS, receiving=1.0)
+COMPUTES = replace(SLEEPS, hottest_thread=1.0)
+WRITES = replace(SLEEPS, read_bytes_per_second=BytesPerSecond(0.0), written_bytes_per_second=BytesPerSecond(1e9))
+READS = replace(SLEEPS, read_bytes_per_second=BytesPerSecond(2e9), written_bytes_per_second=BytesPerSecond(0.0))
+OF_OTHERS = 300
+"""A process of the owner that is on another GPU."""
+
+
+def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
+    """The state of a GPU that these processes hold, and that has nothing to do for most of a pass."""
+    seen = dict(enumerate(processes, 100))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Holding(JOB, 1.0, tuple(seen)),))
+    hosts = {JOB: replace(host, processes={**seen, OF_OTHERS: BLOCKED})}
+    states = shares(advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)))
+    (found,) = states.keys() - {"busy"}
+    assert states[found] == pytest.approx(0.7)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("processes", "state"),
+    [
+        ((SLEEPS, SLEEPS), "wait_other"),
+        ((BLOCKED, BLOCKED), "wait_storage"),
+        ((RECEIVES, RECEIVES), "wait_network"),
+        ((SLEEPS, COMPUTES), "wait_cpu"),
+        ((replace(BLOCKED, blocked=None), BLOCKED), "wait_storage"),
+        ((replace(WRITES, blocked=1.0), replace(SLEEPS, blocked=1.0)), "wait_checkpoint"),
+        ((replace(WRITES, blocked=1.0), replace(READS, blocked=1.0)), "wait_storage"),
+        ((replace(SLEEPS, hottest_thread=None), COMPUTES), "wait_cpu"),
+    ],
+)
+def test_gpu_waits_for_what_its_processes_wait_for(processes: tuple[ProcessSignals, ...], state: str) -> None:
+    assert waits(*processes) == state
+
+
+def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_at() -> None:
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Holding(JOB, 1.0, (7,)),))
+    blocked = replace(CALM, blocked_threads=1.0, processes={OF_OTHERS: SLEEPS})
+    found = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts={JOB: blocked}))
+
+    assert shares(found)["wait_storage"] == pytest.approx(0.7)
+
+
+def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
+    read, missed = (
+        (Reading(Target("GPU-0", 0, ""), signals, (Holding(JOB, 1.0, (7,)),)),) for signals in (idle(0.3), None)
+    )
+    first = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=missed))
+    second = advance(first, LedgerInput(time=1.0, seconds=1.0, readings=read))
+    third = advance(second, LedgerInput(time=2.0, seconds=1.0, readings=missed))
+
+    assert [each.targets["GPU-0"].signals for each in (first, second, third)] == [None, idle(0.3), idle(0.3)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "activity", "share"), [(0.5, 0.25, 0.5), (0.5, 0.75, 1.0), (0.0, 0.25, None), (0.5, None, None)]
+)
+def test_activity_is_a_share_of_the_busy_time_and_never_more_than_all(
+    busy: float, activity: float | None, share: float | None
+) -> None:
+    assert Evidence(idle(busy), busy).of_busy(activity) == share
