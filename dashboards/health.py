@@ -157,7 +157,7 @@ def _throttling(made: build.Dashboard) -> None:
         ).build()
     )
     throttled = f"node:gpu_thermal_throttle:ratio_rate5m{{{NODE}}}"
-    worst = f"topk(10, sum by (cluster, instance) (sum_over_time({throttled}[$__range] @ end())) > 0)"
+    worst = f"topk(10, sum by (cluster, instance) (avg_over_time({throttled}[$__range] @ end())) > 0)"
     made.with_panel(
         panel.lines(
             "Held down by heat, by node",

@@ -20,15 +20,16 @@ HELD_NOW = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}]
 HELD_BEFORE = f"sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{ABOUT}] offset <window>)) > 0"
 
 
-def named(expr: str, lately: str = LATELY) -> str:
+def named(expr: str, before: str = "") -> str:
     """One series per workload of `expr`, with the labels that its owners have in common.
 
     Two exporters, or two versions of one, may name the owner's other labels differently: it is one workload still, and
     which of two equals is named must not change from one evaluation to the next. Programs outside a scheduler share
     their name with those of other people: where the users differ, none is named. Pods are no part of it: an alert must
-    not begin anew with each of them.
+    not begin anew with each of them. With `before` it is about who held GPUs so long ago, and not lately.
     """
-    held, told = (f"max_over_time(gpu_workload_gpus{which}[{lately}])" for which in ("", '{user!=""}'))
+    metrics = ("gpu_workload_gpus", 'gpu_workload_gpus{user!=""}')
+    held, told = (f"{of} offset {before}" if before else f"max_over_time({of}[{LATELY}])" for of in metrics)
     return f"""\
 (
 {expr}
@@ -201,7 +202,7 @@ XID_APPLICATION = Alert(
       ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
     )
   )""",
-        ABOUT,
+        "<recent>",
     ),
     keep_firing_for="1h",
     params=(

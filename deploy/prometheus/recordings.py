@@ -1,7 +1,7 @@
 """Recording rules: what fleet dashboards ask, reduced to one series per node, model, owner or cluster.
 
-What is a rate of many series is recorded once per GPU or part of a workload, without the states that took no time, and
-all levels are made of that.
+What exporters count is rated once per GPU or part of a workload, without the states that took no time. All levels are
+made of that, and only those that are added up over time are evaluated each minute.
 """
 
 from __future__ import annotations
@@ -14,35 +14,48 @@ from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
     GPU_HEAT,
+    GPU_LINK_ERRORS,
     GPU_STATES,
     HEAT,
     INFO,
     INFO_JOIN,
     LINK_ERRORS,
+    MODEL_PEAK,
     MODEL_SHARE,
+    NODE_MODEL_STATES,
+    PART_MODELS,
     WORKLOAD_MODELS,
     Level,
     allocation,
     device_count,
     device_load,
+    device_shares,
     device_states,
     reasons,
 )
 from deploy.prometheus.recordings_owner import (
     MARK,
     PART_STATES,
+    PART_USED,
     STARTS,
     WORKLOAD_NOW,
     WORKLOAD_PARTS,
     owner_level,
+    owner_share,
 )
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_serving import SERVING
 
 INTERVAL = "1m"
 """Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
-NOW_INTERVAL = "2m"
-"""Of what is only asked of this moment."""
+RATE_INTERVAL = "150s"
+"""Of what is rated over five minutes for others to add up.
+
+Half of the five minutes: two rates tell of each second, and five of the minutes that sum them, whenever it was. So the
+sums are as exact as if each minute were rated anew.
+"""
+NOW_INTERVAL = "4m"
+"""Of what is only asked of this moment. Prometheus looks back five minutes: it always finds one."""
 DAY_INTERVAL = "5m"
 """Of what is about a whole day."""
 
@@ -81,36 +94,37 @@ _NODES, _CLUSTERS, _MODELS = (
     Level("cluster", (), base="node"),
     Level("model", MODEL, join=INFO_JOIN),
 )
+_OWNERS = (("namespace", ("namespace",)), ("account", ("account",)), ("user", ("user",)))
 GROUPS = (
-    Group("gpu-device", INTERVAL, (INFO, GPU_STATES, GPU_HEAT, _EXPORTERS, _MAINTENANCE, *LINK_ERRORS)),
     Group(
-        "gpu-node",
-        INTERVAL,
-        (COPIES, *device_count(_NODES), *device_states(_NODES), *allocation("node", NODE), reasons("node", NODE)),
+        "gpu-device",
+        RATE_INTERVAL,
+        (INFO, GPU_STATES, NODE_MODEL_STATES, GPU_HEAT, LINK_ERRORS),
     ),
+    Group("gpu-part", RATE_INTERVAL, (PART_STATES, PART_USED, PART_MODELS, MODEL_PEAK)),
     Group(
-        "gpu-cluster",
-        INTERVAL,
+        "gpu-count",
+        RATE_INTERVAL,
         (
-            *device_count(_CLUSTERS),
-            *device_states(_CLUSTERS),
+            COPIES,
+            *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_count(level)),
+            *allocation("node", NODE),
             *allocation("cluster", (), "node"),
-            reasons("cluster", (), "node"),
+            MODEL_SHARE,
         ),
     ),
+    Group("gpu-node", INTERVAL, (_EXPORTERS, _MAINTENANCE, *GPU_LINK_ERRORS, *device_states(_NODES))),
+    Group("gpu-cluster", INTERVAL, device_states(_CLUSTERS)),
     Group("gpu-model", INTERVAL, device_states(_MODELS)),
     Group(
         "gpu-owner",
         INTERVAL,
         (
             MARK,
-            PART_STATES,
             *owner_level("workload", WHOLE),
             *WORKLOAD_PARTS,
             WORKLOAD_MODELS,
-            *owner_level("namespace", ("namespace",)),
-            *owner_level("account", ("account",)),
-            *owner_level("user", ("user",)),
+            *(rule for level, labels in _OWNERS for rule in owner_level(level, labels)),
         ),
     ),
     Group("gpu-progress", INTERVAL, PROGRESS),
@@ -119,12 +133,14 @@ GROUPS = (
         "gpu-now",
         NOW_INTERVAL,
         (
+            *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_shares(level)),
+            reasons("node", NODE),
+            reasons("cluster", (), "node"),
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_load(level)),
             *HEAT,
-            *device_count(_MODELS),
-            MODEL_SHARE,
             GPU_BUSY,
             *WORKLOAD_NOW,
+            *(owner_share(level, labels) for level, labels in (("workload", WHOLE), *_OWNERS)),
             *PROGRESS_NOW,
         ),
     ),
@@ -135,14 +151,7 @@ GROUPS = (
             STARTS,
             *(
                 _waste_hours(level, labels)
-                for level, labels in (
-                    ("cluster", ()),
-                    ("node", NODE),
-                    ("model", MODEL),
-                    ("namespace", ("namespace",)),
-                    ("account", ("account",)),
-                    ("user", ("user",)),
-                )
+                for level, labels in (("cluster", ()), ("node", NODE), ("model", MODEL), *_OWNERS)
             ),
         ),
     ),

@@ -19,17 +19,31 @@ COPIES = record(
 )
 
 
+_INFO = "gpu:gpu_info:first"
 GPU_STATES = record(
     "gpu_state:gpu_time_seconds:rate5m",
     ("instance", "gpu", "uuid", "state"),
     once(("gpu", "uuid", "state"), "rate(gpu_time_seconds_total[5m]) > 0"),
     "Share of its time that each GPU spent in each state that took any.",
 )
+NODE_MODEL_STATES = record(
+    "node_model_state:gpu_time_seconds:rate5m",
+    ("instance", "model", "state"),
+    f"sum {by(('instance', 'model', 'state'))} ({GPU_STATES.record} * on (cluster, instance, uuid) group_left (model)"
+    f" {_INFO} or on (cluster, instance, uuid, state) {GPU_STATES.record})",
+    "GPUs' worth of time in each state that took any, of each node and model. Nodes, models and clusters add it up.",
+)
 GPU_HEAT = record(
     "gpu:gpu_thermal_throttle:ratio_rate5m",
     ("instance", "gpu", "uuid"),
     once(("gpu", "uuid"), f"rate(gpu_throttled_seconds_total{{{_THERMAL}}}[5m])"),
     "Share of time that the clocks of each GPU were held down by heat, 0 to 1.",
+)
+LINK_ERRORS = record(
+    "gpu_type:gpu_nvlink_errors:rate5m",
+    ("instance", "gpu", "uuid", "type"),
+    once(("gpu", "uuid", "type"), "rate(gpu_nvlink_errors_total[5m]) > 0"),
+    "NVLink errors per second by type, of GPUs that have any.",
 )
 _ONE_NODE = f" * on (cluster, instance) group_left (node) (topk by (cluster, instance) (1, {COPIES.record}) > bool 0)"
 """Adds the name of the node to what is recorded of its GPUs."""
@@ -52,11 +66,19 @@ class Level:
             return summed(self.labels, once(("uuid",), expr) + self.join)
         return f"{summed(self.labels, expr)} / on (cluster, node, instance) group_left () {COPIES.record}"
 
-    def of_gpus(self, operation: str, recorded: str, *more: str) -> str:
+    def of_gpus(self, operation: str, recorded: str) -> str:
         """`operation` over what is recorded of each GPU."""
         if "instance" in self.labels:
-            return f"{operation} {by(('instance', *more))} ({recorded}){_ONE_NODE}"
-        return f"{operation} {by((*self.labels, *more))} ({recorded}{self.join})"
+            return f"{operation} {by(('instance',))} ({recorded}){_ONE_NODE}"
+        return f"{operation} {by(self.labels)} ({recorded}{self.join})"
+
+    def states(self) -> str:
+        """The ledger of the level, of that of nodes and models."""
+        if self.base:
+            return summed((*self.labels, "state"), f"{self.base}_state:gpu_time_seconds:rate5m")
+        if self.join:
+            return summed((*self.labels, "state"), f'{NODE_MODEL_STATES.record}{{model!=""}}')
+        return summed(("instance", "state"), NODE_MODEL_STATES.record) + _ONE_NODE
 
 
 def device_count(level: Level) -> tuple[Recording, ...]:
@@ -72,14 +94,35 @@ def device_count(level: Level) -> tuple[Recording, ...]:
     )
 
 
+def _in_states(labels: tuple[str, ...], ledger: str, states: tuple[str, ...]) -> str:
+    """GPUs' worth of time in some states, 0 where there was none."""
+    chosen = summed(labels, f'{ledger}{{state=~"{regex(states)}"}}')
+    return f"{chosen} or 0 * {summed(labels, ledger)}"
+
+
 def device_states(level: Level) -> tuple[Recording, ...]:
-    """What the GPUs of a level do."""
+    """What the GPUs of a level do: what is added up over time."""
     labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
-    base = f"{level.base}_state:gpu_time_seconds:rate5m"
-    whole = summed(labels, state)
-    observed = summed(labels, f'{state}{{state!="unobserved"}}')
-    used = summed(labels, f'{state}{{state=~"{regex(BUSY)}"}}') + f" or 0 * {observed}"
-    lost = summed(labels, f'{state}{{state=~"{regex(LOST)}"}}')
+    return (
+        record(
+            state,
+            (*labels, "state"),
+            level.states(),
+            "The device ledger: GPUs' worth of time in each state that took any. Sums to the GPUs of the level.",
+        ),
+        record(
+            f"{level.name}:gpu_waste:rate5m",
+            labels,
+            _in_states(labels, state, LOST),
+            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
+        ),
+    )
+
+
+def device_shares(level: Level) -> tuple[Recording, ...]:
+    """How much of its time a level was used, and slowed down."""
+    labels, state = level.labels, f"{level.name}_state:gpu_time_seconds:rate5m"
+    busy, observed = f"{level.name}:gpu_busy_seconds:rate5m", summed(labels, f'{state}{{state!="unobserved"}}')
     return (
         record(
             f"{level.name}:gpu_thermal_throttle:ratio_rate5m",
@@ -88,32 +131,21 @@ def device_states(level: Level) -> tuple[Recording, ...]:
             "Mean share of time the clocks were held down by heat, 0 to 1.",
         ),
         record(
-            state,
-            (*labels, "state"),
-            summed((*labels, "state"), base) if level.base else level.of_gpus("sum", GPU_STATES.record, "state"),
-            "The device ledger: GPUs' worth of time in each state that took any. Sums to the GPUs of the level.",
+            busy,
+            labels,
+            _in_states(labels, state, BUSY),
+            "GPUs' worth of time in which a kernel ran: 3.5 is three and a half GPUs.",
         ),
         record(
             f"{level.name}:gpu_utilization:ratio_rate5m",
             labels,
-            f"({used}) / ({observed} > 0)",
+            f"{busy} / ({observed} > 0)",
             "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
-        ),
-        record(
-            f"{level.name}:gpu_waste:rate5m",
-            labels,
-            f"{lost} or 0 * {whole}",
-            "GPUs' worth of time that was held and lost (idle, waiting or throttled).",
         ),
     )
 
 
 _LEVELS = (
-    (
-        "gpu_busy_seconds:rate5m",
-        "rate(gpu_busy_seconds_total[5m])",
-        "GPUs' worth of busy time: 3.5 is three and a half GPUs.",
-    ),
     ("gpu_memory_used_bytes:sum", "gpu_memory_used_bytes", "Used GPU memory, bytes."),
     ("gpu_memory_total_bytes:sum", "gpu_memory_total_bytes", "GPU memory, bytes."),
     ("gpu_power_watts:sum", "gpu_power_watts", "Power drawn, watts."),
@@ -153,18 +185,19 @@ def allocation(level: str, labels: tuple[str, ...], base: str = "") -> tuple[Rec
 
 def reasons(level: str, labels: tuple[str, ...], base: str = "") -> Recording:
     name = "gpu_throttled_seconds:rate5m"
-    raw = summed((*labels, "reason"), "rate(gpu_throttled_seconds_total[5m])")
+    raw = summed((*labels, "reason"), "rate(gpu_throttled_seconds_total[5m]) > 0")
     total = f"{raw} / on (cluster, node, instance) group_left () {COPIES.record}"
     return record(
         f"{level}_reason:{name}",
         (*labels, "reason"),
         summed((*labels, "reason"), f"{base}_reason:{name}") if base else total,
-        "GPUs' worth of time the clocks were held down, by reason. A software power cap is normal at full load.",
+        "GPUs' worth of time the clocks were held down, by reason, of reasons that took any. "
+        "A software power cap is normal at full load.",
     )
 
 
 INFO = record(
-    "gpu:gpu_info:first",
+    _INFO,
     ("instance", "uuid", "model"),
     f"max {by(('instance', 'uuid', 'model'))} (topk {by(('instance', 'uuid'))} (1, gpu_info))",
     "1 for each GPU, with its model: one series per GPU however often it is scraped, so that joins with it hold.",
@@ -187,23 +220,37 @@ MODEL_SHARE = record(
     "GPUs of the model that workloads hold (whole GPUs; MIG instances are not in it).",
 )
 
+PART_MODELS = record(
+    "part_model:gpu_owner_share:sum",
+    ("instance", *OWNER_LABELS, "model"),
+    summed(("instance", *OWNER_LABELS, "model"), once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    "GPUs held by a container of a pod, or by a job on one of its nodes, by model.",
+)
 WORKLOAD_MODELS = record(
     "workload_model:gpu_owner_share:sum",
     (*WHOLE, "model"),
-    summed((*WHOLE, "model"), once(("uuid", *OWNER_LABELS), "gpu_owner_share") + INFO_JOIN),
+    summed((*WHOLE, "model"), PART_MODELS.record),
     "GPUs held, by model: what prices multiply (whole GPUs; MIG instances are not in it).",
 )
-
-
-def _of_gpu(name: str, labels: tuple[str, ...], help: str) -> Recording:
-    """Of the GPUs with any: on a fleet that is well, no series at all."""
-    counted = once(("gpu", "uuid", *labels), f"rate({name}_total[5m]) > 0")
-    return record(f"gpu:{name}:rate5m", ("instance", "gpu"), summed(("instance", "gpu"), counted), help)
-
-
-LINK_ERRORS = (
-    _of_gpu("gpu_nvlink_errors", ("type",), "NVLink errors per second, of GPUs that have any."),
-    _of_gpu("gpu_pcie_replays", (), "PCIe packets sent again per second, of GPUs that have any."),
+MODEL_PEAK = record(
+    "model:gpu_peak_bf16_flops:max",
+    MODEL,
+    f"max {by(MODEL)} ({once(('uuid',), 'gpu_peak_bf16_flops')}{INFO_JOIN})",
+    "BF16 operations a second that a GPU of the model can do at most.",
+)
+GPU_LINK_ERRORS = (
+    record(
+        "gpu:gpu_nvlink_errors:rate5m",
+        ("instance", "gpu"),
+        summed(("instance", "gpu"), LINK_ERRORS.record),
+        "NVLink errors per second, of GPUs that have any.",
+    ),
+    record(
+        "gpu:gpu_pcie_replays:rate5m",
+        ("instance", "gpu"),
+        summed(("instance", "gpu"), once(("gpu", "uuid"), "rate(gpu_pcie_replays_total[5m]) > 0")),
+        "PCIe packets sent again per second, of GPUs that have any.",
+    ),
 )
 HEAT = (
     record(

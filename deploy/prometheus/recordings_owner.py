@@ -21,6 +21,15 @@ PART_STATES = record(
     once((*OWNER_LABELS, "state"), "rate(gpu_workload_gpu_seconds_total[5m]) > 0"),
     "GPUs' worth of held time of a container of a pod, or of a job on one of its nodes, in each state that took any.",
 )
+PART_USED = record(
+    "part:gpu_workload_used:rate5m",
+    ("instance", *OWNER_LABELS),
+    summed(
+        ("instance", *OWNER_LABELS),
+        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_used_gpu_seconds_total[5m]) > 0"),
+    ),
+    "GPUs' worth of time that a container of a pod, or a job on one of its nodes, ran kernels, whatever it holds.",
+)
 _STARTED = "workload:gpu_workload_start_time_seconds:max"
 _RESTARTED = "workload:gpu_workload_restarts:max"
 _COUNTED = f"max_over_time({_RESTARTED}[1d]) - min_over_time({_RESTARTED}[1d])"
@@ -28,14 +37,8 @@ WORKLOAD_PARTS = (
     _of_parts(
         "gpu_workload_used:rate5m",
         "sum",
-        once(("uuid", *OWNER_LABELS), "rate(gpu_workload_used_gpu_seconds_total[5m]) > 0"),
+        PART_USED.record,
         "GPUs' worth of time that it ran kernels, whatever it holds.",
-    ),
-    _of_parts(
-        "gpu_straggling:ratio_rate5m",
-        "max",
-        "rate(gpu_workload_straggler_seconds_total[5m])",
-        "Share of time in which the others waited for the slowest of its GPUs.",
     ),
     _of_parts(
         "gpu_workload_start_time_seconds:max",
@@ -53,7 +56,9 @@ WORKLOAD_PARTS = (
 STARTS = record(
     "workload:gpu_workload_starts:changes1d",
     WHOLE,
-    f"({_COUNTED} > changes({_STARTED}[1d])) or changes({_STARTED}[1d]) or {_COUNTED}",
+    f"max {by(WHOLE)} ("
+    f'label_replace(changes({_STARTED}[1d]), "told", "start", "", "")'
+    f' or label_replace({_COUNTED}, "told", "restarts", "", ""))',
     "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
     "What starts within a minute counts once.",
 )
@@ -67,6 +72,12 @@ WORKLOAD_NOW = (
             f"Share of its observed time in which a kernel ran on the {which} used GPU that it holds, 0 to 1.",
         )
         for operation, which in (("min", "least"), ("max", "most"))
+    ),
+    _of_parts(
+        "gpu_straggling:ratio_rate5m",
+        "max",
+        "rate(gpu_workload_straggler_seconds_total[5m])",
+        "Share of time in which the others waited for the slowest of its GPUs.",
     ),
     _of_parts(
         "gpu_workload_parts:count",
@@ -88,6 +99,15 @@ MARK = record(
     + ")",
     f"Utilization from which on a workload is good, of classes with a mark of their own; else it is {HIGH:g}.",
 )
+
+
+def owner_share(level: str, labels: tuple[str, ...]) -> Recording:
+    return record(
+        f"{level}:gpu_utilization:ratio_rate5m",
+        labels,
+        f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
+        "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
+    )
 
 
 def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
@@ -124,11 +144,6 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
             f"{level}:gpu_workload_busy:rate5m",
             part(f'state=~"{regex(BUSY)}"'),
             "GPUs' worth of time a kernel ran.",
-        ),
-        (
-            f"{level}:gpu_utilization:ratio_rate5m",
-            f"{level}:gpu_workload_busy:rate5m / ({observed} > 0)",
-            "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
         ),
         (
             f"{level}:gpu_workload_good:rate5m",

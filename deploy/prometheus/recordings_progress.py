@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_common import WHOLE
+from deploy.prometheus.recordings_device import MODEL_PEAK, WORKLOAD_MODELS
 from exporter.attribution.owner import OWNER_LABELS
 from exporter.report.solution import WORK
 
@@ -32,12 +33,6 @@ def _first_told() -> str:
     """By the label `unit`, the first of the counters of work that the workload reports."""
     told = (f'label_replace(workload:gpu_workload_{name}:rate5m, "unit", "{name}", "", "")' for name in WORK)
     return f" or {_ON} ".join(told)
-
-
-def _held(expr: str) -> str:
-    """A number of each GPU, on the GPUs that a workload holds."""
-    held = f"max by (cluster, instance, uuid, {', '.join(OWNER_LABELS)}) (gpu_owner_share) > 0"
-    return f"({held}) * on (cluster, instance, uuid) group_left () ({expr})"
 
 
 def _steps(stat: str, operation: str, text: str) -> Recording:
@@ -80,7 +75,7 @@ PROGRESS = (
     ),
     _record(
         _PEAKS,
-        f"sum {_BY} ({_held(_PEAK)})",
+        f"sum {_BY} ({WORKLOAD_MODELS.record} * on (cluster, model) group_left () {MODEL_PEAK.record})",
         "BF16 operations a second that the held GPUs and parts of GPUs can do at most.",
     ),
     _record(_MFU, f"{_FLOPS} / ({_PEAKS} > 0)", "Model FLOPs utilization: what the program reports over the peak."),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deploy.prometheus.declaration import Recording
+from deploy.prometheus.recordings_device import PART_MODELS
 from deploy.prometheus.recordings_owner import PART_STATES
 
 BY = ("namespace", "pod", "instance", "model_name", "engine")
@@ -193,10 +194,6 @@ _SM = (
     " * on (cluster, instance, uuid) group_left ()"
     " max by (cluster, instance, uuid) (rate(gpu_sm_active_seconds_total[5m]))"
 )
-_MODELS = (
-    "max by (cluster, instance, uuid, workload, namespace, pod) (gpu_owner_share{<pod>})"
-    " * on (cluster, instance, uuid) group_left (model) gpu:gpu_info:first"
-)
 _GPUS, _JOULES = "gpu_workload_gpus{<pod>}", "rate(gpu_workload_energy_joules_total{<pod>}[5m])"
 _TOKENS = "engine:llm_generated_tokens:rate5m{<pod>}"
 
@@ -240,7 +237,7 @@ SERVING = (
     ),
     _record(
         "serving_model:gpu_owner_share:sum",
-        _of_serving("sum", _MODELS, ", model"),
+        _of_serving("sum", f"{PART_MODELS.record}{{<pod>}}", ", model"),
         "GPUs held by what serves, by model: what prices multiply.",
         (*_HOLDER, "model"),
     ),

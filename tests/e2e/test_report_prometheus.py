@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 import requests
 
 from exporter.report.price import PRICES
+from tests.command import Done, run
 from tests.e2e.backfill import Past
 from tests.e2e.report_past import (
     BRIEF,
@@ -59,8 +59,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
     past = Past()
     job(past, began, ended, now)
     short_job(past, began)
-    for run, node in enumerate(("n4", "n5")):
-        short_job(past, began + run * 2 * SHORT, "4713", node)
+    for number, node in enumerate(("n4", "n5")):
+        short_job(past, began + number * 2 * SHORT, "4713", node)
     for number, (brief, seconds) in enumerate(BRIEF.items()):
         brief_job(past, brief, began + 17.0 * number, seconds)
     recorded(past, now)
@@ -72,9 +72,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
         yield Known(url, began, ended, starts)
 
 
-def report(known: Known, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "exporter", "report", *arguments, "--prometheus.url", known.url]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ})
+def report(known: Known, *arguments: str) -> Done:
+    return run("report", *arguments, "--prometheus.url", known.url)
 
 
 def as_json(known: Known, *arguments: str) -> dict[str, Any]:
@@ -188,7 +187,8 @@ def test_array_element_is_found_by_the_name_users_know(known: Known) -> None:
     ],
 )
 def test_formats_tell_of_the_job(known: Known, form: str, says: str) -> None:
-    done = report(known, "4711", "--format", form)
+    command = [sys.executable, "-m", "exporter", "report", "4711", "--format", form, "--prometheus.url", known.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 0
     assert says in done.stdout.replace("1 h", "59 min")

@@ -90,7 +90,7 @@ class CompressedNode:
         self._gpus: dict[str, Gpu] = {}
         self._xids: dict[str, XidCounts] = {}
         self._outcomes: dict[str, list[Outcome]] = {}
-        self._memories: Memories = {}
+        self._memories: dict[str, Memories] = {}
         self._passes = 0
         self._faults = KeptFaults(cures)
 
@@ -125,7 +125,8 @@ class CompressedNode:
     def _sampled(self, gpu: Gpu, now: float) -> Gpu:
         if self._hangs(gpu.device, now):
             return replace(gpu, failure="HUNG")
-        result = read_gpu(gpu.device, gpu.states, self._collectors, now, now, self._memories)
+        memories = self._memories.setdefault(gpu.device.uuid, {})
+        result = read_gpu(gpu.device, gpu.states, self._collectors, now, now, memories)
         for outcome in result.outcomes:
             self._outcomes.setdefault(outcome.collector, []).append(outcome)
         alive = result.answered and not result.device_error

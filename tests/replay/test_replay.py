@@ -21,7 +21,7 @@ from tests.replay.replay import START, judge, replay
 def test_every_planted_fault_is_alerted_and_nothing_else(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    verdict = replay(make(nodes=4, hours=9, rounds=1), tmp_path, interval=120)
+    verdict = replay(make(nodes=4, hours=7, rounds=1), tmp_path, interval=120)
 
     record_property("measured", verdict.text.splitlines()[0])
     assert (verdict.missed, verdict.false, verdict.broken) == ((), (), ()), verdict.text

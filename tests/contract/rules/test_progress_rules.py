@@ -16,6 +16,7 @@ NODE = 'cluster="c1",job="gpu-exporter",node="n{0}",instance="n{0}:9836"'
 A, B = NODE.format(1), NODE.format(2)
 GPUS = tuple(f'{node},gpu="0",uuid="GPU-{index}"' for index, node in enumerate((A, B)))
 PEAK = 1e15
+GROUPS = {"gpu-device", "gpu-part", "gpu-owner", "gpu-progress", "gpu-now"}
 
 
 def steps(node: str, rank: int, fastest: float, median: float, slowest: float) -> dict[str, str]:
@@ -28,6 +29,7 @@ def steps(node: str, rank: int, fastest: float, median: float, slowest: float) -
 
 def device(gpu: str, tensor: float, owner: str) -> dict[str, str]:
     return {
+        f'gpu_info{{{gpu},model="H100"}}': "1x30",
         f"gpu_peak_bf16_flops{{{gpu}}}": f"{PEAK}x30",
         f"gpu_owner_share{{{gpu},{owner}}}": "1x30",
         f"gpu_tensor_active_seconds_total{{{gpu}}}": f"0+{60 * tensor}x30",
@@ -57,7 +59,7 @@ def of(owner: str, more: str = "") -> str:
 def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-progress", "gpu-now"},
+        GROUPS,
         TWICE,
         {
             "workload:gpu_workload_samples:rate5m": {of(JOB): 20},
@@ -76,7 +78,7 @@ def test_workload_of_two_nodes_that_are_scraped_twice(tmp_path: Path) -> None:
 def test_bound_is_told_where_nothing_is_reported(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-progress", "gpu-now"},
+        GROUPS,
         {**device(GPUS[0], 0.9, OWNER), **device(GPUS[1], 0.3, OWNER)},
         {
             "workload:gpu_workload_model_flops_utilization:ratio_rate5m": {},
@@ -91,7 +93,7 @@ def test_of_a_group_those_that_report_have_a_utilization_and_the_others_a_bound(
     reports = {f"gpu_workload_model_flops_total{{{A},{JOB}}}": f"0+{24 * PEAK}x30"}
     check(
         tmp_path,
-        {"gpu-progress", "gpu-now"},
+        GROUPS,
         {**reports, **device(GPUS[0], 0.9, JOB), **device(GPUS[1], 0.6, OWNER)},
         {
             f"({mfu.reported(EVERYTHING, 'cluster', window)})": {'cluster="c1"': 0.4},
@@ -106,7 +108,7 @@ def test_pods_of_one_workload_are_one_and_what_it_counts_has_its_unit(tmp_path: 
     pods = (f"{A},{OWNER}", f"{B},{second}")
     check(
         tmp_path,
-        {"gpu-progress", "gpu-now"},
+        GROUPS,
         {
             **{f"gpu_workload_tokens_total{{{pod}}}": "0+6000x30" for pod in pods},
             **{f"gpu_workload_steps_total{{{pod}}}": "0+60x30" for pod in pods},

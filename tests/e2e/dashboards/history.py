@@ -13,6 +13,7 @@ from typing import TextIO
 from exporter.attribution.families import workload_families
 from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.driver import checked_device
 from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.simulated_node import SimulatedNode
@@ -108,7 +109,7 @@ def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
 
 def _write_node(job: tuple[Node, Span, Path]) -> Path:
     node, span, path = job
-    sampling.PERIOD = _PERIOD  # in this child process alone
+    sampling.PERIOD, checked_device.OFTEN = _PERIOD, 2.0 * span.step  # in this child process alone
     with path.open("w") as out:
         writer = Writer(node, out)
         for at, seconds, snapshot in _passes(node, span):
