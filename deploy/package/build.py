@@ -93,14 +93,18 @@ def run(*command: str | Path) -> None:
     subprocess.run([str(part) for part in command], check=True, cwd=ROOT)
 
 
-def python_tree(into: Path) -> None:
-    """The exporter and what it needs, without what fits one Python version only."""
+def python_tree(into: Path, made: Path | None) -> None:
+    """The exporter, as a wheel of it that is `made` or one made now, and what it needs.
+
+    Without what fits one Python version only.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         constraints = Path(scratch) / "constraints"
         constraints.write_text("\n".join(pins()) + "\n")
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
-        run(*pip, "wheel", "--no-deps", "--wheel-dir", scratch, ROOT)
-        (wheel,) = Path(scratch).glob("*.whl")
+        if not made:
+            run(*pip, "wheel", "--no-deps", "--wheel-dir", scratch, ROOT)
+        wheel = made or next(Path(scratch).glob("*.whl"))
         install = (*pip, "install", "--root-user-action=ignore", "--no-compile", "--only-binary=:all:")
         run(*install, *OLDEST, "--constraint", constraints, "--target", into, wheel)
     shutil.rmtree(into / "bin", ignore_errors=True)
@@ -111,7 +115,7 @@ def python_tree(into: Path) -> None:
 
 
 def root_tree(into: Path, python: Path) -> None:
-    """What the package puts where."""
+    """What the packages put where."""
     shutil.copytree(python, into / PYTHON_TREE)
     for path, (source, mode) in FILES.items():
         target = into / path
@@ -123,7 +127,7 @@ def root_tree(into: Path, python: Path) -> None:
     for shell, path in COMPLETION.items():
         target = into / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        command = (sys.executable, "-B", str(into / "usr/bin/gpu-exporter"), "completion", shell)
+        command = (*_program(into), str(into / "usr/bin/gpu-exporter"), "completion", shell)
         target.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
         target.chmod(0o644)
     for placed in (into, *into.rglob("*")):
@@ -131,6 +135,11 @@ def root_tree(into: Path, python: Path) -> None:
             placed.chmod(0o755)
         elif placed.is_relative_to(into / PYTHON_TREE):
             placed.chmod(0o644)
+
+
+def _program(into: Path) -> Sequence[str]:
+    """Python for the packages' own program: what it compiles is kept beside the tree, for all its runs."""
+    return sys.executable, "-X", f"pycache_prefix={into.with_name('compiled')}"
 
 
 def _shared(into: Path) -> None:
@@ -149,7 +158,7 @@ def _shared(into: Path) -> None:
 def _manuals(into: Path, python: Path) -> None:
     """Made by the program itself, as the completion is."""
     folder = into / MANUALS
-    command = (sys.executable, "-B", "-m", "exporter.reference.manual", str(folder))
+    command = (*_program(into), "-m", "exporter.reference.manual", str(folder))
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(python)}, cwd=python)
     for page in folder.iterdir():
         packed = page.with_name(f"{page.name}.gz")
@@ -158,12 +167,12 @@ def _manuals(into: Path, python: Path) -> None:
         page.unlink()
 
 
-def deb(python: Path, out: Path) -> Path:
+def deb(tree: Path, out: Path) -> Path:
     architecture = ARCHITECTURES[os.uname().machine][0]
     made = out / f"gpu-exporter_{version()}_{architecture}.deb"
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "root"
-        root_tree(root, python)
+        shutil.copytree(tree, root)
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file()) // 1024
         control = root / "DEBIAN"
         control.mkdir(mode=0o755)
@@ -177,20 +186,19 @@ def deb(python: Path, out: Path) -> Path:
     return made
 
 
-def rpm(python: Path, out: Path) -> Path | None:
+def rpm(tree: Path, out: Path) -> Path | None:
     """None where rpmbuild is not there."""
     if not shutil.which("rpmbuild"):
         return None
     architecture = ARCHITECTURES[os.uname().machine][1]
     with tempfile.TemporaryDirectory() as scratch:
-        work, root = Path(scratch), Path(scratch) / "tree"
-        root_tree(root, python)
+        work = Path(scratch)
         named = (*FILES, *COMPLETION.values(), "usr/share/gpu-exporter", "usr/share/doc/gpu-exporter", f"{MANUALS}/*")
         listed = "\n".join(dict.fromkeys(_rpm_file(path) for path in named if not _within(path, named)))
         listed += f"\n/{PYTHON_TREE}\n" + "".join(f"%dir /{folder}\n" for folder in own_folders())
         spec = work / "gpu-exporter.spec"
         text = (HERE / "gpu-exporter.spec").read_text()
-        spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(root)))
+        spec.write_text(text.replace("@VERSION@", version()).replace("@FILES@", listed).replace("@TREE@", str(tree)))
         defined = {"_topdir": f"{work}/rpm", **_SAME_BITS}
         defines = [word for name, value in defined.items() for word in ("--define", f"{name} {value}")]
         run("rpmbuild", "-bb", "--quiet", *defines, "--target", architecture, spec)
@@ -226,13 +234,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("out", type=Path, help="folder to write to")
     parser.add_argument("--shiv", default="shiv", help="the shiv that makes the single file")
+    parser.add_argument("--wheel", type=Path, help="the exporter's wheel; made here when not given")
     given = parser.parse_args()
     out: Path = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        python = Path(scratch) / "python"
-        python_tree(python)
-        made = [deb(python, out), rpm(python, out), single_file(python, out, given.shiv)]
+        python, tree = Path(scratch) / "python", Path(scratch) / "tree"
+        python_tree(python, given.wheel)
+        root_tree(tree, python)
+        made = [deb(tree, out), rpm(tree, out), single_file(python, out, given.shiv)]
     for path in made:
         sys.stdout.write(f"{path}  {path.stat().st_size / 1e6:.1f} MB\n" if path else "no rpmbuild here: no RPM\n")
 
