@@ -22,31 +22,44 @@ $(VENV)/.installed: pyproject.toml
 .PHONY: venv
 venv: $(VENV)/.installed ## Make the Python environment
 
+LINTS := lint-pyright lint-mypy lint-dashboards lint-ruff lint-spelling # the longest first
+
 .PHONY: lint
-lint: venv ## ruff, mypy strict, pyright strict, codespell
+lint: venv ## ruff, mypy strict, pyright strict, codespell, side by side
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync $(LINTS)
+
+.PHONY: $(LINTS)
+lint-pyright:
+	$(BIN)/pyright
+lint-mypy:
+	$(BIN)/mypy
+lint-dashboards:
+	$(BIN)/pyright --pythonversion 3.11 dashboards # the SDK's builders return typing.Self, which 3.10 does not have
+lint-ruff:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pyright
-	$(BIN)/pyright --pythonversion 3.11 dashboards # the SDK's builders return typing.Self, which 3.10 does not have
+lint-spelling:
 	$(BIN)/codespell
+
+# Tests start hundreds of Python programs: what is compiled for one is kept for all, whatever the environment asks for.
+PYTEST := env --unset=PYTHONDONTWRITEBYTECODE $(BIN)/pytest --dist loadgroup
 
 .PHONY: test
 test: lint ## All tests that need no GPU and no cluster (six minutes on two cores)
-	$(BIN)/pytest -n 4 --dist loadgroup # many wait for a program they started: twice as many as cores
+	$(PYTEST) -n 4 # many wait for a program they started: twice as many as cores
 
 .PHONY: test-fast
 test-fast: venv ## The tests that start no program: of a change under way (a minute)
-	$(BIN)/pytest -n 2 --dist loadgroup --fast tests/unit tests/contract/test_structure.py tests/contract/test_reference.py tests/contract/test_captures.py
+	$(PYTEST) -n 2 --fast tests/unit tests/contract/test_structure.py tests/contract/test_reference.py tests/contract/test_captures.py
 
 .PHONY: test-deep
 test-deep: lint ## All of `make test`, the demo, more examples of every property, every value in every place (half an hour)
-	TEST_DEPTH=deep $(BIN)/pytest -n 4 --dist loadgroup
+	TEST_DEPTH=deep $(PYTEST) -n 4
 
 .PHONY: mutate
-mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='ledger web', SIZE=60 mutants each, 0 for all (hours)
+mutate: venv ## Change the code in small ways and see that tests fail: ROOMS='ledger web', SIZE=60 mutants each, 0 for all (hours), SEED=7 for others
 	@$(BIN)/python -c 'import mutmut' 2>/dev/null || $(BIN)/pip install -q --disable-pip-version-check mutmut==3.8.1
-	$(BIN)/python -m tests.mutation.run $(ROOMS) --size $(or $(SIZE),60)
+	$(BIN)/python -m tests.mutation.run $(ROOMS) --size $(or $(SIZE),60) $(if $(SEED),--seed $(SEED))
 
 .PHONY: plant
 plant: venv ## Plant 64 faults, one by one, in copies of the tree: for each a test fails (five minutes; FAULTS='ledger web' for some)

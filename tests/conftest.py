@@ -5,17 +5,24 @@ And which of them had to be run twice.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import order
 from tests.depth import DEEP, EXAMPLES
 from tests.fake_nvml.fixture import fake_nvml
 
 # Faults of a fake driver are not this machine's: its own state is neither read nor written.
 os.environ["GPU_EXPORTER_STATE_DIR"] = ""
+
+# Prometheus' programs and Helm, which end after seconds, spend a fifth less on collecting what they do not use.
+os.environ.setdefault("GOGC", "400")
 
 # How long an example takes says how loaded the machine is, and nothing about the code.
 settings.register_profile(
@@ -41,6 +48,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     torn = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
     if torn:
         raise pytest.UsageError(f"pytest-xdist does not group tests with this pytest, as {torn[0].nodeid}")
+    items.sort(key=lambda item: order.rank(item, waits=_starts_programs(item) or _waits(_module(item))))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return order.scheduler(config, log)
 
 
 def _run_again(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -52,7 +65,7 @@ def _run_again(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.pluginmanager.hasplugin("rerunfailures") or _is_named(config):
         return
     for item in items:
-        if _starts_programs(item) or _waits(item):
+        if _starts_programs(item) or _waits(_module(item)):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
@@ -60,9 +73,9 @@ def _is_named(config: pytest.Config) -> bool:
     return any("::" in argument or argument.endswith(".py") for argument in config.args)
 
 
-def _waits(item: pytest.Item) -> bool:
-    """Whether it, or a helper that its file imports from another file of the tests, waits for threads or programs."""
-    module = getattr(item, "module", None)
+@functools.cache
+def _waits(module: ModuleType | None) -> bool:
+    """Whether it, or a helper that it imports from another file of the tests, waits for threads or programs."""
     homes = {getattr(value, "__module__", "") for value in vars(module).values()} if module else set()
     helpers = (sys.modules.get(home) for home in homes if home and home.startswith("tests."))
     names = ("threading", "until", "becomes", "socket", "subprocess")
@@ -79,7 +92,11 @@ def _leave_out_deep(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _starts_programs(item: pytest.Item) -> bool:
-    return hasattr(getattr(item, "module", None), "subprocess") or "fake_nvml" in getattr(item, "fixturenames", ())
+    return hasattr(_module(item), "subprocess") or "fake_nvml" in getattr(item, "fixturenames", ())
+
+
+def _module(item: pytest.Item) -> ModuleType | None:
+    return getattr(item, "module", None)
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], left: list[pytest.Item]) -> None:
