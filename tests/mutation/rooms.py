@@ -24,8 +24,18 @@ ROOMS = {
         ),
         0.9,
     ),
-    "attribution": Room(("tests/unit/attribution", "tests/contract/attribution"), 0.8),
-    "collectors": Room(("tests/unit/collectors", "tests/contract/test_captures.py"), 0.8),
+    "attribution": Room(
+        (
+            "tests/unit/attribution",
+            "tests/contract/attribution",
+            "tests/unit/collectors/test_gpu_processes.py",
+            "tests/unit/faults/test_kubernetes_node.py",
+        ),
+        0.8,
+    ),
+    "collectors": Room(
+        ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.8
+    ),
     "report": Room(("tests/unit/report", "tests/contract/report"), 0.8),
     "check": Room(("tests/unit/check",), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
+import pytest
+
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
+from exporter.attribution.nomad.agent import Agent
+from exporter.attribution.nomad.source import Nomad
+from exporter.threads.runner import Threads
+from tests.attribution_kit.nodes import until
 
 
 def test_question_that_stays_open_is_a_failure_whatever_was_answered_before() -> None:
@@ -52,3 +59,44 @@ def test_answer_that_differs_is_counted_and_a_failure_is_none() -> None:
 
     assert counted == [0, 1, 1, 1, 1, 2]
     assert heard == [1, 2]
+
+
+def test_answer_that_nobody_foresaw_is_logged_once_with_the_name_of_the_source(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers: list[int | Exception] = [1, KeyError("odd"), KeyError("odd"), 1, OSError("silent")]
+
+    def ask() -> int:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    source = BackgroundSource(ask, 0, name="slurm", interval=lambda _: 1e6)
+    with caplog.at_level(logging.INFO):
+        while answers:
+            source.ask_once()
+
+    assert caplog.messages == ["slurm failed"]
+    assert source.answer.error == "silent"
+
+
+def test_thread_waits_between_two_questions_and_does_not_fail() -> None:
+    asked: list[int] = []
+    threads = Threads()
+    source = BackgroundSource(lambda: asked.append(1), None, name="source", interval=lambda _: 1e6)
+    source.start(threads)
+    until(lambda: len(asked) == 1)
+    source.wake()
+    until(lambda: len(asked) == 2)
+
+    assert threads.states()["source"].failures == 0
+    source.stop()
+
+
+def test_thread_of_nomad_has_its_name_in_the_series_of_threads() -> None:
+    threads, nomad = Threads(), Nomad(Agent("http://127.0.0.1:1"))
+    nomad.start(threads)
+
+    assert set(threads.states()) == {"nomad"}
+    nomad.stop()

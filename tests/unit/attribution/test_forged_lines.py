@@ -13,7 +13,9 @@ from exporter.host.process import parse_uid
 from exporter.progress.processes import cgroup_paths, in_host_namespace, process
 from exporter.summaries.hints import update
 
-CUTS = [mark for mark in map(chr, range(sys.maxunicode + 1)) if len(f"a{mark}b".splitlines()) == 2 and mark != "\n"]
+CUTS = sorted(
+    {line[-1] for line in "x".join(map(chr, range(sys.maxunicode + 1))).splitlines(keepends=True)[:-1]} - {"\n"}
+)
 """A newline is escaped by the kernel in names of processes, and refused in names of cgroups."""
 STAT = "7 (x) S 1 7 7 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 500 0 100 0"
 

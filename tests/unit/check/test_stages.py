@@ -153,7 +153,7 @@ def test_only_the_first_look_can_say_that_the_driver_hangs(
     ],
 )
 def test_what_does_not_fit_the_stage_is_refused(arguments: list[str], says: str) -> None:
-    done = check(*arguments)
+    done = run("check", *arguments)
 
     assert (done.returncode, done.stdout) == (3, "")
     assert says in done.stderr

@@ -34,3 +34,18 @@ def test_no_room_where_all_are_being_served() -> None:
 def test_room_follows_the_descriptors_of_the_process(limit: int, expected: int) -> None:
     assert room(limit) == expected
     assert room(limit, tls=True) == min(expected, 64)
+
+
+def test_peers_that_have_left_are_forgotten() -> None:
+    """Or every address that ever asked would be kept."""
+    admission = Admission(4)
+    for key, peer in enumerate(("a", "a", "b")):
+        admission.admit(key, peer, lambda: None)
+    admission.served(0)
+    admission.left(1)
+    assert set(admission._peers) == {"a", "b"}
+
+    admission.left(0)
+    admission.left(2)
+
+    assert (len(admission), admission._peers) == (0, {})

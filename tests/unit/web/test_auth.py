@@ -8,7 +8,8 @@ import requests
 
 from exporter.exposition.pages import Page
 from exporter.web.app import App, Pages, Policy
-from exporter.web.auth import BasicAuth, Verdict
+from exporter.web.auth import _GUESSES, BasicAuth, Verdict
+from exporter.web.response import Environ, Response
 
 
 def hashed(password: str) -> str:
@@ -43,6 +44,21 @@ def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
 
     now[0] = 2.0
     assert [auth.check(basic("prom", "guess"), "peer") for _ in range(2)] == [Verdict.REFUSED, Verdict.WAIT]
+
+
+def test_guesses_of_one_peer_are_not_those_of_another_and_a_peer_that_waits_costs_no_check() -> None:
+    policy = Policy(BasicAuth({"prom": hashed("right")}, lambda: 0.0))
+    app = App(Pages(metrics=lambda _: Page("", b"", gzip=False), status=str, ready=str), "/metrics", lambda: policy)
+
+    def wrong(peer: str) -> Environ:
+        asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "REMOTE_ADDR": peer}
+        return {**asked, "HTTP_AUTHORIZATION": basic("prom", "wrong")}
+
+    answers = [app.respond(wrong("a")).status for _ in range(_GUESSES + 1)]
+
+    assert answers == ["401 Unauthorized"] * _GUESSES + ["429 Too Many Requests"]
+    assert isinstance(app.begin(wrong("a")), Response)
+    assert app.respond(wrong("b")).status == "401 Unauthorized"
 
 
 def test_right_password_gives_the_peer_its_guesses_back() -> None:

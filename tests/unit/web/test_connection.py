@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from exporter.config.option import ConfigError
 from exporter.web.connection import HEAD_BYTES, Connection
 from exporter.web.response import Environ, Response
-from exporter.web.server import _bound
+from exporter.web.server import _MAX_UNSENT, _bound, _Desk
 
 
 class Transport:
@@ -86,6 +90,21 @@ def test_handshake_that_leaves_late_is_not_the_answer_that_has_left() -> None:
     talk(script)
 
 
+def test_what_tls_sends_between_two_answers_is_neither_of_them() -> None:
+    """As a key that it renews, while the second answer is still being made."""
+
+    def script(connection: Connection, transport: Transport, desk: Desk) -> None:
+        for body in (b"first", b"second"):
+            receive(connection, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.pause_writing()
+            connection.resume_writing()
+            assert not transport.closed
+            desk.answers.pop()(Response("200 OK", (), body))
+            assert transport.written.endswith(b"\r\n\r\n" + body)
+
+    talk(script)
+
+
 def test_next_request_is_read_once_the_answer_before_it_has_left() -> None:
     def script(connection: Connection, transport: Transport, desk: Desk) -> None:
         for path in (b"/a", b"/b"):
@@ -104,3 +123,45 @@ def test_last_part_of_an_answer_does_not_wait_for_the_client_to_acknowledge_the_
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_of_too_many_clients_that_take_their_answer_slowly_the_oldest_is_cut_off() -> None:
+    desk = _Desk(*cast("Any", (None, None, None, None, None)))
+    ended: list[int] = []
+    slow = [cast("Any", SimpleNamespace(key=key, end=lambda key=key: ended.append(key))) for key in range(_MAX_UNSENT)]
+    for each in slow:
+        desk.writing(each, unsent=True)
+    desk.writing(slow[0], unsent=False)
+    desk.writing(slow[0], unsent=True)
+    assert ended == []
+
+    desk.writing(cast("Any", SimpleNamespace(key=_MAX_UNSENT)), unsent=True)
+
+    assert ended == [1]
+
+
+def test_connection_that_is_open_is_no_longer_among_those_that_open() -> None:
+    async def run() -> None:
+        desk = _Desk(asyncio.get_running_loop(), *cast("Any", (None, None, None, None)))
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)  # noqa: FBT003 - the socket's own signature
+        desk._take(ours, "peer")
+        await asyncio.gather(*desk._opening.values())
+        await asyncio.sleep(0)
+
+        assert (len(desk._connections), desk._opening) == (1, {})
+        for connection in list(desk._connections.values()):
+            connection.end()
+        theirs.close()
+
+    asyncio.run(run())
+
+
+def test_address_that_cannot_be_had_says_why_whatever_the_error_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("an odd one")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fails)
+
+    with pytest.raises(ConfigError, match="x:1: an odd one"):
+        _bound(("x", 1))

@@ -52,6 +52,21 @@ def test_a_broken_gpu_is_not_green() -> None:
     assert "border-color:var(--bad)" in text
 
 
+@pytest.mark.parametrize(("gib", "shown"), [(1.0, False), (1.1, True)])
+def test_memory_that_no_process_accounts_for_is_told_from_a_gibibyte_on(gib: float, *, shown: bool) -> None:
+    memory = gpu(memory_used_bytes=8.0 * 2**30, memory_total_bytes=141.0 * 2**30, unattributed_bytes=gib * 2**30)
+
+    text = drawn(Report(Verdict.OK, (), 1, ()), memory)
+
+    assert "8.0 / 141 GiB" in text
+    assert ("(1.1 unattributed)" in text) is shown
+    assert ("unattributed" in text) is shown
+
+
+def test_node_that_can_be_relied_on_has_its_verdict_and_no_more() -> None:
+    assert ": nothing is wrong that the check knows of.</section>" in drawn(Report(Verdict.OK, (), 1, ()), gpu())
+
+
 def test_the_node_has_the_name_it_has_everywhere() -> None:
     assert "<h1>GPUs of gpu07</h1>" in drawn(Report(Verdict.OK, (), 1, ()), gpu())
 
@@ -87,6 +102,16 @@ def test_the_bar_is_of_the_last_hour_and_says_so() -> None:
     assert states["busy"] == pytest.approx(660, abs=120)
     assert period(seconds) == "last hour"
     assert period(600.0) == "last 10 min"
+
+
+def test_state_that_began_within_the_hour_counts_from_its_beginning() -> None:
+    history = History()
+    history.add(Snapshot(NodeStatus(time=NOW - 600, gpus=(gpu(states={"busy": 100.0}),))))
+
+    assert history.states(gpu(states={"busy": 400.0, "wait_cpu": 5.0}), NOW) == (
+        600.0,
+        {"busy": 300.0, "wait_cpu": 5.0},
+    )
 
 
 def test_a_plot_has_a_gap_where_nothing_was_read() -> None:

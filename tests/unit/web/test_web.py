@@ -191,6 +191,24 @@ def test_tls_serves_and_takes_a_renewed_certificate_without_restart(tmp_path: Pa
         assert common_name(port) == "second"
 
 
+def test_certificate_that_cannot_be_read_again_is_logged_and_the_one_that_works_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate(tmp_path, "first")
+    file = tmp_path / "web.yaml"
+    file.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n")
+    tls = load(file).tls
+    assert tls is not None
+    certificates = Certificates(tls)
+    before = certificates.context()
+    (tmp_path / "cert.pem").write_text("half of it")
+
+    assert [certificates.context() for _ in range(2)] == [before, before]
+    (said,) = caplog.messages
+    assert said.startswith(f"certificate not read again: --web.config.file: {tmp_path}/cert.pem")
+    assert not certificates.success
+
+
 def test_a_client_that_never_shakes_hands_does_not_keep_others_waiting(tmp_path: Path) -> None:
     certificate(tmp_path, "x")
     file = tmp_path / "web.yaml"
@@ -210,6 +228,28 @@ def test_unreadable_tls_file_is_one_line(tmp_path: Path, missing: str) -> None:
 
     with pytest.raises(ConfigError, match=f"{missing}: No such file or directory"):
         WebSettings(file)
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ("cert_file: a.pem, key_file: b.pem", "{0}/a.pem, {0}/b.pem: "),
+        ("cert: x, key: y", "tls_server_config: "),
+    ],
+)
+def test_certificate_that_is_none_is_one_line_that_says_where_it_is_from(
+    tmp_path: Path, files: str, named: str
+) -> None:
+    for name in ("a.pem", "b.pem"):
+        (tmp_path / name).write_text("x")
+    file = tmp_path / "web.yaml"
+    file.write_text(f"tls_server_config: {{{files}}}\n")
+
+    with pytest.raises(ConfigError) as caught:
+        WebSettings(file)
+
+    assert str(caught.value).startswith(f"--web.config.file: {named.format(tmp_path)}")
+    assert "\n" not in str(caught.value)
 
 
 def test_taken_port_is_one_line_that_names_the_option() -> None:

@@ -1,0 +1,114 @@
+"""The process of its own that reads the driver: what it gives back, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from exporter.check import reading
+from exporter.check.reading import _all_of, _in_child, in_child_process
+from exporter.clock import MonotonicTime, monotonic_time
+
+PATIENCE = 60.0
+
+
+def ended() -> MonotonicTime:
+    return MonotonicTime(monotonic_time() - 1.0)
+
+
+def soon() -> MonotonicTime:
+    return MonotonicTime(monotonic_time() + PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("written", "end", "text"),
+    [
+        ("gpu_up 1\n# EOF\n", soon, "gpu_up 1\n"),
+        ("# EOF\n", soon, ""),
+        ("gpu_up 1\n", soon, None),
+        ("", soon, None),
+        ("gpu_up 1\n# EOF\n", ended, None),
+    ],
+    ids=["all", "nothing", "broken off", "silent", "too late"],
+)
+def test_text_counts_where_it_came_to_its_end_in_time(
+    written: str, end: Callable[[], MonotonicTime], text: str | None
+) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, written.encode())
+    os.close(writer)
+
+    assert _all_of(reader, end()) == text
+    os.close(reader)
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The calls that make a process and end it, noted instead; the child's part is played by the test."""
+    noted: list[tuple[object, ...]] = []
+
+    def note(name: str) -> Callable[..., int]:
+        return lambda *given: (noted.append((name, *given)), 99)[1]
+
+    def pipe() -> tuple[int, int]:
+        made.ends = os.pipe()
+        return made.ends
+
+    def fork() -> int:
+        os.write(made.ends[1], b"gpu_up 1\n# EOF\n")
+        return 7
+
+    made = SimpleNamespace(
+        noted=noted, pipe=pipe, fork=fork, read=os.read, close=os.close, fdopen=os.fdopen, devnull=os.devnull,
+        O_RDWR=os.O_RDWR, WNOHANG=os.WNOHANG,
+        **{name: note(name) for name in ("kill", "waitpid", "setsid", "open", "dup2", "_exit")},
+    )  # fmt: skip
+    monkeypatch.setattr(reading, "os", made)
+    return made
+
+
+def test_child_is_killed_once_it_has_answered_and_is_not_waited_for(
+    system: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    @contextmanager
+    def message(what: str) -> Iterator[None]:
+        said.append(what)
+        yield
+
+    monkeypatch.setattr(reading, "progress_message", message)
+
+    assert in_child_process(lambda: "", PATIENCE) == "gpu_up 1\n"
+    assert system.noted == [("kill", 7, signal.SIGKILL), ("waitpid", 7, os.WNOHANG)]
+    assert said == ["asking the driver"]
+
+
+def answers() -> str:
+    return "gpu_up 1"
+
+
+def fails() -> str:
+    raise KeyError("bug")
+
+
+@pytest.mark.parametrize(("work", "status", "text"), [(answers, 0, "gpu_up 1\n"), (fails, 1, None)])
+def test_child_gives_its_streams_away_and_says_by_its_status_how_it_went(
+    system: SimpleNamespace, work: Callable[[], str], status: int, text: str | None
+) -> None:
+    reader, writer = os.pipe()
+    try:
+        _in_child(work, writer)
+    except KeyError:
+        assert work is fails  # the status goes first in a real child
+
+    given: list[Any] = [call for call in system.noted if call[0] != "open"]
+    assert given == [("setsid",), *(("dup2", 99, stream) for stream in range(3)), ("_exit", status)]
+    assert _all_of(reader, soon()) == text
+    os.close(reader)

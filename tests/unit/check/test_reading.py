@@ -1,0 +1,104 @@
+"""What the check reads of a node where no exporter runs, and that both ways to facts are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exporter.attribution.ownership import Target
+from exporter.check import reading
+from exporter.check.facts import from_blocks, parse
+from exporter.check.reading import PciNode, read_node
+from exporter.clock import Moment, MonotonicTime, UnixTime
+from exporter.collectors import COLLECTORS
+from exporter.driver.interface import Driver
+from exporter.exposition.text import Renderer
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.blocks import device_blocks
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.reader import read_gpu
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.simulator import simulate
+from tests.unit.host.rdma_tree import pci_device, rdma_port
+
+NOW = UnixTime(1_700_000_000.0)
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def kmsg(tmp_path: Path) -> Path:
+    path = tmp_path / "kmsg"
+    path.write_text("3,1,2000000,-;NVRM: Xid (PCI:0000:ff:00): 79, pid=7, name=x\n")
+    return path
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch, kmsg: Path) -> Iterator[Callable[[Driver], str]]:
+    """Reads a node; the threads, which end with the program that checks, end with the test."""
+    made: list[Sampler] = []
+
+    class Kept(Sampler):
+        def __init__(self, *parts: Any, **more: Any) -> None:
+            super().__init__(*parts, **more)
+            made.append(self)
+            (pacing,) = (part for part in parts if isinstance(part, Pacing))
+            assert 2 * pacing.deadline < PATIENCE, "to open the driver, to read the GPUs, and to write"
+
+    monkeypatch.setattr(reading, "Sampler", Kept)
+    yield lambda driver: read_node(driver, UnknownNode(), COLLECTORS, kmsg, PATIENCE)
+    for sampler in made:
+        sampler.stop()
+
+
+def test_every_gpu_of_the_driver_is_read_once(read: Callable[[Driver], str]) -> None:
+    facts = parse(read(simulate("2xH200:training")), NOW)
+
+    assert facts.models == ("NVIDIA H200", "NVIDIA H200")
+    assert [(series.gpu, series.value) for series in facts.of("gpu_up")] == [("0", 1.0), ("1", 1.0)]
+    assert facts.value("gpu_devices", source="driver") == 2.0
+
+
+def test_xids_of_the_kernel_log_are_read_with_the_gpus(read: Callable[[Driver], str], kmsg: Path) -> None:
+    driver = simulate("1xH200:training")
+    bus = driver.devices()[0].pci_bus_id
+    kmsg.write_text(kmsg.read_text().replace("0000:ff:00", bus.rpartition(".")[0]))
+
+    facts = parse(read(driver), NOW)
+
+    assert [(each.gpu, each.labels["xid"]) for each in facts.of("gpu_xid_last_timestamp_seconds")] == [("0", "79")]
+
+
+def test_facts_of_what_was_sampled_are_those_of_its_text() -> None:
+    device = simulate("1xH200:training", lambda: NOW).devices()[0]
+    states = read_gpu(device, {}, COLLECTORS, NOW, MonotonicTime(0.0), {}).states
+    blocks = tuple(device_blocks(Gpu(device, states, answered=MonotonicTime(0.0)), MonotonicTime(0.0), 10.0, set()))
+
+    shown = from_blocks(blocks, NOW)
+    told = parse(Renderer().render(blocks, "")[1].decode(), NOW)
+
+    assert len(shown.series) > 20
+    assert shown.series == {name: series for name, series in told.series.items() if not name.startswith("process_")}
+
+
+def test_gpu_whose_nearest_port_is_down_is_found(tmp_path: Path) -> None:
+    gpu, near, far = (f"pci0000:{bus}/0000:{bus}:01.0" for bus in ("15", "15", "48"))
+    pci_device(tmp_path, f"{gpu}/0000:18:00.0")
+    rdma_port(tmp_path, "mlx5_0", f"{near}/0000:1a:00.0", state="1: DOWN")
+    rdma_port(tmp_path, "mlx5_1", f"{far}/0000:4a:00.0", numa=1)
+    targets = [Target("GPU-0", 0, "0000:18:00.0")]
+
+    found = PciNode(tmp_path, Path("/proc")).network_ports(targets, Moment(NOW, MonotonicTime(0.0)))
+
+    assert found.troubled_gpus == {"GPU-0"}
+
+
+def test_gpus_of_the_pci_bus_are_counted_where_it_is_shown(tmp_path: Path) -> None:
+    folder = pci_device(tmp_path, "pci0000:15/0000:15:01.0/0000:18:00.0")
+    for name, text in (("vendor", "0x10de"), ("class", "0x030200")):
+        (folder / name).write_text(f"{text}\n")
+    node = PciNode(tmp_path, Path("/proc"))
+
+    assert node.pci_gpus(Moment(NOW, MonotonicTime(0.0))) == 1

@@ -1,0 +1,20 @@
+"""Which runbook a finding leads to."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.check.runbooks import runbook
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("recovery_gpu_reset", "gpurecoveryactionneeded"),
+        ("fabric_route", "gpufabricunhealthy"),
+        ("fan", "gpufanfailed"),
+        ("no_such_rule", ""),
+    ],
+)
+def test_runbook_of_a_rule(rule: str, name: str) -> None:
+    assert runbook(rule) == name
