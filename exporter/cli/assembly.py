@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-import functools
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import cast
@@ -19,7 +18,7 @@ from exporter.attribution.families import workload_families
 from exporter.attribution.kubernetes import node_object
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.node_object import NodeObject
-from exporter.clock import monotonic_time
+from exporter.cli.exporter import Exporter, XidSources
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
@@ -38,7 +37,6 @@ from exporter.node.this_node import Paths, ThisNode
 from exporter.node.unknown_node import UnknownNode
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.families import families
 from exporter.sampling.loop import Loop
 from exporter.sampling.node_deadline import NodeDeadline
@@ -46,53 +44,13 @@ from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 from exporter.threads.runner import Threads
 
-XidSources = Mapping[str, Callable[[threading.Event], None]]
-"""By name, what follows a source of XIDs until the event is set."""
-
 STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
 _NODE_LONGEST = 600.0
 """The same while they do not answer."""
-
-
-class Exporter:
-    """All moving parts of one process, started and stopped together."""
-
-    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
-        self.node = node
-        """Its name, as the schedulers call it."""
-        self._sampler = sampler
-        self._loop = loop
-        self._xids = xids
-        self._threads = threads
-        self._stopped = threading.Event()
-
-    @property
-    def snapshot(self) -> Snapshot:
-        return self._loop.snapshot
-
-    @property
-    def driver_state(self) -> DriverState:
-        return self._sampler.connection.state
-
-    @property
-    def silent_seconds(self) -> float:
-        """How long ago the last pass, or look, ended; before there is one, since the start."""
-        return max(0.0, monotonic_time() - self._loop.alive_at)
-
-    def start(self) -> None:
-        self._sampler.start(self._threads)
-        self._loop.start(self._threads)
-        for name, follow in self._xids.items():
-            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
-
-    def stop(self) -> None:
-        """Ask every thread to end. None is waited for: one may hang in the driver."""
-        self._threads.stop()
-        self._stopped.set()
-        self._loop.stop()
-        self._sampler.stop()
+_YOUNG = 0.8
+"""Share of the age at which gauges vanish that a reading may have before it is read again."""
 
 
 def assemble(
@@ -109,11 +67,11 @@ def assemble(
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     watch = FaultWatch(fault_site(config, driver))
-    sampler = Sampler(driver, _node(config, driver), enabled(config), pacing(config), accounts, process, faults=watch)
-    loop = Loop(lambda: sampler.tick(awaited=awaited()), config["sample.interval"], published)
-    return Exporter(
-        node_name(config, driver), sampler, loop, _xid_sources(config, driver, sampler), threads or Threads()
-    )
+    pace = pacing(config)
+    sampler = Sampler(driver, _node(config, driver), enabled(config), pace, accounts, process, faults=watch)
+    loop = Loop(lambda: sampler.tick(awaited=awaited()), pace.interval, published)
+    xids = _xid_sources(config, driver, sampler)
+    return Exporter(node_name(config, driver), sampler, pace, loop, xids, threads or Threads())
 
 
 def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> XidSources:
@@ -234,7 +192,7 @@ def pacing(config: Config) -> Pacing:
     interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    steady = min(config["sample.steady-interval"], stale / 2)
+    steady = min(config["sample.steady-interval"], _YOUNG * stale)
     return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from exporter.cli.assembly import Exporter
+from exporter.cli.exporter import Exporter
 from exporter.exposition.pages import PageStore
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.aged import aged

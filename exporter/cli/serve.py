@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.cli import assembly, logs
+from exporter.cli.exporter import Exporter
 from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.cli.systemd import Notifier, Watchdog
@@ -64,6 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
     threads = Threads()
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web), pages.awaited)
+    pages.renewed_by(exporter.renew)
     keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     tune_runtime()
@@ -71,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     server.start()
     address = settings["web.listen-address"][0] or "*"
     log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
-    with Watchdog(Notifier.of(os.environ), settings["sample.interval"], lambda: exporter.snapshot) as watchdog:
+    with _watchdog(settings, exporter) as watchdog:
         status = _wait(exporter, _restart_rule(settings), stopping, (watchdog.tick, keeping.tick))
     server.stop()
     exporter.stop()
@@ -133,6 +135,11 @@ def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) 
     return web_server(app, settings["web.listen-address"], workers, web.certificates, threads)
 
 
+def _watchdog(settings: Config, exporter: Exporter) -> Watchdog:
+    notifier, interval = Notifier.of(os.environ), settings["sample.interval"]
+    return Watchdog(notifier, interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds)
+
+
 def _restart_rule(settings: Config) -> RestartRule:
     sysfs = Path(settings["path.sysfs"])
     return RestartRule(
@@ -141,9 +148,7 @@ def _restart_rule(settings: Config) -> RestartRule:
     )
 
 
-def _wait(
-    exporter: assembly.Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]
-) -> int:
+def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
     """`ticks` are called once a second."""
     while not stopping.wait(1.0):
         for tick in ticks:

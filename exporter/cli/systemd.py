@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from exporter.clock import MonotonicTime, monotonic_time
 from exporter.exposition.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
 _INTERVALS = 5
-"""Sampling intervals without a pass after which the watchdog is left to act."""
+"""Sampling intervals without a sign of life after which the watchdog is left to act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +37,6 @@ class Notifier:
             log.debug("systemd is not told %s: %s", lines, error)
 
 
-class Heartbeat:
-    """Whether sampling goes on: the watchdog restarts an exporter that serves and no longer samples."""
-
-    def __init__(self, interval: float, now: MonotonicTime) -> None:
-        self._patience = max(_INTERVALS * interval, 10.0)
-        self._passes, self._advanced = 0, now
-
-    def alive(self, passes: int, now: MonotonicTime) -> bool:
-        if passes != self._passes:
-            self._passes, self._advanced = passes, now
-        return now - self._advanced <= self._patience
-
-
 def status_line(snapshot: Snapshot) -> str:
     """What `systemctl status` shows."""
     gpus = snapshot.status.gpus
@@ -60,20 +46,25 @@ def status_line(snapshot: Snapshot) -> str:
 
 @final
 class Watchdog:
-    """Around the time of serving: reports that it began, once a second that the exporter samples, and that it ends."""
+    """Reports that the exporter serves, that it samples, and that it ends.
 
-    def __init__(self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot]) -> None:
-        self._notifier, self._snapshot = notifier, snapshot
-        self._heartbeat = Heartbeat(interval, monotonic_time())
+    `silent` is for how many seconds it has not looked at the GPUs: after some intervals of them nothing more is
+    reported, and systemd restarts an exporter that serves and no longer samples.
+    """
+
+    def __init__(
+        self, notifier: Notifier, interval: float, snapshot: Callable[[], Snapshot], silent: Callable[[], float]
+    ) -> None:
+        self._notifier, self._snapshot, self._silent = notifier, snapshot, silent
+        self._patience = max(_INTERVALS * interval, 10.0)
 
     def __enter__(self) -> Watchdog:
         self._notifier.send("READY=1", status_line(self._snapshot()))
         return self
 
     def tick(self) -> None:
-        snapshot = self._snapshot()
-        if self._heartbeat.alive(snapshot.status.passes, monotonic_time()):
-            self._notifier.send("WATCHDOG=1", status_line(snapshot))
+        if self._silent() <= self._patience:
+            self._notifier.send("WATCHDOG=1", status_line(self._snapshot()))
 
     def __exit__(self, *_: object) -> None:
         self._notifier.send("STOPPING=1")

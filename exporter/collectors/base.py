@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from exporter.clock import UnixTime
 from exporter.driver.interface import Device
 from exporter.metrics.family import Family, Type
+from exporter.record import record
 
 R = TypeVar("R")
 
@@ -34,12 +35,25 @@ class Scope(enum.Enum):
     INSTANCE = "instance"
 
 
-@dataclass(frozen=True, slots=True)
+@record
+class Seen:
+    """How busy looks have found a GPU since the last pass: of these `seconds`, so many were busy."""
+
+    seconds: float = 0.0
+    busy: float = 0.0
+    memory_busy: float = 0.0
+
+
+NOTHING_SEEN = Seen()
+
+
+@record
 class Tick:
     """The moment of one read. `seconds` is since this collector's last good read, 0 at first."""
 
     time: UnixTime
     seconds: float
+    seen: Seen = NOTHING_SEEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

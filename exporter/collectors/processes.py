@@ -27,6 +27,7 @@ _ENGINES = {
     "jpeg": "jpgUtil",
     "ofa": "ofaUtil",
 }
+_FIELDS = tuple(_ENGINES.values())
 _FULL = 100
 """Percent; more is garbage, which the driver does answer at times."""
 _RECENT = 2_000_000
@@ -147,11 +148,14 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
         fields = vars(sample)
         if fields["timeStamp"] <= after:
             continue
-        shares = {
-            engine: percent / _FULL for engine, name in _ENGINES.items() if (percent := fields.get(name)) is not None
+        told = {
+            engine: percent
+            for engine, percent in zip(_ENGINES, map(fields.get, _FIELDS), strict=True)
+            if percent is not None
         }
-        numbers = shares.values()
-        if shares and min(numbers) >= 0.0 and max(numbers) <= 1.0:
+        numbers = told.values()
+        if told and min(numbers) >= 0 and max(numbers) <= _FULL:
+            shares = {engine: percent / _FULL for engine, percent in told.items()}
             known = sums.get(sample.pid)
             sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _added(known[1], shares))
     return {

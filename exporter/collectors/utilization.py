@@ -39,16 +39,19 @@ def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilizatio
     rates = device.get("nvmlDeviceGetUtilizationRates")
     gpu = None if rates is None else rates.gpu / 100
     memory = None if rates is None else rates.memory / 100
-    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
-    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, previous.memory_busy if previous else None, tick)
+    seen = tick.seen
+    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick, seen.busy)
+    before = previous.memory_busy if previous else None
+    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, before, tick, seen.memory_busy)
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
 
 
 def _integrated(
-    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
+    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick, seen: float
 ) -> Integral | None:
+    """`seen`: busy seconds by the looks, for a device without a sample buffer."""
     refused = before.refused if before else EPOCH
     if is_due(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
@@ -57,7 +60,7 @@ def _integrated(
         refused = tick.time
     if level is None:
         return None
-    return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
+    return replace(assume(before or Integral(), level, tick.seconds, tick.seen.seconds, seen), refused=refused)
 
 
 def _gpu(reading: Utilization) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +103,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Each option on a line of its own, what it does below; addresses are not cut in two."""
 
     def __init__(self, prog: str) -> None:
+        import shutil  # noqa: PLC0415 - with bz2 and lzma; only help needs it
+
         width = min(max(shutil.get_terminal_size().columns - 1, _NARROWEST), _WIDEST)
         super().__init__(prog, max_help_position=6, width=width)
 

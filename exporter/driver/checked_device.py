@@ -19,7 +19,7 @@ from exporter.driver.plausibility import FUNCTIONS, Rule
 ACCEPTED_AFTER = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
-_OFTEN = 10.0
+OFTEN = 20.0
 """Seconds within which a call is asked again that is worth being kept ready."""
 _Question = tuple[str, tuple[Any, ...]]
 """Function and arguments that stay."""
@@ -126,7 +126,7 @@ class CheckedDevice(Device):
         question = (function, fixed)
         ask = self._asked.get(question)
         if ask is None:
-            often = self.now - self._last.get(question, NEVER) < _OFTEN
+            often = self.now - self._last.get(question, NEVER) < OFTEN
             self._last[question] = self.now
             call = self._device.prepared(function, *fixed) if often else partial(self._device.call, function, *fixed)
             if function == _FIELDS:

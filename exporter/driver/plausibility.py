@@ -69,10 +69,12 @@ class Followed:
 
     def believed(self, raw: float, time: MonotonicTime) -> float | None:
         """The counter after one more read; None where this read is not believed."""
-        rule = self.rule
+        rule, last = self.rule, self.raw
+        if last is not None and self.odd is None and last <= raw <= last + rule.at_once and raw <= rule.highest:
+            self.raw, self.time = raw, time  # as nearly always: it goes on from there
+            return raw - self.excess if self.excess else raw
         if not rule.lowest <= raw <= rule.highest:
             return None
-        last = self.raw
         steady = last is None or last <= raw <= last + rule.at_once or _grows(last, raw, time - self.time, rule)
         if last is not None and not steady:
             if not self._proven(raw, time):

@@ -6,9 +6,10 @@ A page is made and kept here, until the next snapshot is published; nobody else 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from exporter.clock import MonotonicClock, monotonic_time
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.exposition.compressed import Compressor
 from exporter.exposition.negotiation import content_type, is_openmetrics
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
@@ -18,6 +19,8 @@ from exporter.exposition.text import Renderer
 
 _SLACK = 0.1
 """Part of the interval by which a scrape may come early or late and still find its page rendered."""
+_OLD = 2.5
+"""Intervals: a snapshot that is as old, because nothing changed and nobody was expected, is renewed for who comes."""
 _FORMS = 8
 """Forms of a snapshot that are kept; Accept headers may be made up without end."""
 
@@ -42,6 +45,8 @@ class PageStore:
         self, interval: float, selection: Selection | None = None, clock: MonotonicClock = monotonic_time
     ) -> None:
         self._interval = interval
+        self._renew: Callable[[], None] = lambda: None
+        self._renewing = False
         self._clock = clock
         self._schedule = ScrapeSchedule()
         self._lock = threading.Lock()
@@ -50,6 +55,10 @@ class PageStore:
         self._compressors = (Compressor(), Compressor())
         """Of the plain format and of OpenMetrics."""
         self._current = _Pages(Snapshot())
+
+    def renewed_by(self, renew: Callable[[], None]) -> None:
+        """From now on `renew` has a pass made at once, and returns when its snapshot is published, or after a while."""
+        self._renew = renew
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take over a snapshot; until the pages expected of it are rendered, scrapes get those of the one before."""
@@ -60,25 +69,46 @@ class PageStore:
         self._current = pages
 
     def awaited(self) -> bool:
-        """Whether a scrape is expected before the pass after the next one, or somebody looks who keeps no pace."""
+        """Whether a scrape is expected before the pass after the next one, or somebody is there who was not."""
         now, slack = self._clock(), self._interval * _SLACK
-        return self._schedule.watched(now) or bool(self._schedule.expected(now - slack, now + self._interval + slack))
+        return (
+            self._renewing
+            or self._schedule.watched(now)
+            or bool(self._schedule.expected(now - slack, now + self._interval + slack))
+        )
 
     def watched(self) -> None:
-        """Somebody looks at this node now, and not by a scrape."""
-        self._schedule.looked(self._clock())
+        """Somebody looks at this node now, and perhaps for a while."""
+        now = self._clock()
+        self._schedule.looked(now)
+        self._refresh(now)
 
     def page(self, scraper: Scraper) -> Page:
         """The page of the last snapshot, in the form that `scraper` asks for."""
-        self._schedule.scraped(scraper, self._clock())
+        now = self._clock()
+        self._schedule.scraped(scraper, now)
+        self._refresh(now)
         return self._page(self._current, scraper)
 
     def kept(self, scraper: Scraper) -> Page | None:
         """The same where it is made already; None, and nobody has scraped, where it is not."""
-        found = self._current.kept.get(_form(scraper))
-        if found is not None:
-            self._schedule.scraped(scraper, self._clock())
+        now, found = self._clock(), self._current.kept.get(_form(scraper))
+        if found is None or self._is_old(now):
+            return None
+        self._schedule.scraped(scraper, now)
         return found
+
+    def _refresh(self, now: MonotonicTime) -> None:
+        """Have what there is to see be of now, for somebody who was not expected."""
+        if self._is_old(now):
+            self._renewing = True
+            self._renew()
+            self._renewing = False
+
+    def _is_old(self, now: MonotonicTime) -> bool:
+        """Whether the last snapshot is; there may be none yet."""
+        made = self._current.snapshot.monotonic
+        return made != NEVER and now - made > _OLD * self._interval
 
     def _page(self, pages: _Pages, scraper: Scraper) -> Page:
         form = _form(scraper)

@@ -9,6 +9,8 @@ byte for byte, to what the client library makes of the same samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, count
+from operator import attrgetter, is_not
 
 from exporter.exposition.lines import header, with_value, writer
 from exporter.exposition.negotiation import content_type, is_openmetrics
@@ -16,6 +18,8 @@ from exporter.exposition.own_process import OwnProcess
 from exporter.exposition.series_profile import ALL, NONE, Part, Selection
 from exporter.exposition.snapshot import AnyBlock
 from exporter.metrics.family import EMPTY, AnyFamily, Columns, Values
+
+_FAMILY, _PREFIX, _SOURCE = attrgetter("family"), attrgetter("prefix"), attrgetter("source")
 
 
 class _Form:
@@ -54,8 +58,11 @@ class _BlockText:
                 self.source = block.source
                 return False
             columns = Columns(before.labels, columns.values)  # the same series: their labels are kept once
-        shown = columns if form.part is ALL else form.part.of(block.family, columns)
-        changed = shown != self._shown
+        if form.part is ALL:
+            shown, changed = columns, True
+        else:
+            shown = form.part.of(block.family, columns)
+            changed = shown != self._shown
         if changed:
             self.text = self._written(shown, block.prefix, form)
         self.source, self._columns, self._shown = block.source, columns, shown
@@ -108,6 +115,8 @@ class Renderer:
         self._prefixes: list[Values] = []
         self._texts: list[tuple[_BlockText, _Form]] = []
         """Of the same blocks."""
+        self._sources: list[object] = []
+        """What their samples were made of."""
         self._page: dict[str, _FamilyText] = {}
         """The families that have lines, by name, in the order in which their first lines come; empty where unknown."""
         self._process = OwnProcess()
@@ -130,18 +139,20 @@ class Renderer:
         return tuple(pieces)
 
     def _update(self, blocks: Sequence[AnyBlock]) -> None:
-        families, prefixes = [block.family for block in blocks], [block.prefix for block in blocks]
+        families, prefixes = list(map(_FAMILY, blocks)), list(map(_PREFIX, blocks))
         if families != self._families or prefixes != self._prefixes:
             self._arrange(families, prefixes)
-        for block, (text, form) in zip(blocks, self._texts, strict=True):
-            if text.source is block.source or form.part is NONE:
-                continue
-            empty = not text.text
-            if text.update(block, form):
-                if empty or not text.text:
-                    self._page = {}
-                elif self._page:
-                    self._page[block.family.name].changed = True
+        sources = tuple(map(_SOURCE, blocks))
+        for place in compress(count(), map(is_not, sources, self._sources)):
+            block, (text, form) = blocks[place], self._texts[place]
+            if form.part is not NONE:
+                empty = not text.text
+                if text.update(block, form):
+                    if empty or not text.text:
+                        self._page = {}
+                    elif self._page:
+                        self._page[block.family.name].changed = True
+            self._sources[place] = sources[place]
         if not self._page:
             self._page = self._grouped()
 
@@ -151,6 +162,7 @@ class Renderer:
         self._families, self._prefixes, self._page = families, prefixes, {}
         texts = [kept.pop(key) if key in kept else _BlockText() for key in _keys(families, prefixes)]
         self._texts = list(zip(texts, map(self._form, families), strict=True))
+        self._sources = [text.source for text in texts]
 
     def _form(self, family: AnyFamily) -> _Form:
         found = self._forms.get(family.name)

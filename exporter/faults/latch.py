@@ -72,16 +72,17 @@ def _one(
     known: KnownGpu, faults: Iterable[Fault], seen: ObservedGpu, now: UnixTime
 ) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
-    known = replace(
-        known, index=seen.index, serial=seen.serial or known.serial, bus=seen.bus or known.bus, expected=True
-    )
+    place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
+    if (known.index, known.serial, known.bus) != place or not known.expected:
+        known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=True)
     standing = tuple(faults)
     if not seen.up:
         known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
         if lost and not _stands(standing, seen.uuid, Kind.LOST):
             standing += (lost,)
         return known, (*standing, *_new_xids(known, seen, standing))
-    known = replace(known, away=None)
+    if known.away is not None:
+        known = replace(known, away=None)
     known, standing = _cures(known, standing, seen, now)
     known, standing = _back(known, standing, seen, now)
     found = (
@@ -104,7 +105,7 @@ def _cures(
 ) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """Whether the driver's counters of this GPU began anew: proof of a reset or a reload of the driver."""
     if not _anew(known, seen, now):
-        return replace(known, low=0), faults
+        return (replace(known, low=0) if known.low else known), faults
     if known.low + 1 < _LOOKS:
         return replace(known, low=known.low + 1), faults
     cured = replace(known, low=0, joules=seen.joules, uncorrected=0.0, marked=now, cured=now)
@@ -128,7 +129,7 @@ def _back(
     flags = {Kind.REMAP: seen.remap_failed, Kind.SRAM: seen.sram_exceeded}
     faults = tuple(fault for fault in faults if flags.get(fault.kind) is not False)
     if not missing:
-        return replace(known, back=None), faults
+        return (known if known.back is None else replace(known, back=None)), faults
     since = known.back if known.back is not None else now
     if now - since < STEADY:
         return replace(known, back=since), faults

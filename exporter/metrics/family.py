@@ -73,7 +73,10 @@ _NO_LABELS = ((),)
 def in_columns(samples: Iterable[tuple[float, Values]]) -> Columns:
     """These (value, labels) pairs, of which a sample is one."""
     pairs = tuple(samples)
-    return Columns(tuple([labels for _, labels in pairs]), tuple([value for value, _ in pairs]))
+    if not pairs:
+        return EMPTY
+    values, labels = zip(*pairs, strict=True)
+    return Columns(labels, values)
 
 
 def one(number: float | None) -> Columns:

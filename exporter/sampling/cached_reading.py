@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from exporter.clock import MonotonicTime, UnixTime
+from exporter.clock import MonotonicTime
 from exporter.collectors.base import AnyCollector, Pace
 from exporter.exposition.snapshot import Block
 from exporter.metrics.counters import NO_COUNTS, Counts, Totals, count, count_values, published
@@ -35,7 +35,6 @@ class CachedReading:
 
     collector: AnyCollector
     reading: Any
-    time: UnixTime
     monotonic: MonotonicTime
     carried: Carried = _NONE
     made: tuple[Block, ...] | None = None
@@ -59,7 +58,7 @@ class CachedReading:
 
 
 def kept(
-    collector: AnyCollector, before: CachedReading | None, reading: Any, time: UnixTime, monotonic: MonotonicTime
+    collector: AnyCollector, before: CachedReading | None, reading: Any, monotonic: MonotonicTime
 ) -> CachedReading:
     """What is kept of one more good reading.
 
@@ -69,7 +68,7 @@ def kept(
     made = None
     if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
         made = before.made if before.carried == counters else None
-    return CachedReading(collector, reading, time, monotonic, counters, made)
+    return CachedReading(collector, reading, monotonic, counters, made)
 
 
 def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> Carried:

@@ -34,6 +34,8 @@ class DriverState:
 
     def shows_the_same(self, other: DriverState) -> bool:
         """Whether another enumeration found the same GPUs and instances, whatever objects it made of them."""
+        if self is other:
+            return True
         return (self.error, self.refused, _shown(self)) == (other.error, other.refused, _shown(other))
 
 

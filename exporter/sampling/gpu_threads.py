@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from itertools import chain, count
 from typing import Generic, TypeVar
 
 from exporter.clock import NEVER, MonotonicTime, monotonic_time
@@ -77,7 +78,7 @@ class GpuThreads(Generic[T]):
 
     def _new(self) -> Worker[_Results[T]]:
         running = self.threads.states()
-        names = ("gpus", *(f"gpus-{number}" for number in range(2, len(running) + 3)))
+        names = chain(("gpus",), (f"gpus-{number}" for number in count(2)))
         return Worker(next(name for name in names if name not in running), self.threads)  # few names: few series
 
     def _release(self, found: _Results[T]) -> None:

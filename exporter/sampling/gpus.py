@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from functools import partial
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
-from exporter.collectors.base import AnyCollector
+from exporter.collectors.base import NOTHING_SEEN, AnyCollector, Seen
 from exporter.driver.interface import Device, DriverError
 from exporter.record import record
 from exporter.sampling.gpu_threads import GpuThreads
@@ -17,6 +17,8 @@ from exporter.sampling.look import UNKNOWN, Look, look
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 
 log = logging.getLogger(__name__)
+
+_NOTHING: Mapping[str, Seen] = {}
 
 
 @record
@@ -66,8 +68,10 @@ class Gpus:
 
     def outcomes(self) -> Sequence[Outcome]:
         """The last outcome of each collector on each GPU that is there."""
-        gpus = self._gpus
-        return [outcome for (uuid, _), outcome in self._outcomes.items() if gpus[uuid].present]
+        gone = {uuid for uuid, gpu in self._gpus.items() if not gpu.present}
+        if not gone:
+            return tuple(self._outcomes.values())
+        return tuple([outcome for (uuid, _), outcome in self._outcomes.items() if uuid not in gone])
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -75,15 +79,27 @@ class Gpus:
         return dict(self._rejected)
 
     def read(
-        self, devices: Iterable[Device], now: UnixTime, deadline: MonotonicTime, booked: MonotonicTime | None = None
+        self,
+        devices: Iterable[Device],
+        now: UnixTime,
+        deadline: MonotonicTime,
+        booked: MonotonicTime | None = None,
+        *,
+        seen: Mapping[str, Seen] = _NOTHING,
+        grace: float = 0.0,
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
-        `booked` is the monotonic time the readings are booked at, where that is not the machine's own.
+        `booked` is the monotonic time the readings are booked at, where that is not the machine's own; `seen` what
+        looks have found since the last pass, by uuid; what is due for less than `grace` seconds may wait.
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
-        tasks = {uuid: self._task(gpu, now, monotonic) for uuid, gpu in self._gpus.items() if gpu.present}
+        tasks = {
+            uuid: self._task(gpu, now, monotonic, seen.get(uuid, NOTHING_SEEN), grace)
+            for uuid, gpu in self._gpus.items()
+            if gpu.present
+        }
         errors: list[DriverError] = []
         for uuid, result in self.threads.read(tasks, deadline).items():
             if isinstance(result, GpuRead):
@@ -100,8 +116,9 @@ class Gpus:
         found = self.threads.read(tasks, deadline)
         looks = {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in tasks}
         for uuid, each in looks.items():
-            if each is not UNKNOWN and uuid in self._gpus:
-                self._gpus[uuid] = replace(self._gpus[uuid], answered=monotonic)
+            gpu = self._gpus.get(uuid)
+            if gpu is not None and each is not UNKNOWN:
+                self._gpus[uuid] = Gpu(gpu.device, gpu.states, gpu.present, monotonic, gpu.reading, gpu.failure)
         return looks
 
     def stop(self) -> None:
@@ -118,9 +135,13 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _task(self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime) -> Callable[[], GpuRead]:
+    def _task(
+        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, seen: Seen, grace: float
+    ) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
-        return lambda: read_gpu(gpu.device, gpu.states, self._collectors, now, monotonic, memories)
+        return lambda: read_gpu(
+            gpu.device, gpu.states, self._collectors, now, monotonic, memories, seen=seen, grace=grace
+        )
 
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu = self._gpus[uuid]

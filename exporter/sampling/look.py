@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporter.collectors.base import Seen
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, DriverError, UnsupportedError
 from exporter.record import record
@@ -33,6 +34,8 @@ class Look:
     """Milliwatts."""
     held_down: int = 0
     """Bits of the reasons."""
+    memory_busy: int = 0
+    """Percent of the time in which device memory was read or written; it goes up and down with the load."""
 
 
 UNKNOWN = Look(None)
@@ -48,7 +51,7 @@ def look(device: Device) -> Look:
             reasons = _number(device, "nvmlDeviceGetCurrentClocksEventReasons")
     except DriverError:
         return UNKNOWN
-    return Look(rates.gpu, memory.used, power, reasons & _HELD_DOWN)
+    return Look(rates.gpu, memory.used, power, reasons & _HELD_DOWN, rates.memory)
 
 
 def _number(device: Device, function: str) -> int:
@@ -57,6 +60,12 @@ def _number(device: Device, function: str) -> int:
         return int(device.prepared(function)())
     except UnsupportedError:
         return 0
+
+
+def counted(before: Seen, found: Look, seconds: float) -> Seen:
+    """What looks have seen so far and this one, which stands for the `seconds` since the one before."""
+    busy, memory_busy = (found.busy or 0) / 100, found.memory_busy / 100
+    return Seen(before.seconds + seconds, before.busy + busy * seconds, before.memory_busy + memory_busy * seconds)
 
 
 def same(before: Look, now: Look) -> bool:

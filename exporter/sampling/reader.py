@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime
-from exporter.collectors.base import AnyCollector, Pace, Scope, Tick
+from exporter.collectors.base import NOTHING_SEEN, AnyCollector, Pace, Scope, Seen, Tick
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
@@ -64,17 +64,22 @@ class GpuRead:
     device_error: DriverError | None = None
 
 
-def read_gpu(
+def read_gpu(  # noqa: PLR0913 - what a read goes by
     device: Device,
     states: Mapping[str, TargetState],
     collectors: Sequence[AnyCollector],
     now: UnixTime,
     monotonic: MonotonicTime,
     memories: Memories,
+    *,
+    seen: Seen = NOTHING_SEEN,
+    grace: float = 0.0,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
 
     `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
+    `seen` is what looks have found since the last pass. What is due for less than `grace` seconds is left
+    for a later read.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
@@ -87,9 +92,9 @@ def read_gpu(
         if checked is None:
             checked = memories[target.uuid] = CheckedDevice(target)
         checked.begin(target, monotonic)
-        attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), now, monotonic)
+        attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), Tick(now, 0.0, seen), monotonic)
         with checked.reading():
-            for collector in attempts.due(collectors):
+            for collector in attempts.due(collectors, grace):
                 outcome, failure = attempts.attempt(collector)
                 outcomes.append(outcome)
                 answered = answered or failure is None
@@ -111,20 +116,20 @@ class _TargetRead:
     A read that hangs goes on beside the passes, which still have that state.
     """
 
-    def __init__(self, target: CheckedDevice, state: TargetState, now: UnixTime, monotonic: MonotonicTime) -> None:
+    def __init__(self, target: CheckedDevice, state: TargetState, tick: Tick, monotonic: MonotonicTime) -> None:
         self._target = target
         self._readings = dict(state.readings)
         self._again = dict(state.again)
         self._refusals = dict(state.refusals)
-        self._now = now
+        self._now = tick.time
         self._monotonic = monotonic
-        self._tick = Tick(now, 0.0)
+        self._tick = tick
         self._ended = time.perf_counter()
         """When the attempt before did, and this one begins."""
 
-    def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
+    def due(self, collectors: Iterable[AnyCollector], grace: float) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
-        again, monotonic = self._again, self._monotonic
+        again, monotonic = self._again, self._monotonic - grace
         return [each for each in collectors if monotonic >= again.get(each.name, NEVER) and each.scope is scope]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
@@ -133,12 +138,12 @@ class _TargetRead:
         before = self._readings.get(name)
         seconds = now - before.monotonic if before else 0.0
         if seconds != self._tick.seconds:  # for most the same as for the collector before
-            self._tick = Tick(self._now, seconds)
+            self._tick = Tick(self._now, seconds, self._tick.seen)
         failure: DriverError | None = None
         error, refused, again = "", 0, now + collector.period
         try:
             reading = collector.read(device, before.reading if before else None, self._tick)
-            self._readings[name] = kept(collector, before, reading, self._now, now)
+            self._readings[name] = kept(collector, before, reading, now)
         except UnsupportedError:
             refused = self._refusals.get(name, 0) + 1
             again = now + _pause(collector, refused)

@@ -185,10 +185,10 @@ def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     return found.busy.total if found and found.busy else None
 
 
-def keeps_samples(gpu: Gpu) -> bool:
-    """Whether the driver keeps samples of how busy it was, so that nothing between two reads is missed."""
+def shows_utilization(gpu: Gpu) -> bool:
+    """Whether a look sees how busy it is; not in MIG mode."""
     found = reading(gpu, gpu.device.uuid, "utilization", Utilization)
-    return found is not None and found.busy is not None and found.busy.sampled
+    return found is not None and found.gpu is not None
 
 
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
@@ -213,10 +213,11 @@ def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
     nvlink = reading(gpu, gpu.device.uuid, "nvlink", Nvlink)
     pcie = reading(gpu, gpu.device.uuid, "pcie", Pcie)
     shares: list[float] = []
-    if gpm.nvlink_bytes_per_second is not None and nvlink and nvlink.speed:
+    over_nvlink, over_pcie = gpm.nvlink_bytes_per_second, gpm.pcie_bytes_per_second
+    if over_nvlink is not None and nvlink and nvlink.speed:
         links = sum(nvlink.up.values())
-        shares += [gpm.nvlink_bytes_per_second / (2 * nvlink.speed * links)] if links else []
+        shares += [over_nvlink / (2 * nvlink.speed * links)] if links else []
     lane = _LANE_BYTES_PER_SECOND.get(pcie.generation or 0) if pcie else None
-    if gpm.pcie_bytes_per_second is not None and pcie and lane and pcie.width:
-        shares.append(gpm.pcie_bytes_per_second / (2 * lane * pcie.width))
+    if over_pcie is not None and pcie and lane and pcie.width:
+        shares.append(over_pcie / (2 * lane * pcie.width))
     return min(max(shares), 1.0) if shares else None

@@ -27,8 +27,8 @@ from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpu, Gpus
-from exporter.sampling.look import UNKNOWN, Look, same
-from exporter.sampling.readings import keeps_samples, numbers
+from exporter.sampling.looks import Found, Looks
+from exporter.sampling.readings import numbers, shows_utilization
 from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
 from exporter.threads.runner import Threads
@@ -73,11 +73,8 @@ class Sampler:
         self._passes = 0
         self._passed: MonotonicTime = NEVER
         """When the last pass began."""
-        self._looked: MonotonicTime = NEVER
-        """When the GPUs were last looked at, by a pass or shortly."""
         self._steadiness: Steadiness = RESTLESS
-        self._looks: Mapping[str, Look] = {}
-        """What the GPUs showed when they had become steady; by uuid."""
+        self._looks = Looks()
         self._state = self.connection.state
         """The driver's, as of the last pass."""
         self._news = self._heard()
@@ -96,19 +93,24 @@ class Sampler:
         now = at.monotonic if at else monotonic_time()
         spare = self._pacing.steady_interval - self._pacing.interval / 2
         if not self._steadiness.steady or spare < self._pacing.interval:
-            self._looks = {}
+            self._looks.end()
             return self.run_pass(at)
-        new = not self._nothing_new(now)
-        if new or awaited or now - self._passed >= spare:
+        state = self.connection.state
+        found = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
+        new = self._is_new(found, state)
+        if new or awaited:
             return self.run_pass(at, changed=new)
-        self._looked = now
+        if now - self._passed >= spare:
+            return self.run_pass(at, grace=self._pacing.steady_interval / 2)
+        self._looks.count(found, now)
         return None
 
-    def run_pass(self, at: Moment | None = None, *, changed: bool = False) -> Snapshot:
+    def run_pass(self, at: Moment | None = None, *, changed: bool = False, grace: float = 0.0) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
 
         `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it. Where
-        the GPUs have just `changed`, all was as in the last pass until they were last looked at.
+        the GPUs have just `changed`, all was as in the last pass until they were last looked at. What is due
+        for less than `grace` seconds is left for a later pass.
         """
         began = monotonic_time()
         at = at or Moment(unix_time(), began)
@@ -116,14 +118,16 @@ class Sampler:
             self.connection.first.wait(self._pacing.deadline)
         state = self._state = self.connection.state
         self._news = self._heard()
-        for failure in self._gpus.read(state.devices, at.unix, began + self._pacing.deadline, at.monotonic):
+        deadline, seen = began + self._pacing.deadline, self._looks.seen
+        for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, seen=seen, grace=grace):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looked, changed=changed)
-        exact = all(keeps_samples(gpu) for gpu in self._gpus.all)
-        self._steadiness = after(self._steadiness, result.booked, result.shares) if exact else RESTLESS
-        self._passed = self._looked = at.monotonic
+        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looks.at, changed=changed)
+        visible = all(shows_utilization(gpu) for gpu in self._gpus.all)
+        self._steadiness = after(self._steadiness, result.booked, result.shares) if visible else RESTLESS
+        self._passed = at.monotonic
+        self._looks.passed(at.monotonic)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
@@ -137,17 +141,17 @@ class Sampler:
         self._node.stop()
         self._faults.stop()
 
-    def _nothing_new(self, now: MonotonicTime) -> bool:
-        """Look at the GPUs: whether they show what they showed when they had become steady."""
-        state = self.connection.state
-        looks = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
-        before, self._looks = self._looks, self._looks or looks
-        known = state.shows_the_same(self._state) and self._heard() == self._news
-        if before and known and all(same(before.get(uuid, UNKNOWN), each) for uuid, each in looks.items()):
+    def _is_new(self, found: Found, state: DriverState) -> bool:
+        """Whether the GPUs show something else than when they had become steady, or news has come of them."""
+        if not self._looks.begun:
+            self._looks.begin(found)
             return True
-        if before:
-            self._steadiness, self._looks = RESTLESS, {}
-        return False
+        known = state.shows_the_same(self._state) and self._heard() == self._news
+        if known and self._looks.show_the_same(found):
+            return False
+        self._steadiness = RESTLESS
+        self._looks.end()
+        return True
 
     def _heard(self) -> tuple[int, int]:
         """How much was reported so far beside the passes: of allocations, and of XIDs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import sub
+from itertools import repeat
+from operator import ge, sub
 
 from exporter.ledger.account import ZERO, Ledger
 from exporter.ledger.states import INDEX
@@ -59,7 +60,7 @@ def states_of(before: Ledger, now: Ledger) -> States:
     for uuid, entry in now.targets.items():
         known = before.targets.get(uuid)
         booked = map(sub, entry.seconds, known.seconds if known else ZERO)
-        found[uuid] = [each / seconds for each in booked]
+        found[uuid] = tuple(map(float.__truediv__, booked, repeat(seconds)))
     return found
 
 
@@ -72,4 +73,4 @@ def _alike(before: States, now: States) -> bool:
 def _alike_shares(before: Sequence[float], now: Sequence[float]) -> bool:
     if max(map(abs, map(sub, now, before))) > _ALIKE:
         return False
-    return [share >= _NAMED for share in before] == [share >= _NAMED for share in now]
+    return tuple(map(ge, before, repeat(_NAMED))) == tuple(map(ge, now, repeat(_NAMED)))

@@ -155,7 +155,8 @@ class Gpu:
         return bool(self.faults) and any(fault.kind.name == kind and fault.active(time) for fault in self.faults)
 
     def total(self, channel: Channel, time: float) -> float:
-        return sum(target.track.total(channel, time) for target in self.targets)
+        """Without its last digits, which depend on how it is summed up: counters that stand still must not go back."""
+        return float(f"{sum(target.track.total(channel, time) for target in self.targets):.12g}")
 
     def mean(self, channel: Channel, time: float, window: float) -> float:
         return sum(target.mean(channel, time, window) for target in self.targets)

@@ -242,8 +242,10 @@ def _bound(address: tuple[str, int]) -> socket.socket:
         if not host and socket.has_dualstack_ipv6():
             with contextlib.suppress(OSError):
                 return _listening(("::", port), socket.AF_INET6, dual_stack=True)
+        # As bytes, where it can be: for a text Python loads the tables of international domain names.
+        name = host.encode() if host.isascii() else host
         family, _, _, _, found = socket.getaddrinfo(
-            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            name or b"0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return _listening(found, family, dual_stack=False)
     except OSError as error:

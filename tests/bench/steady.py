@@ -21,7 +21,7 @@ from exporter.simulator import simulate
 from exporter.simulator.patterns import PATTERNS
 
 START = 1_700_000_000.0
-EVERY = 4.0
+EVERY = 8.0
 
 
 def main() -> int:

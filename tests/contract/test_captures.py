@@ -33,13 +33,14 @@ def expose(path: Path) -> str:
     driver = load(path, lambda: now[0])
     driver.open()
     states: dict[str, dict[str, TargetState]] = {}
-    memories: Memories = {}
+    memories: dict[str, Memories] = {}
     blocks: list[Block] = []
     for second in range(SECONDS):
         now[0] = START + second
         blocks = []
         for device in driver.devices():
-            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second), memories)
+            memory = memories.setdefault(device.uuid, {})
+            read = read_gpu(device, states.get(device.uuid, {}), COLLECTORS, now[0], float(second), memory)
             states[device.uuid] = dict(read.states)
             blocks += device_blocks(Gpu(device, read.states, answered=float(second)), float(second), stale=10.0)
     body = Renderer().render(blocks, "")[1].decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import command
 from tests.exporter_process import COMMAND, ROOT, exporter
 from tests.stack import program
 
@@ -34,7 +35,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     ],
 )
 def test_wrong_input_is_one_line_and_status_2(arguments: list[str], expected: str) -> None:
-    done = run(*arguments)
+    done = command.run(*arguments)
 
     assert done.returncode == 2
     assert expected in done.stderr
@@ -132,14 +133,14 @@ def test_a_recording_is_written_wherever_the_file_stands_among_the_options(tmp_p
     assert (done.returncode, file.exists()) == (0, True)
 
 
-@pytest.mark.parametrize("command", ["once", "check", "report", "capture", "serve"])
-def test_help_shows_defaults_as_they_are_typed_and_every_flag(command: str) -> None:
-    text = run(command, "--help").stdout
+@pytest.mark.parametrize("name", ["once", "check", "report", "capture", "serve"])
+def test_help_shows_defaults_as_they_are_typed_and_every_flag(name: str) -> None:
+    text = command.run(name, "--help").stdout
 
     assert "--version" in text
     assert "Price(" not in text
     assert "604800" not in text
-    assert ("--[no-]" in text) is (command != "once")
+    assert ("--[no-]" in text) is (name != "once")
 
 
 @pytest.mark.parametrize(("arguments", "status"), [(["once"], 1), (["check"], 3)])
@@ -154,9 +155,9 @@ def test_output_that_cannot_be_written_is_one_line(arguments: list[str], status:
     assert done.stderr == "gpu-exporter: standard output cannot be written: No space left on device\n"
 
 
-@pytest.mark.parametrize(("command", "status"), [("once", 2), ("check", 3)])
-def test_an_environment_variable_that_sets_nothing_is_refused(command: str, status: int) -> None:
-    done = run(command, GPU_EXPORTER_WEB_LISTEN_ADRESS=":1")
+@pytest.mark.parametrize(("name", "status"), [("once", 2), ("check", 3)])
+def test_an_environment_variable_that_sets_nothing_is_refused(name: str, status: int) -> None:
+    done = run(name, GPU_EXPORTER_WEB_LISTEN_ADRESS=":1")
 
     assert done.returncode == status
     assert "GPU_EXPORTER_WEB_LISTEN_ADRESS" in done.stderr

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from exporter.driver.interface import DriverError, UnsupportedError
 from exporter.driver.nvml import NvmlDriver
-from exporter.driver.nvml.errors import nvml
+from exporter.driver.nvml.binding import nvml
 from tests.fake_nvml.scenario import Scenario, mig_instance, node, uuid
 
 scenario = lambda **changes: Scenario(Path(os.environ["FAKE_NVML_SCENARIO"]), {**node(), **changes.get("values", {})})

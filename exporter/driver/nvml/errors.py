@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-import pynvml
+from typing import cast
 
 from exporter.driver.interface import (
     DeviceLostError,
@@ -14,9 +12,7 @@ from exporter.driver.interface import (
     DriverMismatchError,
     UnsupportedError,
 )
-
-# The binding ships no types; every use of it goes through this name.
-nvml: Final[Any] = pynvml
+from exporter.driver.nvml.binding import nvml
 
 SUCCESS = 0
 UNINITIALIZED = 1
@@ -46,9 +42,10 @@ _KINDS: Mapping[str, type[DriverError]] = {
 }  # fmt: skip
 
 _PREFIX = "NVML_ERROR_"
+_exported = cast("Mapping[str, object]", vars(nvml))
 _NAMES: Mapping[int, str] = {
     value: name.removeprefix(_PREFIX)
-    for name, value in vars(pynvml).items()
+    for name, value in _exported.items()
     if name.startswith(_PREFIX) and isinstance(value, int)
 }
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from exporter.driver.interface import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
-from exporter.driver.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for, nvml
+from exporter.driver.nvml.binding import nvml
+from exporter.driver.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for
 from exporter.driver.nvml.plain import plain
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from exporter.driver.interface import Record
-from exporter.driver.nvml.errors import nvml
+from exporter.driver.nvml.binding import nvml
 
 
 def plain(answer: Any) -> Any:

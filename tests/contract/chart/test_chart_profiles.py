@@ -64,15 +64,14 @@ def test_test_pod_is_restricted(values: Values, render: Render, one: One) -> Non
     assert podsecurity.level(one(render(values), "Pod")["spec"]) == "restricted"
 
 
-def test_second_render_is_identical(profile: str, values: Values) -> None:
-    renders = []
-    for _ in range(2):
-        with helm_python.Chart.load(str(CHART)) as chart:
-            renders.append(chart.render(values, name="rel", namespace="mon"))
+def test_second_render_is_identical(profile: str, values: Values, files: Files) -> None:
+    first = files(values)
+    with helm_python.Chart.load(str(CHART)) as chart:
+        second = chart.render(values, name="rel", namespace="mon")
 
     # Without a cluster the chart cannot keep the password and certificate that it made.
     made = {"gpu-exporter/templates/secret.yaml", "gpu-exporter/templates/daemonset.yaml"}
-    differ = {path for path, text in renders[0].items() if text != renders[1][path]}
+    differ = {path for path, text in second.items() if text != first[path]}
     assert differ == (made if profile == "secured" else set())
 
 

@@ -57,11 +57,14 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     driver.open()
     node, accounts = SimulatedNode(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
-    memories: Memories = {}
+    memories: list[Memories] = [{} for _ in gpus]
     settled: Mapping[str, Mapping[str, float]] = {}
     for second in range(PASSES + 1):
         clock[0] = START + second
-        found = [read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second), memories) for gpu in gpus]
+        found = [
+            read_gpu(gpu.device, gpu.states, COLLECTORS, clock[0], float(second), memory)
+            for gpu, memory in zip(gpus, memories, strict=True)
+        ]
         gpus = [
             Gpu(read.device, read.states, answered=float(second), reading=read.answered and not read.device_error)
             for read in found

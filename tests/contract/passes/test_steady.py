@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
 
 import pytest
 
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.clock import UnixTime
-from exporter.driver.interface import DeviceLostError, DriverError, Record, XidEvent
+from exporter.driver.interface import DeviceLostError, DriverError, Record, UnsupportedError, XidEvent
 from exporter.sampling.steadiness import STEADY_AFTER
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs
@@ -221,10 +222,47 @@ def test_gpu_that_is_looked_at_has_answered(settled: Rig) -> None:
     assert gone.answered == UPTIME + settled.seconds - 1.0
 
 
-def test_gpu_of_which_the_driver_keeps_no_samples_has_a_pass_each_second(rig: Rig) -> None:
+def test_what_is_read_every_five_seconds_is_read_for_who_comes_and_else_with_every_second_pass(settled: Rig) -> None:
+    asked: list[int] = []
+    for awaited in (False, False, False, False, True):
+        settled.gpus[0].asked.clear()
+        settled.ticks(EVERY - 1)
+        settled.ticks(1, awaited=awaited)
+        functions = settled.gpus[0].functions
+        assert functions.count("nvmlDeviceGetTotalEnergyConsumption") == 1
+        asked.append(functions.count("nvmlDeviceGetPerformanceState"))
+
+    assert asked in ([1, 0, 1, 0, 1], [0, 1, 0, 1, 1])
+
+
+def test_gpu_that_shows_no_utilization_has_a_pass_each_second(rig: Rig) -> None:
     del rig.gpus[1].answers["nvmlDeviceGetSamples"]
+    rig.gpus[1].answers["nvmlDeviceGetUtilizationRates"] = UnsupportedError("in MIG mode")
 
     assert all(rig.ticks(3 * SETTLED))
+
+
+def test_busy_seconds_of_a_gpu_without_samples_are_those_that_looks_see(rig: Rig) -> None:
+    device = rig.gpus[0]
+    del device.answers["nvmlDeviceGetSamples"]
+    levels = cycle([80, 84, 76, 88])
+    rig.every_second.append(
+        lambda: device.answers.update(
+            nvmlDeviceGetUtilizationRates=Record(gpu=(level := next(levels)), memory=level // 2)
+        )
+    )
+    rig.ticks(SETTLED)
+    before = busy_and_memory_busy(rig)
+    assert rig.ticks(4 * EVERY) == [*SKIPPED, True] * 4
+
+    assert [now - then for then, now in zip(before, busy_and_memory_busy(rig), strict=True)] == pytest.approx(
+        [4 * 3.28, 4 * 1.64]
+    )
+
+
+def busy_and_memory_busy(rig: Rig) -> tuple[float, ...]:
+    rows = rig.text("gpu_busy_seconds_total", "gpu_memory_busy_seconds_total").splitlines()
+    return tuple(float(row.rpartition(" ")[2]) for row in rows if 'uuid="GPU-0"' in row)
 
 
 def unobserved(rig: Rig) -> float:

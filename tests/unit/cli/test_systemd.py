@@ -5,7 +5,10 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from exporter.cli.systemd import Heartbeat, Notifier
+import pytest
+
+from exporter.cli.systemd import Notifier, Watchdog
+from exporter.exposition.snapshot import Snapshot
 
 
 def test_nothing_is_sent_where_systemd_does_not_listen(tmp_path: Path) -> None:
@@ -21,14 +24,18 @@ def test_an_abstract_socket_is_reached() -> None:
         assert systemd.recv(100) == b"READY=1\nSTATUS=x"
 
 
-def test_the_heart_beats_while_passes_go_on() -> None:
-    heart = Heartbeat(interval=1.0, now=0.0)
-    assert heart.alive(passes=0, now=9.0)
-    assert heart.alive(passes=1, now=15.0)
-    assert heart.alive(passes=1, now=25.0)
-    assert not heart.alive(passes=1, now=26.0)
-    assert heart.alive(passes=2, now=27.0)
+@pytest.mark.parametrize(
+    ("interval", "silent", "alive"),
+    [(1.0, 0.0, True), (1.0, 10.0, True), (1.0, 10.1, False), (60.0, 300.0, True), (60.0, 300.1, False)],
+)
+def test_the_heart_beats_while_the_gpus_are_looked_at(
+    tmp_path: Path, *, interval: float, silent: float, alive: bool
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(10)
+        with Watchdog(Notifier(str(tmp_path / "notify")), interval, Snapshot, lambda: silent) as watchdog:
+            watchdog.tick()
+        heard = [systemd.recv(100).decode().partition("\n")[0] for _ in range(3 if alive else 2)]
 
-
-def test_a_long_interval_is_waited_for() -> None:
-    assert Heartbeat(interval=60.0, now=0.0).alive(passes=0, now=290.0)
+    assert heard == ["READY=1", *(["WATCHDOG=1"] if alive else []), "STOPPING=1"]

@@ -29,6 +29,15 @@ def test_memory_counts_reserved_apart_and_omits_it_where_the_driver_does() -> No
     assert set(first(MEMORY, old)) == {"gpu_memory_total_bytes", "gpu_memory_used_bytes", "gpu_memory_free_bytes"}
 
 
+def test_gpu_that_shares_the_memory_of_the_machine_has_its_window_alone() -> None:
+    """As a GB10, of which the driver reports no device memory."""
+    device = FakeDevice({"nvmlDeviceGetBAR1MemoryInfo": Record(bar1Total=2000, bar1Free=1990, bar1Used=10)})
+    assert first(MEMORY, device) == {
+        "gpu_bar1_memory_total_bytes": {(): 2000},
+        "gpu_bar1_memory_used_bytes": {(): 10},
+    }
+
+
 def test_power_converts_to_watts_and_joules() -> None:
     published = first(POWER, hopper())
     assert published["gpu_power_watts"] == {(): 650.5}
@@ -163,6 +172,8 @@ def test_remapped_rows() -> None:
     assert published["gpu_remapped_rows_total"] == {("correctable",): 1, ("uncorrectable",): 2}
     assert published["gpu_row_remap_pending"] == {(): 1.0}
     assert published["gpu_row_remap_failed"] == {(): 0.0}
+    device.answers["nvmlDeviceGetRemappedRows"] = (1, 2, 0, 1)
+    assert first(REMAPPED_ROWS, device)["gpu_row_remap_failed"] == {(): 1.0}
     assert published["gpu_row_remap_banks"][("max",)] == 2560
 
 
@@ -185,6 +196,17 @@ def test_mig_instance_of_a_hopper() -> None:
     assert published["gpu_mig_sm_active_seconds_total"] == {(): pytest.approx(5.0)}
     assert published["gpu_mig_tensor_active_seconds_total"] == {(): pytest.approx(10.0)}
     assert "gpu_mig_fp64_active_seconds_total" not in published
+
+
+def test_what_a_mig_instance_is_and_its_memory_are_asked_for_as_seldom_as_they_change() -> None:
+    instance = FakeInstance({"nvmlDeviceGetName": "NVIDIA H200 MIG 1g.18gb", "nvmlGpmMetricsGet": {}})
+    passes(MIG, instance, 60)
+
+    assert Counter(instance.functions) == {
+        "nvmlDeviceGetName": 2,
+        "nvmlDeviceGetMemoryInfo": 12,
+        "nvmlGpmMetricsGet": 60,
+    }
 
 
 def test_mig_instance_of_an_a100_has_no_activity_and_asks_seldom() -> None:

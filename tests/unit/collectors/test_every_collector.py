@@ -16,6 +16,26 @@ from tests.unit.collectors.answers import FakeDevice, FakeInstance, first, hoppe
 GPU_COLLECTORS = [collector for collector in COLLECTORS if collector.scope is Scope.GPU]
 
 
+LACKS = {
+    "memory": "no memory of its own",
+    "utilization": "no utilization (MIG mode?)",
+    "engines": "no engine utilization",
+    "gpm": "neither GPM nor byte counters",
+    "power": "no power readings",
+    "clocks": "no clocks",
+    "temperature": "no temperatures",
+    "throttle": "no clock event reasons",
+    "pcie": "no PCIe link",
+    "nvlink": "no NVLink",
+    "ecc": "no ECC, or ECC is off",
+    "retired_pages": "retires no pages",
+    "remapped_rows": "nvmlDeviceGetRemappedRows",
+    "health": "no recovery action",
+    "fabric": "not in a fabric",
+    "processes": "no process lists",
+}
+
+
 def named(collector: AnyCollector) -> str:
     return collector.name
 
@@ -24,10 +44,12 @@ def named(collector: AnyCollector) -> str:
 def test_a_device_that_answers_nothing_is_unsupported_or_silent(collector: AnyCollector) -> None:
     """An unnamed GPU still has its bus id; everything else raises rather than publish zeros."""
     device = FakeInstance() if collector.scope is Scope.INSTANCE else FakeDevice()
+    said = None
     try:
         published = first(collector, device)
-    except UnsupportedError:
-        published = {}
+    except UnsupportedError as error:
+        published, said = {}, str(error)
+    assert said == LACKS.get(collector.name)
     assert set(published) <= {"gpu_info", "gpu_mig_info"}
 
 

@@ -100,6 +100,10 @@ def test_a_wrapped_counter_is_published_raw_and_has_no_rate() -> None:
     assert reading.pcie_bytes_per_second is None
 
 
+def test_bus_that_stands_idle_moves_nothing_per_second() -> None:
+    assert passes(GPM, hopper(), 2)[-1].pcie_bytes_per_second == 0.0
+
+
 def test_blackwell_counts_nvlink_bytes_in_its_own_fields() -> None:
     device = FakeDevice({}, {(202, ALL_LINKS): 77, (204, ALL_LINKS): 88})
     assert first(GPM, device) == {"gpu_nvlink_bytes_total": {("transmit",): 77, ("receive",): 88}}
@@ -172,6 +176,13 @@ def test_older_drivers_count_thermal_time_in_the_violation_counter() -> None:
     assert published["gpu_throttled_seconds_total"][("sw_power_cap",)] == 5.0
 
 
+def test_counter_of_all_thermal_reasons_is_not_asked_for_beside_one_of_a_kind() -> None:
+    thermal = by_argument(None, Record(referenceTime=1, violationTime=7_000_000_000))
+    device = throttled("580.126.09", {(270, 0): 0}, nvmlDeviceGetViolationStatus=thermal)
+
+    assert first(THROTTLE, device)["gpu_throttled_seconds_total"] == {("hw_thermal",): 0.0}
+
+
 def test_without_any_field_every_reason_is_a_violation_counter() -> None:
     status = by_argument(*(Record(referenceTime=1, violationTime=n * 10**9) for n in range(6)))
     device = throttled("450.1", {}, nvmlDeviceGetViolationStatus=status)
@@ -197,6 +208,14 @@ def test_every_supported_reason_is_shown_held_or_not() -> None:
     assert len(active) == 9
     assert ("board_limit",) not in active
     assert ("reliability",) in active
+
+
+def test_clock_is_read_while_heat_or_the_power_brake_holds_it_down_and_not_else() -> None:
+    device = hopper()
+    calm = passes(THROTTLE, device, 1)[0]
+    device.answers["nvmlDeviceGetCurrentClocksEventReasons"] = 0x40
+
+    assert (calm.sm_clock, passes(THROTTLE, device, 1)[0].sm_clock) == (None, 1980e6)
 
 
 def test_old_names_of_the_reasons_still_work() -> None:

@@ -49,6 +49,24 @@ def test_nvlink_of_blackwell_has_its_own_errors() -> None:
     }
 
 
+def test_errors_of_the_only_link_are_found() -> None:
+    device = FakeDevice({}, {(91, 0): 1, (165, 0): 1, (161, 0): 4})
+    assert first(NVLINK, device)["gpu_nvlink_errors_total"] == {("replay",): 4}
+
+
+def test_errors_that_were_refused_for_a_moment_are_counted_on() -> None:
+    """The moment is that in which all is asked for again, as every five minutes."""
+    device = FakeDevice({}, {(91, 0): 2} | {(field, link): 3 for field in (165, 161) for link in (0, 1)})
+    readings = passes(NVLINK, device, 1)
+    kept = {(161, link): device.fields.pop((161, link)) for link in (0, 1)}
+    refused = NVLINK.read(device, readings[0], Tick(1301.0, 30.0))
+    device.fields |= kept
+
+    after = NVLINK.read(device, refused, Tick(1331.0, 30.0))
+
+    assert samples(NVLINK, after)["gpu_nvlink_errors_total"] == {("replay",): 6}
+
+
 def test_nvlink_without_links_is_unsupported() -> None:
     with pytest.raises(UnsupportedError):
         first(NVLINK, FakeDevice({}, {(91, 0): 0}))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from exporter.clock import MonotonicTime
 from exporter.exposition.pages import PageStore
 from exporter.exposition.scrape_schedule import Scraper, ScrapeSchedule
 from exporter.exposition.snapshot import AnyBlock, Block, Snapshot
@@ -156,3 +158,63 @@ def test_pass_is_awaited_while_somebody_looks_who_keeps_no_pace(store: PageStore
 
     store.page(CURL)
     assert [store.awaited() for clock[0] in (111.0, 120.0, 121.0)] == [True, True, False]
+
+
+class Renewed:
+    """A store whose snapshots are numbered, and made when somebody is to see one of now."""
+
+    def __init__(self, clock: list[float]) -> None:
+        self._clock = clock
+        self.passes = Passes()
+        self.number = 0
+        self.awaited: list[bool] = []
+        self.store = PageStore(1.0, clock=lambda: MonotonicTime(clock[0]))
+        self.store.renewed_by(self.publish)
+
+    def publish(self) -> None:
+        self.number += 1
+        self.awaited.append(self.store.awaited())
+        self.store.publish(replace(self.passes.snapshot(self.number), monotonic=MonotonicTime(self._clock[0])))
+
+    def seen(self, scraper: Scraper = CURL) -> int:
+        page = self.store.kept(scraper) or self.store.page(scraper)
+        return int(float(page.body.decode().split("gpu_value ")[-1].split()[0]))
+
+
+def test_who_was_not_expected_sees_what_is_now(clock: list[float]) -> None:
+    renewed = Renewed(clock)
+    clock[0] = 100.0
+    renewed.publish()
+    seen = {}
+    for clock[0] in (100.0, 102.5, 102.6, 103.0, 110.0):
+        seen[clock[0]] = renewed.seen()
+
+    assert seen == {100.0: 1, 102.5: 1, 102.6: 2, 103.0: 2, 110.0: 3}
+
+
+def test_a_pass_is_awaited_by_who_was_not_expected_and_by_nobody_afterwards(clock: list[float]) -> None:
+    renewed = Renewed(clock)
+    renewed.publish()
+    for clock[0] in (20.0, 60.0):  # a minute is the interval from now on
+        renewed.seen()
+    clock[0] = 87.0
+    before, renewed.awaited = renewed.store.awaited(), []
+    renewed.seen()
+
+    assert (before, renewed.awaited, renewed.store.awaited()) == (False, [True], False)
+
+
+def test_status_page_is_of_now_as_well(clock: list[float]) -> None:
+    renewed = Renewed(clock)
+    renewed.publish()
+    for clock[0] in (2.0, 3.0):
+        renewed.store.watched()
+
+    assert renewed.number == 2
+
+
+def test_before_the_first_pass_nobody_waits_for_one(clock: list[float]) -> None:
+    renewed = Renewed(clock)
+
+    assert b"gpu_value" not in renewed.store.page(CURL).body
+    assert renewed.number == 0

@@ -69,7 +69,7 @@ def test_first_value_is_the_sources_own() -> None:
 
 
 def test_gauge_is_fresh_for_its_pace_and_gone_when_the_device_is_silent() -> None:
-    slow = CachedReading(collector(Pace.SLOW), None, 0.0, 100.0)
+    slow = CachedReading(collector(Pace.SLOW), None, 100.0)
 
     assert is_fresh(slow, monotonic=140.0, answered=139.0, stale=10.0)
     assert not is_fresh(slow, monotonic=140.0, answered=120.0, stale=10.0)
@@ -77,7 +77,7 @@ def test_gauge_is_fresh_for_its_pace_and_gone_when_the_device_is_silent() -> Non
 
 
 def test_what_is_read_once_stays_while_the_device_answers() -> None:
-    once = CachedReading(collector(Pace.ONCE), None, 0.0, 0.0)
+    once = CachedReading(collector(Pace.ONCE), None, 0.0)
 
     assert is_fresh(once, monotonic=1e6, answered=1e6 - 1, stale=10.0)
 
@@ -96,7 +96,7 @@ def test_samples_are_made_for_a_scrape_alone_and_once() -> None:
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, value),),
     )
-    unseen, seen = (CachedReading(level, number, 0.0, 0.0, carried(level, None, number)) for number in (1.0, 2.0))
+    unseen, seen = (CachedReading(level, number, 0.0, carried(level, None, number)) for number in (1.0, 2.0))
 
     assert made == []
     assert seen.blocks(("0",)) is seen.blocks(("0",))
@@ -113,9 +113,9 @@ def test_samples_hold_for_later_readings_that_say_the_same(later: float, *, same
         read=lambda *_: 0.0,
         families=(gauge("gpu_level", "A test.", Unit.NONE, lambda reading: reading),),
     )
-    first = kept(level, None, 2.0, 0.0, 0.0)
+    first = kept(level, None, 2.0, 0.0)
     shown = first.blocks(("0",))
-    second = kept(level, first, later, 5.0, 5.0)
+    second = kept(level, first, later, 5.0)
 
     assert (second.blocks(("0",)) is shown) is same
     assert second.blocks(("0",))[0].samples == (Sample(later),)
@@ -132,7 +132,7 @@ def test_reset_between_two_scrapes_is_not_missed() -> None:
     )
     cached: CachedReading | None = None
     for raw in (100.0, 5.0, 120.0):  # scraped at the first and the last
-        cached = CachedReading(total, raw, 0.0, 0.0, carried(total, cached, raw))
+        cached = kept(total, cached, raw, 0.0)
 
     assert cached is not None
     assert cached.blocks(())[0].samples == (Sample(220.0),)
@@ -184,8 +184,8 @@ def pcie(count: float) -> Pcie:
 def test_errors_of_the_driver_go_back_as_it_says_beside_a_total_that_does_not(
     collector: Collector[Any], read: Callable[[float], Any], raw: str, total: str
 ) -> None:
-    before = CachedReading(collector, read(3.0), 0.0, 0.0, carried(collector, None, read(3.0)))
-    after = CachedReading(collector, read(0.0), 1.0, 1.0, carried(collector, before, read(0.0)))
+    before = CachedReading(collector, read(3.0), 0.0, carried(collector, None, read(3.0)))
+    after = CachedReading(collector, read(0.0), 1.0, carried(collector, before, read(0.0)))
 
     def shown(cached: CachedReading, name: str) -> list[float]:
         return [s.value for block in cached.blocks(()) if block.family.name == name for s in block.samples]

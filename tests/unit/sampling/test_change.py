@@ -34,6 +34,21 @@ def test_time_until_the_last_look_is_that_of_the_last_pass_again() -> None:
     assert first.readings == (reading(busy=0.5, joules=3000.0),)
 
 
+def test_pass_of_a_second_goes_on_at_its_power() -> None:
+    first = until(passed(reading(joules=100.0), seconds=1.0), CALM, 103.0)  # type: ignore[arg-type]
+
+    assert first.readings[0].joules == 300.0
+
+
+def test_rest_of_several_seconds_is_the_mean_of_these() -> None:
+    early = Calm(2.0, 4.0)
+    first = until(passed(reading(busy=0.5)), early, 102.0)  # type: ignore[arg-type]
+
+    (left,) = since(passed(reading(busy=0.6)), first, early).readings
+
+    assert left.signals == Signals(busy=pytest.approx(0.7))
+
+
 def test_first_pass_of_no_length_has_no_power() -> None:
     first = until(passed(reading(joules=5.0), seconds=0.0), CALM, 103.0)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from exporter.driver.interface import (
     UnsupportedError,
 )
 from exporter.sampling.driver_connection import DriverConnection
+from exporter.threads.runner import Threads
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, until
 
 
@@ -31,6 +32,15 @@ def test_driver_that_arrives_late_is_opened() -> None:
     until(lambda: connection.state.error == "")
 
     assert len(connection.state.devices) == 1
+    connection.stop()
+
+
+def test_thread_of_the_driver_has_its_name_in_the_series_of_threads() -> None:
+    threads = Threads()
+    connection = DriverConnection(ScriptedDriver(tuple))
+    connection.start(threads)
+
+    assert set(threads.states()) == {"driver"}
     connection.stop()
 
 

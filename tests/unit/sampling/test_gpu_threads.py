@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 import pytest
 
 from exporter.sampling.gpu_threads import _STEADY, GpuThreads, runs
+from exporter.threads import runner
+from tests.unit.sampling.scripted import until
 
 PATIENCE = 10.0
 Threads = GpuThreads[str]
@@ -50,6 +54,26 @@ def test_gpus_that_answer_are_read_in_order_on_one_thread() -> None:
 
     assert order == list("abc") * 3
     readers.stop()
+
+
+def test_thread_more_has_the_first_name_that_is_free() -> None:
+    """Threads have series of their own: names are few, whatever comes and goes."""
+    threads = runner.Threads()
+
+    def another() -> tuple[Threads, str | None]:
+        readers: Threads = GpuThreads(turn=PATIENCE)
+        readers.threads = threads
+        return readers, readers.read({"a": here}, soon())["a"]
+
+    first, second, third = (another() for _ in range(3))
+    assert [name for _, name in (first, second, third)] == ["gpus", "gpus-2", "gpus-3"]
+
+    second[0].stop()
+    until(lambda: "gpus-2" not in threads.states())
+    fourth = another()
+    assert fourth[1] == "gpus-2"
+    for readers, _ in (first, third, fourth):
+        readers.stop()
 
 
 def test_gpu_that_hangs_keeps_the_thread_and_the_others_go_on(gate: threading.Event) -> None:
@@ -112,14 +136,16 @@ def test_read_that_raises_costs_its_pass_alone() -> None:
 
 
 def test_gpu_whose_thread_only_waits_for_a_cpu_stays_on_the_thread_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a node whose jobs use all its CPUs: asked once each turn, it is let on."""
+    """As on a node whose jobs use all its CPUs: its thread is asked for once each turn, and let on."""
     readers: Threads = GpuThreads(turn=0.01)
-    asked = threading.Semaphore(0)
-    monkeypatch.setattr("exporter.sampling.gpu_threads.runs", lambda _: (asked.release(), True)[1])
+    asked: SimpleQueue[int] = SimpleQueue()
+    monkeypatch.setattr("exporter.sampling.gpu_threads.runs", lambda thread: (asked.put(thread), True)[1])
 
     def starved() -> str:
-        for _ in range(3):
-            asked.acquire(timeout=PATIENCE)
+        with suppress(Empty):
+            for _ in range(3):
+                while asked.get(timeout=PATIENCE) != threading.get_native_id():
+                    pass
         return here()
 
     found = readers.read({"a": starved, "b": here}, soon())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from exporter.driver.interface import DeviceLostError, DriverGoneError
 from exporter.sampling.gpus import Gpu, Gpus
 from tests.unit.sampling.scripted import DEADLINE, Scripted, collector, until
 
@@ -67,6 +68,22 @@ def test_late_gpu_is_not_lost_until_its_gauges_are_stale(gate: threading.Event) 
     gpus.read((), 0.0, time.monotonic() + DEADLINE, 102.0)
     assert not gpus.all[0].answers(102.0, 10.0)  # the driver no longer has it: lost at once
     gate.set()
+    gpus.stop()
+
+
+def test_error_of_each_gpu_is_passed_on_whatever_the_gpus_after_it_answer() -> None:
+    def lost(_: str) -> float:
+        raise DeviceLostError("fell off the bus")
+
+    def gone(_: str) -> float:
+        raise DriverGoneError("unloaded", "DRIVER_NOT_LOADED")
+
+    gpus = Gpus([collector("value")])
+    devices = [Scripted(index, answer) for index, answer in enumerate((lost, gone, lambda _: 1.0))]
+
+    errors = gpus.read(devices, 0.0, time.monotonic() + DEADLINE)
+
+    assert [type(error) for error in errors] == [DeviceLostError, DriverGoneError]
     gpus.stop()
 
 

@@ -22,7 +22,7 @@ def device(minor: int) -> Scripted:
 def busy_for(seconds: float, at: float) -> Gpu:
     """A GPU that was busy for so many seconds in all, read at that moment."""
     reading = Utilization(None, None, Integral(total=seconds), None)
-    cached = CachedReading(UTILIZATION, reading, at, MonotonicTime(at))  # type: ignore[arg-type]
+    cached = CachedReading(UTILIZATION, reading, MonotonicTime(at))
     gpu = device(0)
     return Gpu(gpu, {gpu.uuid: TargetState({"utilization": cached})}, answered=MonotonicTime(at), reading=True)
 

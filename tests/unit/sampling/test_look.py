@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.collectors.base import Seen
 from exporter.driver.interface import DeviceLostError, Record, UnsupportedError
-from exporter.sampling.look import UNKNOWN, Look, look, same
+from exporter.sampling.look import UNKNOWN, Look, counted, look, same
 from tests.unit.sampling.scripted import Scripted
 
 CALM = Look(50, 8 << 30, 200_000)
@@ -30,12 +31,12 @@ def device(**answers: object) -> Scripted:
 
 
 def test_look_has_the_reasons_of_heat_and_power_supply_and_none_that_go_with_the_load() -> None:
-    assert look(device()) == Look(42, 3 << 30, 350_000, 0x8 | 0x20 | 0x40 | 0x80)
+    assert look(device()) == Look(42, 3 << 30, 350_000, 0x8 | 0x20 | 0x40 | 0x80, 7)
 
 
 def test_gpu_without_power_or_reasons_is_looked_at_all_the_same() -> None:
-    assert look(device(CurrentClocksEventReasons=UnsupportedError(""))) == Look(42, 3 << 30, 350_000, 0)
-    assert look(device(PowerUsage=UnsupportedError(""), CurrentClocksEventReasons=0)) == Look(42, 3 << 30, 0, 0)
+    assert look(device(CurrentClocksEventReasons=UnsupportedError(""))) == Look(42, 3 << 30, 350_000, 0, 7)
+    assert look(device(PowerUsage=UnsupportedError(""), CurrentClocksEventReasons=0)) == Look(42, 3 << 30, 0, 0, 7)
 
 
 @pytest.mark.parametrize("name", ["UtilizationRates", "MemoryInfo", "PowerUsage", "CurrentClocksEventReasons"])
@@ -68,3 +69,10 @@ def test_what_is_the_same(now: Look, expected: bool) -> None:  # noqa: FBT001
 def test_power_of_a_gpu_that_draws_little_goes_up_and_down_by_watts() -> None:
     assert same(Look(0, 0, 20_000), Look(0, 0, 30_000))
     assert not same(Look(0, 0, 20_000), Look(0, 0, 30_001))
+
+
+def test_looks_add_up_to_how_busy_the_seconds_were_that_they_stand_for() -> None:
+    seen = counted(counted(Seen(), Look(50, memory_busy=20), 2.0), Look(100, memory_busy=30), 1.0)
+
+    assert seen == Seen(3.0, pytest.approx(2.0), pytest.approx(0.7))
+    assert counted(seen, UNKNOWN, 4.0) == Seen(7.0, pytest.approx(2.0), pytest.approx(0.7))

@@ -59,6 +59,14 @@ def test_read_that_hangs_costs_only_what_it_would_have_told() -> None:
     under.stop()
 
 
+def test_thread_of_the_node_has_its_name_in_the_series_of_threads() -> None:
+    under, threads = NodeDeadline(Node(), 1.0, 10.0), Threads()
+    under.start(threads)
+
+    assert set(threads.states()) == {"node"}
+    under.stop()
+
+
 def test_machine_that_stood_still_forgets_nobody() -> None:
     """Its last answer is old, but it was not asked since: what it says stands for as long as after any late answer."""
     node, now = Node(), [0.0]

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from exporter.clock import MonotonicTime
+from exporter.collectors.activity import Activity
+from exporter.collectors.fields import Fields
+from exporter.collectors.gpm import Gpm
+from exporter.collectors.nvlink import Nvlink
+from exporter.collectors.paced import Paced
+from exporter.collectors.pcie import Pcie, Slower
+from exporter.collectors.power import Limits, Power
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
-from exporter.sampling.readings import busy_seconds
+from exporter.ledger.evidence import Signals
+from exporter.sampling.gpus import Gpu
+from exporter.sampling.readings import Numbers, Throttled, busy_seconds, instance_signals, numbers, signals
+from exporter.units import Watts
+from tests.unit.sampling.scripted import Scripted
 
 
 def gpu(read_at: float) -> SimpleNamespace:
@@ -21,3 +35,73 @@ def test_reading_of_an_earlier_pass_is_none_of_this_one() -> None:
 
     assert busy_seconds(gpu(10.0), now) == 7.0  # type: ignore[arg-type]
     assert busy_seconds(gpu(9.0), now) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("thermal", "share"),
+    [(101.0, 0.25), (104.0, 1.0), (104.5, 1.0), (100.0, 0.0), (3.0, 0.0), (None, None)],
+    ids=["a part", "all of it", "no more than all", "none", "a driver that was reloaded", "not counted"],
+)
+def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_pass_before(
+    thermal: float | None, share: float | None
+) -> None:
+    before, now = (
+        Throttled(seconds, 7.0, MonotonicTime(moment)) for seconds, moment in ((100.0, 10.0), (thermal, 14.0))
+    )
+    found = signals(gpu(14.0), before, now, MonotonicTime(14.0))  # type: ignore[arg-type]
+
+    assert found is not None
+    assert (found.throttled_thermal, found.throttled_power_brake) == (share, 0.0)
+
+
+def test_gpu_that_was_never_read_shows_no_number() -> None:
+    assert numbers(Gpu(Scripted(0, lambda _: None)), MonotonicTime(14.0), 10.0) == Numbers()
+
+
+NONE = Fields((), {}, 0.0)  # type: ignore[arg-type]
+LANE = 7.563e9
+"""Bytes per second of one PCIe lane of generation 6, one way."""
+
+
+@pytest.mark.parametrize(
+    ("rates", "share"),
+    [
+        ({("nvlink", "transmit"): 30e9, ("nvlink", "receive"): 10e9}, 0.2),
+        ({("pcie", "transmit"): 4 * LANE, ("pcie", "receive"): 4 * LANE}, 0.25),
+        ({("nvlink", "transmit"): 20e9, ("pcie", "receive"): 16 * LANE}, 0.5),
+        ({("nvlink", "transmit"): 900e9}, 1.0),
+        ({}, None),
+    ],
+    ids=["NVLink", "PCIe", "the busier one", "no more than all", "neither"],
+)
+def test_link_activity_is_of_what_the_links_that_are_up_carry_both_ways(
+    rates: dict[tuple[str, str], float], share: float | None
+) -> None:
+    device = Scripted(0, lambda _: None)
+    now = MonotonicTime(14.0)
+    readings: dict[str, Any] = {
+        "gpm": Gpm(Activity(), {}, rates, NONE, NONE, 0.0),  # type: ignore[arg-type]
+        "power": Power(Watts(350.0), None, Paced(Limits(Watts(700.0), None, None, None), 0.0)),  # type: ignore[arg-type]
+        "nvlink": Nvlink({0: True, 1: True, 2: False}, {}, 50e9, 3, NONE, NONE, ()),
+        "pcie": Pcie(6, 16, Paced(Slower(6, 16, None, {}, NONE), 0.0)),  # type: ignore[arg-type]
+    }
+    state = SimpleNamespace(
+        readings={name: SimpleNamespace(monotonic=now, reading=each) for name, each in readings.items()}
+    )
+
+    found = signals(Gpu(device, {device.uuid: state}, reading=True), None, None, now)  # type: ignore[dict-item]
+
+    assert found is not None
+    assert found.power_of_limit == 0.5
+    assert found.link_activity == (None if share is None else pytest.approx(share))
+
+
+def test_instance_is_held_back_with_its_gpu() -> None:
+    """Heat and the power brake are the GPU's as a whole."""
+    device = Scripted(0, lambda _: None)
+    whole = Signals(busy=0.9, throttled_thermal=0.25, throttled_power_brake=0.5, sm_clock=1.2e9, sm_clock_max=1.9e9)
+
+    found = instance_signals(Gpu(device), "MIG-1", whole, MonotonicTime(14.0))
+
+    assert found == Signals(throttled_thermal=0.25, throttled_power_brake=0.5, sm_clock=1.2e9, sm_clock_max=1.9e9)
+    assert instance_signals(Gpu(device), "MIG-1", None, MonotonicTime(14.0)) is None

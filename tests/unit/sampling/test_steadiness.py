@@ -70,5 +70,5 @@ def test_states_of_a_pass_are_shares_of_it() -> None:
 
     assert (found["a"][INDEX["busy"]], found["a"][INDEX["free"]], sum(found["a"])) == (0.25, 0.75, 1.0)
     assert states_of(ledger(10.0), ledger(10.0)) == {}
-    assert states_of(Ledger(), ledger(2.0, free=2.0)) == {"a": row(free=1.0)}
+    assert states_of(Ledger(), ledger(2.0, free=2.0)) == {"a": tuple(row(free=1.0))}
     assert len(ZERO) == len(STATES)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from exporter.driver import constants as nvml
 from exporter.driver.interface import Driver, DriverError, UnsupportedError
+from exporter.simulator import simulate
 from exporter.simulator.answers import FUNCTIONS
 from exporter.simulator.fields import time_counter_ids
 from tests.unit.simulator.simulation import ALL_LINKS, gpu, started
@@ -100,3 +102,18 @@ def everything(driver: Driver) -> list[object]:
                 except DriverError as error:
                     found.append((function, type(error), error.code))
     return found
+
+
+@pytest.mark.parametrize("pattern", ["storage-bound", "slow-disk-rank"])
+def test_counters_that_stand_still_never_go_back_by_the_last_digit_of_a_sum(pattern: str) -> None:
+    now = [1_700_000_000.0]
+    driver = simulate(f"1xH200:{pattern};seed=7;churn=600", lambda: now[0])
+    driver.open()
+    (device,) = driver.devices()
+    wanted = (nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES)
+    before = (0,) * len(wanted)
+    for second in range(1800):
+        now[0] = 1_700_000_000.0 + second
+        counts = device.call("nvmlDeviceGetFieldValues", tuple((field, 0) for field in wanted))
+        assert all(now >= then for then, now in zip(before, counts, strict=True)), f"second {second}"
+        before = counts

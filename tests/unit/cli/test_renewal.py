@@ -1,0 +1,23 @@
+"""Who was not expected has a pass made: from the page that is asked for to the thread of the passes."""
+
+from __future__ import annotations
+
+import queue
+
+from exporter.cli import assembly
+from exporter.config import load as config
+from exporter.exposition.snapshot import Snapshot
+
+
+def test_a_pass_is_made_for_who_asks_between_two() -> None:
+    published: queue.Queue[Snapshot] = queue.Queue()
+    options = ["--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.deadline", "1m"]
+    exporter = assembly.assemble(config.load(options, {}, config.options()), published.put)
+    exporter.start()
+    try:
+        assert published.get(timeout=60).status.passes == 1
+        exporter.renew()
+
+        assert exporter.snapshot.status.passes == 2
+    finally:
+        exporter.stop()
