@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.outages import lately
 from deploy.prometheus.wording import NODE, NODE_HIT
 
 _JOBS = 'job=~"<jobs>"'
@@ -44,7 +45,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         name="GpuDriverMismatch",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
-        expr=f'gpu_exporter_driver_error{{error="{_MISMATCH}"}} == 1',
+        expr=lately(f'gpu_exporter_driver_error{{error="{_MISMATCH}"}}'),
         for_="5m",
         summary=f"Driver and library of {NODE} differ in version",
         description=f"The kernel module and the user-space library of {NODE} differ in version (an upgrade without a "
@@ -55,11 +56,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         # An exporter that restarts to get the driver back is away for minutes between its tries.
-        expr=f"""\
-gpu_exporter_driver_error{{error!="{_MISMATCH}"}} == 1
-or
-(last_over_time(gpu_exporter_driver_error{{error!="{_MISMATCH}"}}[6m]) == 1
-unless on (cluster, instance) up{{{_JOBS}}} == 1)""",
+        expr=lately(f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}}'),
         for_="10m",
         summary=f"The GPU driver of {NODE} does not open",
         description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "

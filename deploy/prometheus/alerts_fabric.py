@@ -12,7 +12,7 @@ SWITCH = Alert(
     # An error that does not end the fabric's work is told by the check, and is no alert.
     expr="""\
 min by (cluster, node, instance, switch, sxid) (
-  time() - gpu_nvswitch_sxid_last_timestamp_seconds{class="fatal"}
+  time() - last_over_time(gpu_nvswitch_sxid_last_timestamp_seconds{class="fatal"}[1h])
 ) < <window>""",
     params=(Param("window", 3600, Unit.SECONDS, "Time an SXID counts for."),),
     summary=f"NVSwitch {{{{ $labels.switch }}}} of {NODE} has failed: SXID {{{{ $labels.sxid }}}}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.alerts_links import LINKS
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.outages import held, unless_silent
 from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
 
 _GPU = "(cluster, instance, gpu, uuid)"
@@ -83,9 +84,10 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str 
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
-        expr=f"gpu_fault_timestamp_seconds{{{selector}}}",
+        expr=held(name, f"gpu_fault_timestamp_seconds{{{selector}}}"),
         summary=f"{GPU}: {{{{ $labels.evidence }}}}",
-        description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} {HIT}",
+        description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} "
+        + unless_silent(HIT),
         for_=for_,
     )
 

@@ -134,13 +134,13 @@ def device_shares(level: Level) -> tuple[Recording, ...]:
             busy,
             labels,
             _in_states(labels, state, BUSY),
-            "GPUs' worth of time in which a kernel ran: 3.5 is three and a half GPUs.",
+            "GPUs' worth of time in which a kernel ran and did more than wait: 3.5 is three and a half GPUs.",
         ),
         record(
             f"{level.name}:gpu_utilization:ratio_rate5m",
             labels,
             f"{busy} / ({observed} > 0)",
-            "Share of the observed time in which a kernel ran, 0 to 1; none where no GPU answers.",
+            "Share of the observed time in which a kernel ran and did more than wait; none where no GPU answers.",
         ),
     )
 
@@ -210,7 +210,7 @@ GPU_BUSY = record(
     "gpu:gpu_utilization:ratio_rate5m",
     ("instance", "uuid"),
     f"({_BUSY} or 0 * {summed(('instance', 'uuid'), INFO.record)}) / ({_OBSERVED} > 0)",
-    "Share of the observed time in which a kernel ran on the GPU, 0 to 1; none while it does not answer.",
+    "Share of the observed time in which a kernel ran and did more than wait; none while the GPU does not answer.",
 )
 INFO_JOIN = f" * on (cluster, instance, uuid) group_left (model) {INFO.record}"
 MODEL_SHARE = record(

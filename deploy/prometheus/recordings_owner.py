@@ -106,7 +106,7 @@ def owner_share(level: str, labels: tuple[str, ...]) -> Recording:
         f"{level}:gpu_utilization:ratio_rate5m",
         labels,
         f"{level}:gpu_workload_busy:rate5m / ({level}:gpu_workload_observed:rate5m > 0)",
-        "Share of the held and observed GPU time in which a kernel ran, 0 to 1.",
+        "Share of the held and observed GPU time in which a kernel ran and did more than wait, 0 to 1.",
     )
 
 

@@ -46,9 +46,9 @@ class Exporter:
         return max(0.0, monotonic_time() - self._loop.alive_at)
 
     def renew(self) -> None:
-        """Have a pass now, and wait for its snapshot; not where passes end too late to be waited for."""
+        """Have a pass now, and wait for its snapshot, but not for long: a scraper may wait no more than a second."""
         if self.silent_seconds <= 2 * self._pacing.interval:
-            self._loop.tick_now(2 * self._pacing.deadline)
+            self._loop.tick_now(self._pacing.deadline / 2)
 
     def start(self) -> None:
         self._sampler.start(self._threads)

@@ -102,8 +102,10 @@ class PageStore:
         """Have what there is to see be of now, for somebody who was not expected."""
         if self._is_old(now):
             self._renewing = True
-            self._renew()
-            self._renewing = False
+            try:
+                self._renew()
+            finally:
+                self._renewing = False
 
     def _is_old(self, now: MonotonicTime) -> bool:
         """Whether the last snapshot is; there may be none yet."""

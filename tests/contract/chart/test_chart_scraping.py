@@ -12,6 +12,7 @@ from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render_recordings
 from deploy.prometheus.render import render as render_rules
 from tests.contract.chart.conftest import Documents, One, Render, Values
+from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = {"prometheusRule": {"enabled": True}}
@@ -60,7 +61,8 @@ def test_monitor_finds_the_service_by_its_port_and_labels(render: Render, one: O
 def promtool(made: Any, tmp_path: Path) -> Any:
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": made}))
-    return subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    command = [program("promtool"), "check", "rules", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("suffix", ["recording", "alerts"])

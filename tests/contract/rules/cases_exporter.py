@@ -63,7 +63,14 @@ CASES: tuple[Case, ...] = (
         "GpuDriverMismatch",
         "an upgrade that ends in time",
         "13m 20m",
-        node("gpu_exporter_driver_error", "_x10 1x4 _x20", ',error="LIB_RM_VERSION_MISMATCH"'),
+        node("gpu_exporter_driver_error", "_x10 1x4 _x20", ',error="LIB_RM_VERSION_MISMATCH"') | node("up", "1x40"),
+    ),
+    fires(
+        "GpuDriverMismatch",
+        "a scrape fails meanwhile",
+        "17m",
+        node("gpu_exporter_driver_error", "_x10 1x4 stale 1x20", ',error="LIB_RM_VERSION_MISMATCH"')
+        | node("up", "1x14 0 1x20"),
     ),
     fires(
         "GpuDriverUnavailable",

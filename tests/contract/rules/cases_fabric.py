@@ -18,6 +18,7 @@ def _port(values: str, reason: str = "down") -> dict[str, str]:
 
 CASES: tuple[Case, ...] = (
     fires("GpuNvswitchError", "a fatal one, ten minutes ago", "30m", _sxid("fatal", "_x20 1200x60")),
+    fires("GpuNvswitchError", "and the scrape after it fails", "30m", _sxid("fatal", "_x20 1200x9 stale")),
     silent("GpuNvswitchError", "one the fabric survives", "30m", _sxid("non_fatal", "_x20 1200x60")),
     silent("GpuNvswitchError", "two hours ago", "140m", _sxid("fatal", "_x20 1200x160")),
     fires("GpuNetworkPortDegraded", "down, and next to GPU 3", "30m", _port("0x10 1x60")),

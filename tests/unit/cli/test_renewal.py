@@ -21,3 +21,14 @@ def test_a_pass_is_made_for_who_asks_between_two() -> None:
         assert exporter.snapshot.status.passes == 2
     finally:
         exporter.stop()
+
+
+def test_who_asks_waits_for_half_of_what_a_pass_may_take() -> None:
+    """A scraper may wait no longer than a second, and a pass that meets a slow driver takes most of one."""
+    waited: list[float] = []
+    options = ["--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.deadline", "0.6s"]
+    exporter = assembly.assemble(config.load(options, {}, config.options()), lambda _: None)
+    exporter._loop.tick_now = waited.append  # type: ignore[method-assign]
+    exporter.renew()
+
+    assert waited == [0.3]

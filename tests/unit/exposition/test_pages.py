@@ -218,3 +218,15 @@ def test_before_the_first_pass_nobody_waits_for_one(clock: list[float]) -> None:
 
     assert b"gpu_value" not in renewed.store.page(CURL).body
     assert renewed.number == 0
+
+
+def test_a_pass_that_fails_is_awaited_no_longer(clock: list[float]) -> None:
+    renewed = Renewed(clock)
+    renewed.publish()
+    clock[0] = 60.0
+    renewed.store.renewed_by(lambda: (_ for _ in ()).throw(RuntimeError("broken")))
+    with pytest.raises(RuntimeError, match="broken"):
+        renewed.store.watched()
+    clock[0] = 90.0
+
+    assert not renewed.store.awaited()

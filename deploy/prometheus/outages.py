@@ -1,0 +1,27 @@
+"""Alerts on what an exporter says, while it cannot be asked: who does not answer is not cured.
+
+Prometheus ends the series of a target with the first scrape that fails, and an alert on them would be told as resolved.
+"""
+
+from __future__ import annotations
+
+_SILENT = 'on (cluster, instance) max by (cluster, instance) (up{job=~"<jobs>"})'
+
+
+def held(alert: str, expr: str) -> str:
+    """`expr`, and what `alert` stood on when the target was last scraped, until it answers or is no target any more.
+
+    The value is then the time at which the alert began, in Unix seconds.
+    """
+    return f'{expr}\nor\nALERTS_FOR_STATE{{alertname="{alert}"}} and {_SILENT} == 0'
+
+
+def lately(selector: str) -> str:
+    """The series of `selector`; where their target does not answer, as they were within the last six minutes."""
+    return f"{selector}\nor\nlast_over_time({selector}[6m]) unless {_SILENT} == 1"
+
+
+def unless_silent(text: str) -> str:
+    """`text` of an alert that asks for other series of the target, where there are any."""
+    query = 'printf `max(up{job=~"<jobs>",cluster=%q,instance=%q}) == 0` $labels.cluster $labels.instance | query'
+    return f"{{{{ with {query} }}}}Its node does not answer now.{{{{ else }}}}{text}{{{{ end }}}}"
