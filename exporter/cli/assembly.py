@@ -49,8 +49,8 @@ _NODE_EVERY = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
 _NODE_LONGEST = 600.0
 """The same while they do not answer."""
-_YOUNG = 0.8
-"""Share of the age at which gauges vanish that a reading may have before it is read again."""
+_OLDEST = 1.2
+"""Times the age at which gauges vanish: how far passes may be apart whose readings nobody sees; who looks has one."""
 
 
 def assemble(
@@ -58,11 +58,11 @@ def assemble(
     published: Callable[[Snapshot], None],
     threads: Threads | None = None,
     process: Callable[[], ProcessHealth] = ProcessHealth,
-    awaited: Callable[[], bool] = lambda: True,
+    awaited: Callable[[], float] = lambda: 0.0,
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare, `awaited` whether anybody waits for the next pass.
+    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected.
     """
     driver = driver_of(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
@@ -192,7 +192,7 @@ def pacing(config: Config) -> Pacing:
     interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    steady = min(config["sample.steady-interval"], _YOUNG * stale)
+    steady = min(config["sample.steady-interval"], _OLDEST * stale)
     return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
 

@@ -46,6 +46,8 @@ _LARGE = 1 << 16
 """Bytes: what is as large as a page goes back to the system when it is dropped."""
 _YOUNG = 10_000
 """Objects made until Python looks for circles among them: a few passes. Most are dropped with their pass."""
+_TICK = 2.0
+"""Seconds between two looks at what is done beside the passes."""
 _TURN = 0.001
 """Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
 
@@ -149,8 +151,8 @@ def _restart_rule(settings: Config) -> RestartRule:
 
 
 def _wait(exporter: Exporter, rule: RestartRule, stopping: threading.Event, ticks: Sequence[Callable[[], None]]) -> int:
-    """`ticks` are called once a second."""
-    while not stopping.wait(1.0):
+    """`ticks` are called every two seconds."""
+    while not stopping.wait(_TICK):
         for tick in ticks:
             tick()
         reason = rule.reason(exporter.driver_state, monotonic_time())

@@ -19,7 +19,7 @@ from exporter.driver.plausibility import FUNCTIONS, Rule
 ACCEPTED_AFTER = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
-OFTEN = 20.0
+OFTEN = 28.0
 """Seconds within which a call is asked again that is worth being kept ready."""
 _Question = tuple[str, tuple[Any, ...]]
 """Function and arguments that stay."""

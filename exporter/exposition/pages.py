@@ -5,6 +5,7 @@ A page is made and kept here, until the next snapshot is published; nobody else 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,14 +69,13 @@ class PageStore:
             self._page(pages, scraper)
         self._current = pages
 
-    def awaited(self) -> bool:
-        """Whether a scrape is expected before the pass after the next one, or somebody is there who was not."""
-        now, slack = self._clock(), self._interval * _SLACK
-        return (
-            self._renewing
-            or self._schedule.watched(now)
-            or bool(self._schedule.expected(now - slack, now + self._interval + slack))
-        )
+    def awaited(self) -> float:
+        """Seconds until a scrape is expected; infinite where none is, and 0 where somebody is there who was not."""
+        now = self._clock()
+        if self._renewing or self._schedule.watched(now):
+            return 0.0
+        due = self._schedule.next(now - self._interval * _SLACK)
+        return math.inf if due is None else max(0.0, due - now)
 
     def watched(self) -> None:
         """Somebody looks at this node now, and perhaps for a while."""

@@ -56,6 +56,12 @@ class ScrapeSchedule:
             new = [seen.last for seen in self._seen.values() if seen.interval is None]
         return any(now - last < _LATELY for last in (self._looked, *new))
 
+    def next(self, begin: MonotonicTime) -> MonotonicTime | None:
+        """When the first scrape is due that is not due before `begin`; None where none is."""
+        with self._lock:
+            due = [seen.last + seen.interval for seen in self._seen.values() if seen.interval is not None]
+        return min((each for each in due if each >= begin), default=None)
+
     def expected(self, begin: MonotonicTime, end: MonotonicTime) -> tuple[Scraper, ...]:
         """Scrapers whose next scrape is due between `begin` and `end`."""
         with self._lock:

@@ -21,7 +21,9 @@ from exporter.units import Bytes, BytesPerSecond
 SLOW_SECONDS = 5.0
 """Memory is read this often."""
 LIMIT_SECONDS = 30.0
-"""And limits, and who listens, this often."""
+"""And limits this often."""
+PROGRAMS_SECONDS, PROGRAMS_LONGEST = 30.0, 240.0
+"""And who its programs are, and whether they listen: each time the same was found, twice as long after."""
 NETWORK_SECONDS = 3.0
 """And the bytes over a network namespace this often."""
 _NEAR = 4
@@ -57,6 +59,10 @@ class _Programs(NamedTuple):
     """Who its programs are, and whether they listen; looked at now and then."""
 
     looked_at: MonotonicTime = NEVER
+    seconds: float = 0.0
+    """Until the next look."""
+    processes: tuple[int, ...] = ()
+    """That were asked."""
     ports: frozenset[int] | None = None
     """None: not shown."""
     names: tuple[str, ...] = ()
@@ -154,19 +160,22 @@ class OwnerHost:
     def _look_at_programs(
         self, running: Sequence[HostProcess], now: MonotonicTime, listeners: network.Listeners
     ) -> None:
-        if now - self._programs.looked_at < LIMIT_SECONDS:
+        before, asked = self._programs, tuple([process.pid for process in running[:_NEAR]])
+        if asked == before.processes and now - before.looked_at < before.seconds:
             return
         procfs = self._files.procfs
         mine, nodes = (network.namespace(procfs, each) for each in (running[0].pid, 1))
         own = None not in {mine, nodes} and mine != nodes
         near = ancestors.near(procfs, running[:_NEAR])
         programs = {each: ancestors.program(procfs, each) for each in near}
-        self._programs = _Programs(
-            now,
+        found = (
             listeners.ports(near, own_namespace=own),
             tuple(programs.values()),
             frozenset(each for each, program in programs.items() if launches(program)),
         )
+        same = asked == before.processes and found == (before.ports, before.names, before.launchers)
+        seconds = min(2 * before.seconds, PROGRAMS_LONGEST) if same else PROGRAMS_SECONDS
+        self._programs = _Programs(now, seconds, asked, *found)
         self._network = self._network or _Network(now, {}) if own else None
 
     def _look_at_network(self, pid: int, now: MonotonicTime) -> None:

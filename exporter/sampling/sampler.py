@@ -33,6 +33,13 @@ from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
 from exporter.threads.runner import Threads
 
+_SOON = 1.1
+"""Intervals: who is expected within so many sees this pass, or the next one comes too late."""
+_SHORTLY = 0.25
+"""Part of the steady interval: a pass that is due waits so long for one that somebody is to see."""
+_GRACE = 0.7
+"""Part of the steady interval by which readings may be late: what is due every five seconds has every second pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
@@ -88,8 +95,11 @@ class Sampler:
         self._node.start(threads)
         self._faults.start(threads)
 
-    def tick(self, at: Moment | None = None, *, awaited: bool = True) -> Snapshot | None:
-        """To be called every interval: a pass; None where nothing has changed and nobody has `awaited` one."""
+    def tick(self, at: Moment | None = None, *, awaited: float = 0.0) -> Snapshot | None:
+        """To be called every interval: a pass; None where nothing has changed and nobody waits for one.
+
+        `awaited` are the seconds until somebody is expected: a pass that would come shortly before is left out.
+        """
         now = at.monotonic if at else monotonic_time()
         spare = self._pacing.steady_interval - self._pacing.interval / 2
         if not self._steadiness.steady or spare < self._pacing.interval:
@@ -98,10 +108,10 @@ class Sampler:
         state = self.connection.state
         found = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
         new = self._is_new(found, state)
-        if new or awaited:
+        if new or awaited < _SOON * self._pacing.interval:
             return self.run_pass(at, changed=new)
-        if now - self._passed >= spare:
-            return self.run_pass(at, grace=self._pacing.steady_interval / 2)
+        if now - self._passed >= spare and awaited > _SHORTLY * spare:
+            return self.run_pass(at, grace=_GRACE * self._pacing.steady_interval)
         self._looks.count(found, now)
         return None
 

@@ -7,6 +7,7 @@ the GPU, the part that is booked to another state. Run by hand: `python -m tests
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping
 
@@ -21,7 +22,7 @@ from exporter.simulator import simulate
 from exporter.simulator.patterns import PATTERNS
 
 START = 1_700_000_000.0
-EVERY = 8.0
+EVERY = 12.0
 
 
 def main() -> int:
@@ -57,7 +58,7 @@ def _booked(spec: str, seconds: int, steady_interval: float) -> tuple[Mapping[st
     for second in range(seconds):
         now[0] = START + second
         at = Moment(UnixTime(now[0]), MonotonicTime(1000.0 + second))
-        passes += sampler.tick(at, awaited=second == seconds - 1) is not None
+        passes += sampler.tick(at, awaited=0.0 if second == seconds - 1 else math.inf) is not None
     sampler.stop()
     (entry,) = accounting._ledger.targets.values()
     return dict(zip(STATES, entry.seconds, strict=True)), passes

@@ -22,6 +22,7 @@ double scenario_time(void);                   /* seconds since then */
 void scenario_load(void);                     /* reads the file again if it has changed */
 const char *scenario_text(const char *key);   /* NULL where the scenario has no such key */
 const char *device_text(Device device, const char *format, ...);
+bool changes(const char *text); /* with time */
 int expression(const char *text, double when, double *value); /* an NVML return code */
 int device_value(Device device, double *value, const char *format, ...);
 double device_number(Device device, double otherwise, const char *key);

@@ -146,13 +146,16 @@ double scenario_number(const char *key, double otherwise)
     return expression(scenario_text(key), scenario_time(), &value) == NVML_SUCCESS ? value : otherwise;
 }
 
+/* Whether it is more than a number, which is the same at all times; most values are. */
+bool changes(const char *text) { return text && strchr("Ers", *text); }
+
 int expression(const char *text, double when, double *value)
 {
     double a, b, period, duty;
     int code;
     if (!text)
         return NVML_ERROR_NOT_SUPPORTED;
-    if (!strchr("Ers", *text)) { /* most values are plain numbers */
+    if (!changes(text)) {
         *value = strtod(text, NULL);
         return NVML_SUCCESS;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -121,8 +122,8 @@ class Rig:
                 self._faults._saver.save_once()
             self.seconds += every
 
-    def ticks(self, count: int, *, awaited: bool = False) -> list[bool]:
-        """As the loop calls it, once a second: whether each was a pass."""
+    def ticks(self, count: int, *, awaited: float = math.inf) -> list[bool]:
+        """As the loop calls it, once a second, `awaited` seconds before somebody comes: whether each was a pass."""
         passed: list[bool] = []
         for _ in range(count):
             at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))

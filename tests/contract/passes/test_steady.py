@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
@@ -79,8 +80,21 @@ def test_without_a_longer_interval_every_tick_is_a_pass_and_nobody_looks(
 
 
 def test_who_waits_for_a_pass_gets_one_and_nothing_else_changes(settled: Rig) -> None:
-    assert settled.ticks(2, awaited=True) == [True, True]
+    assert settled.ticks(2, awaited=0.0) == [True, True]
     assert settled.ticks(EVERY) == [*SKIPPED, True]
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(1.05, [True]), (0.875, [True]), (1.2, [False]), (3.5, [False])])
+def test_a_pass_is_made_for_who_comes_before_the_next_tick(settled: Rig, seconds: float, passes: list[bool]) -> None:
+    assert settled.ticks(1, awaited=seconds) == passes
+
+
+def test_a_pass_that_is_due_waits_for_who_comes_shortly(settled: Rig) -> None:
+    settled.sampler._pacing = dataclasses.replace(settled.sampler._pacing, steady_interval=12.0)
+
+    assert settled.ticks(11) == [False] * 11
+    assert settled.ticks(2, awaited=2.5) == [False, False]
+    assert settled.ticks(1, awaited=3.0) == [True]
 
 
 def busier(rig: Rig) -> None:
@@ -224,7 +238,7 @@ def test_gpu_that_is_looked_at_has_answered(settled: Rig) -> None:
 
 def test_what_is_read_every_five_seconds_is_read_for_who_comes_and_else_with_every_second_pass(settled: Rig) -> None:
     asked: list[int] = []
-    for awaited in (False, False, False, False, True):
+    for awaited in (math.inf, math.inf, math.inf, math.inf, 0.0):
         settled.gpus[0].asked.clear()
         settled.ticks(EVERY - 1)
         settled.ticks(1, awaited=awaited)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -141,23 +142,32 @@ def test_scrapers_without_end_are_forgotten() -> None:
 
 
 def test_pass_is_awaited_by_scrapers_that_are_due_and_by_none_else(store: PageStore, clock: list[float]) -> None:
-    assert not store.awaited()
+    assert store.awaited() == math.inf
     for clock[0] in (100.0, 115.0):
         store.page(PROMETHEUS)
-    awaited = []
-    for clock[0] in [116.0 + second for second in range(20)]:
-        awaited += [clock[0]] if store.awaited() else []
+    awaited = [store.awaited() for clock[0] in (116.0, 129.0, 130.0, 130.05, 130.2)]
 
-    assert awaited == [129.0, 130.0]
+    assert awaited == [14.0, 1.0, 0.0, 0.0, math.inf]
+
+
+def test_of_several_scrapers_the_first_is_awaited(store: PageStore, clock: list[float]) -> None:
+    for clock[0] in (100.0, 115.0):
+        store.page(PROMETHEUS)
+    for clock[0] in (116.0, 126.0):
+        store.page(CURL)
+
+    assert store.awaited() == 4.0
+    clock[0] = 131.0
+    assert store.awaited() == 5.0
 
 
 def test_pass_is_awaited_while_somebody_looks_who_keeps_no_pace(store: PageStore, clock: list[float]) -> None:
     clock[0] = 100.0
     store.watched()
-    assert [store.awaited() for clock[0] in (100.5, 109.5, 110.5)] == [True, True, False]
+    assert [store.awaited() for clock[0] in (100.5, 109.5, 110.5)] == [0.0, 0.0, math.inf]
 
     store.page(CURL)
-    assert [store.awaited() for clock[0] in (111.0, 120.0, 121.0)] == [True, True, False]
+    assert [store.awaited() for clock[0] in (111.0, 120.0, 121.0)] == [0.0, 0.0, math.inf]
 
 
 class Renewed:
@@ -167,7 +177,7 @@ class Renewed:
         self._clock = clock
         self.passes = Passes()
         self.number = 0
-        self.awaited: list[bool] = []
+        self.awaited: list[float] = []
         self.store = PageStore(1.0, clock=lambda: MonotonicTime(clock[0]))
         self.store.renewed_by(self.publish)
 
@@ -201,7 +211,7 @@ def test_a_pass_is_awaited_by_who_was_not_expected_and_by_nobody_afterwards(cloc
     before, renewed.awaited = renewed.store.awaited(), []
     renewed.seen()
 
-    assert (before, renewed.awaited, renewed.store.awaited()) == (False, [True], False)
+    assert (before, renewed.awaited, renewed.store.awaited()) == (13.0, [0.0], 27.0)
 
 
 def test_status_page_is_of_now_as_well(clock: list[float]) -> None:
@@ -229,4 +239,4 @@ def test_a_pass_that_fails_is_awaited_no_longer(clock: list[float]) -> None:
         renewed.store.watched()
     clock[0] = 90.0
 
-    assert not renewed.store.awaited()
+    assert renewed.store.awaited() == math.inf
