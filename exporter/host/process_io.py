@@ -10,7 +10,8 @@ import math
 from typing import NamedTuple, cast
 
 from exporter.clock import NEVER, MonotonicTime
-from exporter.host.text import natural, read_bytes
+from exporter.host.kept_files import KeptFile
+from exporter.host.text import natural
 from exporter.units import Bytes, BytesPerSecond
 
 LOOK_SECONDS = 3.0
@@ -37,11 +38,11 @@ class _Totals(NamedTuple):
 class ProcessIo:
     """The rates of one process. Where it has nothing to do with files, they are the same object again."""
 
-    __slots__ = ("_content", "_path", "_rates", "_start_ticks", "looked_at")
+    __slots__ = ("_content", "_file", "_rates", "_start_ticks", "looked_at")
 
-    def __init__(self, path: str) -> None:
-        """`path` is its `io` file's."""
-        self._path = path
+    def __init__(self, file: KeptFile) -> None:
+        """`file` is its `io`."""
+        self._file = file
         self._start_ticks = 0
         self._content: bytes = b""
         """As it was at the last look; empty where the kernel refused."""
@@ -52,7 +53,7 @@ class ProcessIo:
         """Of the process that started then; None at first, and where the kernel refuses."""
         same = start_ticks == self._start_ticks
         if not same or now - self.looked_at >= LOOK_SECONDS:
-            content = read_bytes(self._path)
+            content = self._file.read()
             if not same or content != self._content or self._rates is not _NOTHING:
                 self._rates = _later(self._rates, self._content, content, now - self.looked_at) if same else None
             self._content, self._start_ticks, self.looked_at = content, start_ticks, now

@@ -57,8 +57,9 @@ class TaskReader:
         self._seen: tuple[bytes, bytes] = (b"", b"")
         """What both reported when `_task` was made."""
         self._task: Task | None = None
-        root = files.root
-        self._closer = _Closer(TaskWait(f"{root}/{place}"), ProcessIo(f"{root}/{process}/io")) if process else None
+        self._closer = (
+            _Closer(TaskWait(f"{files.root}/{place}"), ProcessIo(KeptFile(files, process, "io"))) if process else None
+        )
         self._main = bool(process) and place != process
         self._process: HostProcess | None = None
 

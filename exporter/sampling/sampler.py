@@ -35,7 +35,7 @@ from exporter.threads.runner import Threads
 
 _SOON = 1.1
 """Intervals: who is expected within so many sees this pass, or the next one comes too late."""
-_SHORTLY = 0.25
+_SHORTLY = 0.4
 """Part of the steady interval: a pass that is due waits so long for one that somebody is to see."""
 _GRACE = 0.7
 """Part of the steady interval by which readings may be late: what is due every five seconds has every second pass."""
@@ -80,6 +80,8 @@ class Sampler:
         self._passes = 0
         self._passed: MonotonicTime = NEVER
         """When the last pass began."""
+        self._served: MonotonicTime = NEVER
+        """When somebody was expected for whom there was a pass."""
         self._steadiness: Steadiness = RESTLESS
         self._looks = Looks()
         self._state = self.connection.state
@@ -108,12 +110,19 @@ class Sampler:
         state = self.connection.state
         found = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
         new = self._is_new(found, state)
-        if new or awaited < _SOON * self._pacing.interval:
+        if new or self._is_wanted(now, awaited):
             return self.run_pass(at, changed=new)
         if now - self._passed >= spare and awaited > _SHORTLY * spare:
             return self.run_pass(at, grace=_GRACE * self._pacing.steady_interval)
         self._looks.count(found, now)
         return None
+
+    def _is_wanted(self, now: MonotonicTime, awaited: float) -> bool:
+        """Whether somebody is to see this pass, who would not see the one before as well."""
+        if awaited >= _SOON * self._pacing.interval or now + awaited - self._served < self._pacing.interval / 2:
+            return False
+        self._served = now + awaited
+        return True
 
     def run_pass(self, at: Moment | None = None, *, changed: bool = False, grace: float = 0.0) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.

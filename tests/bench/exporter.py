@@ -24,11 +24,13 @@ from tests.exporter_process import Running, exporter, parse
 from tests.fake_nvml.scenario import Scenario
 from tests.stack import poll
 
-GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 32, 300
+GPUS, PROCESSES, SECONDS, SCRAPES = 8, 32, 48, 300
 SETTLED = 25.0
-"""Seconds after which nothing has changed for so long that the passes come further apart."""
+"""Seconds after a scrape from which nothing has changed for so long that the passes come further apart."""
 EVERY = 15.0
 """Seconds between scrapes, as Prometheus is mostly set up."""
+LEARNT = 3
+"""Scrapes after which the next one is expected."""
 
 
 def yardstick() -> float:
@@ -59,22 +61,38 @@ class Sampling:
 
 
 def sampling(running: Running) -> Sampling:
-    names = ("process_cpu_seconds_total", "gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
-    before = [value(running, name) for name in names]
-    started = time.monotonic()
+    """CPU time is the kernel's, of a span in which nobody scrapes: a scrape costs as much as seconds of sampling."""
+    names = ("gpu_exporter_driver_calls_total", "gpu_exporter_passes_total")
+    scraped_at, before = time.monotonic(), [value(running, name) for name in names]
+    time.sleep(SETTLED)
+    started, cpu = time.monotonic(), cpu_seconds(running.process.pid)
     time.sleep(SECONDS)  # the span that is measured
-    cpu, calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
-    seconds = time.monotonic() - started
-    return Sampling(cpu / seconds, calls / GPUS / seconds * 60, cpu / passes * 1000, passes / seconds)
+    core = (cpu_seconds(running.process.pid) - cpu) / (time.monotonic() - started)
+    seconds = time.monotonic() - scraped_at
+    calls, passes = (value(running, name) - old for name, old in zip(names, before, strict=True))
+    return Sampling(core, calls / GPUS / seconds * 60, core * seconds / passes * 1000, passes / seconds)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all its threads, by the nanosecond."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def scraped(running: Running) -> float:
-    """Share of one core while it is scraped as by Prometheus, for a minute."""
-    before, started = value(running, "process_cpu_seconds_total"), time.monotonic()
-    for _ in range(4):
-        time.sleep(EVERY)
+    """Share of one core while it is scraped as by Prometheus, for a minute, once it knows the pace."""
+    _scrape(running, LEARNT)
+    started, cpu = time.monotonic(), cpu_seconds(running.process.pid)
+    _scrape(running, 4)
+    return (cpu_seconds(running.process.pid) - cpu) / (time.monotonic() - started)
+
+
+def _scrape(running: Running, times: int) -> None:
+    due = time.monotonic()
+    for _ in range(times):
+        due += EVERY
+        time.sleep(due - time.monotonic())
         requests.get(f"{running.url}/metrics", timeout=10)
-    return (value(running, "process_cpu_seconds_total") - before) / (time.monotonic() - started)
 
 
 def scraping(running: Running) -> list[float]:
@@ -117,7 +135,6 @@ def main() -> int:
         for each in (running, restless):
             poll("all GPUs", lambda each=each: sum(each.metrics(10).all("gpu_up")) == GPUS or None)
         unit = yardstick()
-        time.sleep(SETTLED)
         steady, changing = sampling(running), sampling(restless)
         often = scraped(running)
         times = sorted(scraping(running))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
@@ -77,24 +76,6 @@ def test_without_a_longer_interval_every_tick_is_a_pass_and_nobody_looks(
     rig.sampler._pacing = dataclasses.replace(rig.sampler._pacing, steady_interval=interval)
 
     assert all(rig.ticks(3 * SETTLED))
-
-
-def test_who_waits_for_a_pass_gets_one_and_nothing_else_changes(settled: Rig) -> None:
-    assert settled.ticks(2, awaited=0.0) == [True, True]
-    assert settled.ticks(EVERY) == [*SKIPPED, True]
-
-
-@pytest.mark.parametrize(("seconds", "passes"), [(1.05, [True]), (0.875, [True]), (1.2, [False]), (3.5, [False])])
-def test_a_pass_is_made_for_who_comes_before_the_next_tick(settled: Rig, seconds: float, passes: list[bool]) -> None:
-    assert settled.ticks(1, awaited=seconds) == passes
-
-
-def test_a_pass_that_is_due_waits_for_who_comes_shortly(settled: Rig) -> None:
-    settled.sampler._pacing = dataclasses.replace(settled.sampler._pacing, steady_interval=12.0)
-
-    assert settled.ticks(11) == [False] * 11
-    assert settled.ticks(2, awaited=2.5) == [False, False]
-    assert settled.ticks(1, awaited=3.0) == [True]
 
 
 def busier(rig: Rig) -> None:
@@ -234,19 +215,6 @@ def test_gpu_that_is_looked_at_has_answered(settled: Rig) -> None:
     (gone,) = [each for each in settled.sampler._gpus.all if each.device.index == 1]
 
     assert gone.answered == UPTIME + settled.seconds - 1.0
-
-
-def test_what_is_read_every_five_seconds_is_read_for_who_comes_and_else_with_every_second_pass(settled: Rig) -> None:
-    asked: list[int] = []
-    for awaited in (math.inf, math.inf, math.inf, math.inf, 0.0):
-        settled.gpus[0].asked.clear()
-        settled.ticks(EVERY - 1)
-        settled.ticks(1, awaited=awaited)
-        functions = settled.gpus[0].functions
-        assert functions.count("nvmlDeviceGetTotalEnergyConsumption") == 1
-        asked.append(functions.count("nvmlDeviceGetPerformanceState"))
-
-    assert asked in ([1, 0, 1, 0, 1], [0, 1, 0, 1, 1])
 
 
 def test_gpu_that_shows_no_utilization_has_a_pass_each_second(rig: Rig) -> None:
