@@ -1,4 +1,4 @@
-"""What is done once a second beside the passes, and whether the exporter can be relied on."""
+"""What is done every two seconds beside the passes, and whether the exporter can be relied on."""
 
 from __future__ import annotations
 
