@@ -22,8 +22,8 @@ SLOW_SECONDS = 5.0
 """Memory is read this often."""
 LIMIT_SECONDS = 30.0
 """And limits this often."""
-PROGRAMS_SECONDS, PROGRAMS_LONGEST = 30.0, 240.0
-"""And who its programs are, and whether they listen: each time the same was found, twice as long after."""
+PROGRAMS_SECONDS, PROGRAMS_LONGEST = 30.0, 120.0
+"""And who its programs are, and whether they listen: at first, and at most, where it was the same again and again."""
 NETWORK_SECONDS = 3.0
 """And the bytes over a network namespace this often."""
 _NEAR = 4
