@@ -51,16 +51,15 @@ class GpuThreads(Generic[T]):
             turns = _Turns(left, self._turn)
             worker = self._shared = self._shared or self._new()
             worker.submit(turns.run)
-            # Mostly all are read before the first turn could have passed: then one wait does.
-            prompt = worker.wait(min(monotonic_time() + self._turn, deadline))
-            late = None if prompt is not None else turns.overstayed(deadline)
+            worker.wait(min(monotonic_time() + self._turn, deadline))  # mostly all have been read then
+            late = turns.overstayed(deadline)
             found |= turns.results
             left = turns.left
-            if late is not None:
+            if late is None:
+                worker.wait(deadline)
+            else:
                 self._own[late], self._shared, self._prompt[late] = worker, None, 0
                 waiting.append(late)
-            elif prompt is None:
-                worker.wait(deadline)
         for name in waiting:
             found |= self._own[name].wait(deadline) or {}
         self._release(found)
