@@ -5,7 +5,7 @@ Bytes come from the driver's field counters; where it has none, from GPM's rates
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
@@ -23,19 +23,19 @@ _ASK_AGAIN = 300.0
 
 @record
 class Path:
-    """Where one direction of one bus is counted: fields by preference (id, scope, bytes per unit), else GPM (MiB/s)."""
+    """Where one direction of a bus is counted: fields by preference (id, scope, bytes per unit), else GPM (MiB/s)."""
 
-    bus: str
     direction: str
     fields: tuple[tuple[Field, int], ...]
     gpm: int
 
 
-PATHS = (
-    Path("pcie", "transmit", (((nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
-    Path("pcie", "receive", (((nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC),
+PCIE = (
+    Path("transmit", (((nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
+    Path("receive", (((nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0), 1),), nvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC),
+)
+NVLINK = (
     Path(
-        "nvlink",
         "transmit",
         (
             ((nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, ALL_LINKS), 1024),
@@ -44,7 +44,6 @@ PATHS = (
         nvml.NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC,
     ),
     Path(
-        "nvlink",
         "receive",
         (
             ((nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS), 1024),
@@ -53,21 +52,27 @@ PATHS = (
         nvml.NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
     ),
 )
-_PCIE_FIELDS = tuple(field for path in PATHS if path.bus == "pcie" for field, _ in path.fields)
-_NVLINK_FIELDS = tuple(field for path in PATHS if path.bus == "nvlink" for field, _ in path.fields)
-_GPM_IDS = (*UNIT_IDS, *(path.gpm for path in PATHS))
+_PCIE_FIELDS = tuple(field for path in PCIE for field, _ in path.fields)
+_NVLINK_FIELDS = tuple(field for path in NVLINK for field, _ in path.fields)
+_GPM_IDS = (*UNIT_IDS, *(path.gpm for path in (*PCIE, *NVLINK)))
+
+
+@record
+class Traffic:
+    """Over one bus: bytes so far by direction, and bytes per second both ways in the last pass."""
+
+    totals: Mapping[str, float]
+    rate: float | None
+    fields: Fields
 
 
 @record
 class Gpm:
-    """`activity` is None on a GPU without GPM. Bytes are totals by (bus, direction)."""
+    """`activity` is None on a GPU without GPM."""
 
     activity: Activity | None
-    bytes: Mapping[tuple[str, str], float]
-    rates: Mapping[tuple[str, str], float]
-    """Bytes per second in the last pass."""
-    pcie_fields: Fields
-    nvlink_fields: Fields
+    pcie: Traffic
+    nvlink: Traffic
     tried_at: UnixTime
     """When GPM was last asked."""
 
@@ -76,42 +81,23 @@ class Gpm:
         """Activity in the last pass by unit (`sm`, `tensor`, `dram`, …), 0 to 1; a unit that is not known is not in."""
         return self.activity.ratios if self.activity else {}
 
-    @property
-    def pcie_bytes_per_second(self) -> float | None:
-        return self._both_ways("pcie")
-
-    @property
-    def nvlink_bytes_per_second(self) -> float | None:
-        return self._both_ways("nvlink")
-
-    def _both_ways(self, bus: str) -> float | None:
-        found = [rate for (on, _), rate in self.rates.items() if on == bus]
-        return sum(found) if found else None
-
 
 def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     values, tried_at = _ask(device, previous, tick)
     before = (previous.activity if previous else None) or Activity()
-    pcie = read_fields(device, _PCIE_FIELDS, previous.pcie_fields if previous else None, tick)
-    nvlink = read_fields(device, _NVLINK_FIELDS, previous.nvlink_fields if previous else None, tick)
-    totals: dict[tuple[str, str], float] = dict(previous.bytes) if previous else {}
-    rates: dict[tuple[str, str], float] = {}
-    for path in PATHS:
-        key = (path.bus, path.direction)
-        fields = pcie if path.bus == "pcie" else nvlink
-        total, rate = _moved(path, fields, values or {}, totals.get(key), tick.seconds)
-        if total is not None:
-            totals[key] = total
-        if rate is not None:
-            rates[key] = rate
-    if values is None and not totals:
+    pcie_fields = read_fields(device, _PCIE_FIELDS, previous.pcie.fields if previous else None, tick)
+    nvlink_fields = read_fields(device, _NVLINK_FIELDS, previous.nvlink.fields if previous else None, tick)
+    rates = values or {}
+    pcie = _traffic(PCIE, pcie_fields, rates, previous.pcie.totals if previous else {}, tick.seconds)
+    nvlink = _traffic(NVLINK, nvlink_fields, rates, previous.nvlink.totals if previous else {}, tick.seconds)
+    if values is None and not pcie.totals and not nvlink.totals:
         raise UnsupportedError("neither GPM nor byte counters")
     units = (
         activity(before, values, tick.seconds)
         if values is not None
         else silent(previous.activity if previous else None)
     )
-    return Gpm(units, totals, rates, pcie, nvlink, tried_at)
+    return Gpm(units, pcie, nvlink, tried_at)
 
 
 def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int, float] | None, UnixTime]:
@@ -119,6 +105,21 @@ def _ask(device: Device, previous: Gpm | None, tick: Tick) -> tuple[Mapping[int,
     if previous and previous.activity is None and 0 <= tick.time - previous.tried_at < _ASK_AGAIN:
         return None, previous.tried_at
     return device.get("nvmlGpmMetricsGet", _GPM_IDS), tick.time
+
+
+def _traffic(
+    paths: Sequence[Path], fields: Fields, values: Mapping[int, float], before: Mapping[str, float], seconds: float
+) -> Traffic:
+    """`values` are GPM's, for what no field counts."""
+    totals: dict[str, float] = {}
+    both_ways: float | None = None
+    for path in paths:
+        total, rate = _moved(path, fields, values, before.get(path.direction), seconds)
+        if total is not None:
+            totals[path.direction] = total
+        if rate is not None:
+            both_ways = rate if both_ways is None else both_ways + rate
+    return Traffic(totals, both_ways, fields)
 
 
 def _moved(
@@ -152,11 +153,16 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
     return summed(counter(name, text, Unit.SECONDS, total))
 
 
-def _bytes_of(bus: str, name: str, text: str) -> Family[Gpm]:
-    def numbers(reading: Gpm) -> Mapping[str, float]:
-        return {direction: total for (on, direction), total in reading.bytes.items() if on == bus}
+def _over_pcie(reading: Gpm) -> Mapping[str, float]:
+    return reading.pcie.totals
 
-    return counters_by(name, text, Unit.BYTES, numbers, "direction")
+
+def _over_nvlink(reading: Gpm) -> Mapping[str, float]:
+    return reading.nvlink.totals
+
+
+def _bytes_of(name: str, text: str, totals: Callable[[Gpm], Mapping[str, float]]) -> Family[Gpm]:
+    return counters_by(name, text, Unit.BYTES, totals, "direction")
 
 
 GPM = Collector(
@@ -166,7 +172,7 @@ GPM = Collector(
     read=read,
     families=(
         *(_seconds_of(unit, what) for unit, _, what in UNITS),
-        _bytes_of("pcie", "gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU."),
-        _bytes_of("nvlink", "gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU."),
+        _bytes_of("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU.", _over_pcie),
+        _bytes_of("gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU.", _over_nvlink),
     ),
 )

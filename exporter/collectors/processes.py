@@ -29,7 +29,7 @@ _ENGINES = {
 }
 _FIELDS = tuple(_ENGINES.values())
 _FULL = 100
-"""Percent; more is garbage, which the driver does answer at times."""
+"""Percent. Less than none and more than all are garbage, which the driver does answer at times."""
 _RECENT = 2_000_000
 """µs before the newest sample within which others are believed: the driver may repeat those of dead processes."""
 _HOLD = 2.0
@@ -148,14 +148,13 @@ def by_process(samples: Sequence[Record], cursor: int) -> Mapping[int, Mapping[s
         fields = vars(sample)
         if fields["timeStamp"] <= after:
             continue
-        told = {
-            engine: percent
+        shares = {
+            engine: percent / _FULL
             for engine, percent in zip(_ENGINES, map(fields.get, _FIELDS), strict=True)
             if percent is not None
         }
-        numbers = told.values()
-        if told and min(numbers) >= 0 and max(numbers) <= _FULL:
-            shares = {engine: percent / _FULL for engine, percent in told.items()}
+        told = shares.values()
+        if told and min(told) >= 0 and max(told) <= 1:
             known = sums.get(sample.pid)
             sums[sample.pid] = (1, shares) if known is None else (known[0] + 1, _added(known[1], shares))
     return {

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from exporter.clock import NEVER, MonotonicTime
+from exporter.driver.field_judgement import FieldBatch
 from exporter.driver.interface import CURSORS, Call, Device, UnsupportedError
-from exporter.driver.judgement import History, Key, looked_at, looked_at_by_field
+from exporter.driver.judgement import History, Key, looked_at
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
 ACCEPTED_AFTER = 300.0
@@ -130,7 +131,7 @@ class CheckedDevice(Device):
             self._last[question] = self.now
             call = self._device.prepared(function, *fixed) if often else partial(self._device.call, function, *fixed)
             if function == _FIELDS:
-                ask = looked_at_by_field(self, call, *fixed)
+                ask = FieldBatch(self, call, *fixed).ask
             else:
                 ask = looked_at(self, call, _key(function, fixed))
             if often:

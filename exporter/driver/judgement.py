@@ -12,7 +12,6 @@ from exporter.clock import MonotonicTime
 from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.plausibility import (
     ANYTHING,
-    FIELDS,
     FUNCTIONS,
     GPM_MEBIBYTES_PER_SECOND,
     GPM_PERCENT,
@@ -35,7 +34,7 @@ Judge = Callable[[Any], Any]
 
 _GPM = tuple((rule.lowest, rule.highest) for rule in (GPM_PERCENT, GPM_MEBIBYTES_PER_SECOND))
 """Bounds of a percentage, and of a rate."""
-_FIELD = "field"
+FIELD = "field"
 """Begins the key of a field; its id and scope follow."""
 _MEMORY = "nvmlDeviceGetMemoryInfo"
 _LISTS = frozenset(
@@ -68,7 +67,7 @@ class History:
     @property
     def name(self) -> str:
         """For people."""
-        return f"field {self._key[1]}" if self._key[0] == _FIELD else str(self._key[0])
+        return f"field {self._key[1]}" if self._key[0] == FIELD else str(self._key[0])
 
 
 class Reader(Protocol):
@@ -96,37 +95,6 @@ class Reader(Protocol):
     def reject(self, name: str, answer: object) -> None:
         """It cannot be true, and was left out."""
         ...
-
-
-def looked_at_by_field(reader: Reader, call: Call, wanted: Sequence[tuple[int, int]]) -> Call:
-    """The call for a batch of fields, each number looked at by itself.
-
-    One that is refused as a whole refuses each of its fields: collectors ask for several batches.
-    """
-    histories = [reader.history((_FIELD, field, scope), FIELDS.get(field)) for field, scope in wanted]
-
-    def ask() -> tuple[float | None, ...]:
-        try:
-            found = list(call())
-        except UnsupportedError:
-            for history in histories:
-                reader.refuse(history)
-            raise
-        now = reader.now
-        for place, history in enumerate(histories):
-            number = found[place]
-            if number is None:
-                reader.refuse(history)
-                continue
-            if reader.refused:
-                reader.accept(history)
-            history.answered = True
-            believed = found[place] = history.rule.believed(number, now)
-            if believed is None:
-                reader.reject(history.name, number)
-        return tuple(found)
-
-    return ask
 
 
 def looked_at(reader: Reader, call: Call, key: Key) -> Call:

@@ -25,6 +25,9 @@ class Range:
     def believed(self, number: float, _time: MonotonicTime) -> float | None:
         return number if self.lowest <= number <= self.highest else None
 
+    def repeated(self, time: MonotonicTime) -> None:
+        """The number believed last was read until `time`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Growth:
@@ -41,6 +44,9 @@ class Anything:
 
     def believed(self, number: float, _time: MonotonicTime) -> float | None:
         return number
+
+    def repeated(self, time: MonotonicTime) -> None:
+        pass
 
 
 ANYTHING = Anything()
@@ -83,6 +89,9 @@ class Followed:
             self.excess = 0.0 if raw < last and counted else raw - (last - self.excess)
         self.raw, self.time, self.odd, self.agreed = raw, time, None, 0
         return raw - self.excess if self.excess else raw
+
+    def repeated(self, time: MonotonicTime) -> None:
+        self.time = time
 
     def _proven(self, raw: float, time: MonotonicTime) -> bool:
         """Whether enough reads in a row agree with this one, which does not go on from the last one believed."""

@@ -95,9 +95,13 @@ class GpuStatus:
     """Seconds since it last answered; infinite when it never did."""
     hung_seconds: float = 0.0
     busy_ratio: float | None = None
+    busy_seconds: float | None = None
+    """Seconds a kernel ran since the first read."""
     memory_used_bytes: float | None = None
     memory_total_bytes: float | None = None
     power_watts: float | None = None
+    joules: float | None = None
+    """Since driver load."""
     temperature_celsius: float | None = None
     unattributed_bytes: float | None = None
     owners: tuple[tuple[Owner, Share], ...] = ()
@@ -143,7 +147,7 @@ class NodeStatus:
     enumerated_gpus: int | None = None
     """GPUs the driver counts, those that give no handle too."""
     pci_gpus: int | None = None
-    gpus: tuple[GpuStatus, ...] = ()
+    gpus: Sequence[GpuStatus] = ()
     collectors: Sequence[CollectorStatus] = ()
     sources: tuple[SourceHealth, ...] = ()
     unattributed_processes: int | None = None

@@ -8,6 +8,7 @@ from itertools import repeat
 from operator import add, mul
 
 from exporter.attribution.owner import Owner
+from exporter.clock import UnixTime
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
@@ -51,7 +52,7 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS)
         clock=clock,
         began=began,
         targets={**ledger.targets, **_targets(ledger, current, divisions, ran, clock)},
-        owners={**ledger.owners, **_owners(replace(ledger, clock=clock, began=began), current, divisions, ran, limits)},
+        owners={**ledger.owners, **_owners(_at(ledger, clock, began), current, divisions, ran, limits)},
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
 
@@ -59,11 +60,16 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS)
 def prune(ledger: Ledger, retention: float) -> Ledger:
     """The ledger without the owners and targets that no pass of the last `retention` seconds had."""
     oldest = ledger.clock - retention
-    return replace(
-        ledger,
-        targets={uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest},
-        owners={owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest},
-    )
+    targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
+    owners = {owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest}
+    if len(targets) == len(ledger.targets) and len(owners) == len(ledger.owners):
+        return ledger
+    return replace(ledger, targets=targets, owners=owners)
+
+
+def _at(ledger: Ledger, clock: float, began: UnixTime) -> Ledger:
+    """The totals until then, at this moment."""
+    return Ledger(clock, began, ledger.targets, ledger.owners, ledger.host_signals_known)
 
 
 def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TypeVar
 
 from exporter.attribution.families import SHARE_FAMILIES, ShareRow
@@ -50,16 +51,19 @@ class AccountingOptions:
 
 @record
 class AccountingResult:
-    """What the accounting shows after one pass. Mappings are by GPU uuid."""
+    """What the accounting shows after one pass. Mappings are by GPU uuid.
+
+    What is called makes what a page needs, from what this pass found and nothing later.
+    """
 
     ownership: Ownership
     blocks: Callable[[], Iterable[AnyBlock]]
-    """Makes them, from what this pass found and nothing later."""
     processes: Sequence[ProcessRow]
     unattributed: int
-    unattributed_bytes: Mapping[str, float]
+    unattributed_bytes: Callable[[], Mapping[str, float]]
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
-    states: Mapping[str, Mapping[str, float]]
+    states: Callable[[], Mapping[str, Mapping[str, float]]]
+    """Seconds since start."""
     dropped: Mapping[str, int]
     booked: States
     """What this pass added to the states, as shares of it; nothing in the first."""
@@ -115,7 +119,7 @@ class Accounting:
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
-        ledger, progress = self._ledger, tuple(self._progress.blocks(reported, self._ledger.owners))
+        ledger, progress = self._ledger, self._progress.blocks(reported, self._ledger.owners)
 
         def blocks() -> Iterator[AnyBlock]:
             yield from _filled(LEDGER_FAMILIES, ledger)
@@ -131,9 +135,9 @@ class Accounting:
             blocks=blocks,
             processes=processes,
             unattributed=join.unattributed,
-            unattributed_bytes=unattributed_bytes(gpus, join),
+            unattributed_bytes=partial(unattributed_bytes, gpus, join),
             shares=_shares(readings),
-            states=_states(self._ledger),
+            states=partial(_states, ledger),
             dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
             booked=states_of(before, ledger),
         )

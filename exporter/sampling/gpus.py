@@ -149,10 +149,10 @@ class Gpus:
         if failure != gpu.failure:
             log.warning("GPU %s: %s", uuid, result.device_error or "answers again")
         for outcome in result.outcomes:
-            before = self._outcomes.get((uuid, outcome.collector))
-            if outcome.error and (before is None or before.error != outcome.error):
+            key = uuid, outcome.collector
+            if outcome.error and ((before := self._outcomes.get(key)) is None or before.error != outcome.error):
                 log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
-            self._outcomes[uuid, outcome.collector] = outcome
+            self._outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
         alive = result.answered and not result.device_error

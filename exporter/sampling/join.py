@@ -97,7 +97,7 @@ def _unattributed(ownership: Ownership, everyone: Iterable[GpuProcess]) -> int:
 
 def _listed(gpu: Gpu) -> Processes:
     """Processes on the GPU as last read; those of a GPU that has gone are not known any more."""
-    found = reading(gpu, gpu.device.uuid, "processes", Processes)
+    found = reading(gpu, "processes", Processes)
     return found if found and gpu.present else NO_PROCESSES
 
 

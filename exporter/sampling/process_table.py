@@ -75,7 +75,7 @@ def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
     """
     found: dict[str, float] = {}
     for gpu in gpus:
-        memory = reading(gpu, gpu.device.uuid, "memory", Memory)
+        memory = reading(gpu, "memory", Memory)
         held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
         complete = memory is not None and memory.used is not None and memory.reserved is not None
         if gpu.present and memory and memory.used is not None and complete and None not in held:

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from itertools import compress, repeat
+from operator import attrgetter, le
 from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime
@@ -22,6 +24,7 @@ _UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
 it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
 
 
+_NAME = attrgetter("name")
 _GONE = (DeviceLostError, DriverGoneError)
 
 Memories = dict[str, CheckedDevice]
@@ -129,8 +132,9 @@ class _TargetRead:
 
     def due(self, collectors: Iterable[AnyCollector], grace: float) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
-        again, monotonic = self._again, self._monotonic - grace
-        return [each for each in collectors if monotonic >= again.get(each.name, NEVER) and each.scope is scope]
+        times = map(self._again.get, map(_NAME, collectors), repeat(NEVER))
+        due = compress(collectors, map(le, times, repeat(self._monotonic - grace)))
+        return [each for each in due if each.scope is scope]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
         name, device, now = collector.name, self._target, self._monotonic

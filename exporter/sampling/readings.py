@@ -5,44 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from exporter.clock import MonotonicTime
+from exporter.clock import NEVER, MonotonicTime
 from exporter.collectors.clocks import Clocks
 from exporter.collectors.engines import Engines
 from exporter.collectors.gpm import Gpm
-from exporter.collectors.info import Info
-from exporter.collectors.memory import Memory
 from exporter.collectors.mig import MigInstance
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
-from exporter.collectors.temperature import Temperature
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
 from exporter.record import record
-from exporter.sampling.cached_reading import is_fresh
+from exporter.sampling.cached_reading import CachedReading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import NO_STATE
 from exporter.units import Joules
 
 R = TypeVar("R")
 
+Readings = Mapping[str, CachedReading]
+"""Of one GPU or MIG instance, by collector."""
+
 _LANE_BYTES_PER_SECOND = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 """One direction of one PCIe lane by generation, after encoding."""
 _THERMAL = ("sw_thermal", "hw_thermal", "thermal")
 _POWER_BRAKE = ("hw_power_brake",)
-
-
-@record
-class Numbers:
-    """What a person wants to see first; None where the GPU has none, or it is stale."""
-
-    model: str = ""
-    busy: float | None = None
-    memory_used: float | None = None
-    memory_total: float | None = None
-    power: float | None = None
-    temperature: float | None = None
 
 
 @record
@@ -56,55 +44,48 @@ class Throttled:
     """While it was."""
 
 
-def numbers(gpu: Gpu, monotonic: MonotonicTime, stale: float) -> Numbers:
-    def shown(name: str, kind: type[R]) -> R | None:
-        cached = gpu.states.get(gpu.device.uuid, NO_STATE).readings.get(name)
-        if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
-            return None
-        return cached.reading if isinstance(cached.reading, kind) else None
-
-    info = reading(gpu, gpu.device.uuid, "info", Info)
-    utilization, memory = shown("utilization", Utilization), shown("memory", Memory)
-    power, temperature = shown("power", Power), shown("temperature", Temperature)
-    return Numbers(
-        model=info.model if info else "",
-        busy=utilization.share if utilization else None,
-        memory_used=memory.used if memory else None,
-        memory_total=memory.total if memory else None,
-        power=power.watts if power else None,
-        temperature=temperature.gpu if temperature else None,
-    )
+def reading(gpu: Gpu, name: str, kind: type[R]) -> R | None:
+    """The last good reading of one collector on the GPU, however old."""
+    return _last(readings_of(gpu), name, kind)
 
 
-def reading(gpu: Gpu, uuid: str, name: str, kind: type[R]) -> R | None:
-    """The last good reading of one collector on the GPU or one of its instances, however old."""
-    state = gpu.states.get(uuid)
-    cached = state.readings.get(name) if state else None
-    return cached.reading if cached and isinstance(cached.reading, kind) else None
+def readings_of(gpu: Gpu, uuid: str = "") -> Readings:
+    """What was last read of the GPU, or of one of its instances."""
+    return gpu.states.get(uuid or gpu.device.uuid, NO_STATE).readings
+
+
+def _last(readings: Readings, name: str, kind: type[R], since: MonotonicTime = NEVER) -> R | None:
+    """None where the collector has read nothing good, or nothing `since` then."""
+    cached = readings.get(name)
+    if cached is None or cached.monotonic < since or not isinstance(cached.reading, kind):
+        return None
+    return cached.reading
 
 
 def signals(gpu: Gpu, before: Throttled | None, now: Throttled | None, monotonic: MonotonicTime) -> Signals | None:
     """What the GPU did since the last pass; None when it did not answer in this one.
 
-    `before` and `now` are how long it was held back until the last pass and until this one.
+    `before` and `now` are how long it was held back until the last pass and until this one. What a collector that
+    failed in this pass had found before is not of it.
     """
     if not gpu.reading:
         return None
-    utilization = _now(gpu, "utilization", Utilization, monotonic)
-    power = _now(gpu, "power", Power, monotonic)
-    gpm = _now(gpu, "gpm", Gpm, monotonic)
+    readings = readings_of(gpu)
+    utilization = _last(readings, "utilization", Utilization, monotonic)
+    power = _last(readings, "power", Power, monotonic)
+    gpm = _last(readings, "gpm", Gpm, monotonic)
     ratios: Mapping[str, float] = gpm.ratios if gpm else {}
-    clocks = reading(gpu, gpu.device.uuid, "clocks", Clocks)
+    clocks = _last(readings, "clocks", Clocks)
     thermal, power_brake = _throttled_shares(now, before) if now and before else (None, None)
     return Signals(
         busy=_busy(utilization, ratios),
-        engine_active=_engines(gpu, monotonic),
+        engine_active=_engines(readings, monotonic),
         sm_active=ratios.get("sm"),
         tensor_active=ratios.get("tensor"),
         dram_active=ratios.get("dram"),
         vector_active=_vector(ratios),
         memory_activity=utilization.memory_share if utilization else None,
-        link_activity=_link_activity(gpu, gpm) if gpm else None,
+        link_activity=_link_activity(readings, gpm) if gpm else None,
         power_of_limit=power.of_limit if power else None,
         throttled_thermal=thermal,
         throttled_power_brake=power_brake,
@@ -125,13 +106,13 @@ _ENGINES_SECONDS = 12.0
 """Two of the collector's turns and a late pass."""
 
 
-def _engines(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
+def _engines(readings: Readings, monotonic: MonotonicTime) -> float | None:
     """The one that was in use most, by its last reading: they are asked every few passes."""
-    cached = gpu.states.get(gpu.device.uuid, NO_STATE).readings.get("engines")
-    if cached is None or monotonic - cached.monotonic > _ENGINES_SECONDS or not isinstance(cached.reading, Engines):
+    found = _last(readings, "engines", Engines, monotonic - _ENGINES_SECONDS)
+    if found is None:
         return None
-    found = (cached.reading.encoder, cached.reading.decoder, cached.reading.jpeg, cached.reading.ofa)
-    return max((share for share in found if share is not None), default=None)
+    shares = (found.encoder, found.decoder, found.jpeg, found.ofa)
+    return max([share for share in shares if share is not None], default=None)
 
 
 def _vector(ratios: Mapping[str, float]) -> float | None:
@@ -144,7 +125,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: Mono
     """What one MIG instance did: activity from GPM; heat and power are the GPU's as a whole."""
     if whole is None:
         return None
-    found = _now(gpu, "mig", MigInstance, monotonic, uuid)
+    found = _last(readings_of(gpu, uuid), "mig", MigInstance, monotonic)
     ratios: Mapping[str, float] = found.ratios if found else {}
     return Signals(
         busy=ratios.get("graphics"),
@@ -160,7 +141,7 @@ def instance_signals(gpu: Gpu, uuid: str, whole: Signals | None, monotonic: Mono
 
 
 def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
-    found = _now(gpu, "throttle", Throttle, monotonic)
+    found = _last(readings_of(gpu), "throttle", Throttle, monotonic)
     if found is None:
         return None
     return Throttled(_longest(found, _THERMAL), _longest(found, _POWER_BRAKE), monotonic, found.sm_clock)
@@ -168,26 +149,19 @@ def throttled(gpu: Gpu, monotonic: MonotonicTime) -> Throttled | None:
 
 def joules(gpu: Gpu) -> Joules | None:
     """Energy since driver load, as last read."""
-    power = reading(gpu, gpu.device.uuid, "power", Power)
+    power = reading(gpu, "power", Power)
     return power.joules if power else None
-
-
-def _now(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, uuid: str = "") -> R | None:
-    """The reading of this very pass, of the GPU or an instance; a collector that failed in it reports nothing of it."""
-    state = gpu.states.get(uuid or gpu.device.uuid)
-    cached = state.readings.get(name) if state else None
-    return cached.reading if cached and cached.monotonic >= monotonic and isinstance(cached.reading, kind) else None
 
 
 def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     """Seconds a kernel ran since the first read, by the reading of this very pass."""
-    found = _now(gpu, "utilization", Utilization, monotonic) if gpu.reading else None
+    found = _last(readings_of(gpu), "utilization", Utilization, monotonic) if gpu.reading else None
     return found.busy.total if found and found.busy else None
 
 
 def shows_utilization(gpu: Gpu) -> bool:
     """Whether a look sees how busy it is; not in MIG mode."""
-    found = reading(gpu, gpu.device.uuid, "utilization", Utilization)
+    found = reading(gpu, "utilization", Utilization)
     return found is not None and found.gpu is not None
 
 
@@ -208,12 +182,11 @@ def _share(earlier: float | None, later: float | None, seconds: float) -> float 
     return min(max(later - earlier, 0.0) / seconds, 1.0)
 
 
-def _link_activity(gpu: Gpu, gpm: Gpm) -> float | None:
+def _link_activity(readings: Readings, gpm: Gpm) -> float | None:
     """Traffic both ways over what the links can carry both ways: the busier of NVLink and PCIe."""
-    nvlink = reading(gpu, gpu.device.uuid, "nvlink", Nvlink)
-    pcie = reading(gpu, gpu.device.uuid, "pcie", Pcie)
+    nvlink, pcie = _last(readings, "nvlink", Nvlink), _last(readings, "pcie", Pcie)
     shares: list[float] = []
-    over_nvlink, over_pcie = gpm.nvlink_bytes_per_second, gpm.pcie_bytes_per_second
+    over_nvlink, over_pcie = gpm.nvlink.rate, gpm.pcie.rate
     if over_nvlink is not None and nvlink and nvlink.speed:
         links = sum(nvlink.up.values())
         shares += [over_nvlink / (2 * nvlink.speed * links)] if links else []

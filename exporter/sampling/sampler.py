@@ -26,9 +26,10 @@ from exporter.node.interface import Node
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
-from exporter.sampling.gpus import Gpu, Gpus
+from exporter.sampling.gpu_statuses import gpu_statuses
+from exporter.sampling.gpus import Gpus
 from exporter.sampling.looks import Found, Looks
-from exporter.sampling.readings import numbers, shows_utilization
+from exporter.sampling.readings import shows_utilization
 from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
 from exporter.threads.runner import Threads
@@ -209,7 +210,7 @@ class Sampler:
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=self._node.pci_gpus(at),
-            gpus=tuple(self._status(gpu, result, started) for gpu in gpus),
+            gpus=self._gpu_statuses(result, started),
             collectors=self._collector_statuses(),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
@@ -238,23 +239,7 @@ class Sampler:
         outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
         return LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected))
 
-    def _status(self, gpu: Gpu, result: AccountingResult, monotonic: MonotonicTime) -> GpuStatus:
-        uuid = gpu.device.uuid
-        shown = numbers(gpu, monotonic, self._pacing.stale)
-        up = gpu.answers(monotonic, self._pacing.stale)
-        return GpuStatus(
-            index=gpu.device.index,
-            uuid=uuid,
-            model=shown.model,
-            up=up,
-            age=monotonic - gpu.answered,
-            hung_seconds=self._gpus.hung_seconds(uuid),
-            busy_ratio=shown.busy,
-            memory_used_bytes=shown.memory_used,
-            memory_total_bytes=shown.memory_total,
-            power_watts=shown.power,
-            temperature_celsius=shown.temperature,
-            unattributed_bytes=result.unattributed_bytes.get(uuid) if up else None,
-            owners=result.shares.get(uuid, ()),
-            states=result.states.get(uuid, {}),
-        )
+    def _gpu_statuses(self, result: AccountingResult, monotonic: MonotonicTime) -> Sequence[GpuStatus]:
+        gpus, stale = self._gpus.all, self._pacing.stale
+        hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
+        return LazyRows(lambda: gpu_statuses(gpus, hung, result, monotonic, stale))

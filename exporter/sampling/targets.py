@@ -49,8 +49,10 @@ def holdings(
         by_owner = {holder: by_owner[NOBODY]}
     shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
-        Holding(owner, shares[owner], tuple(process.pid for process in processes), _utilization(processes))
-        for owner, processes in by_owner.items()
+        [
+            Holding(owner, shares[owner], tuple([process.pid for process in processes]), _utilization(processes))
+            for owner, processes in by_owner.items()
+        ]
     )
 
 
@@ -58,11 +60,13 @@ def _only_holder(
     uuid: str, by_owner: Mapping[Owner, Sequence[GpuProcess]], ownership: Ownership, shown: Collection[int]
 ) -> Owner | None:
     """Who alone was given all of the target, where what runs there is out of sight: it is his, as far as is known."""
+    strangers = by_owner.get(NOBODY)
+    if not strangers:
+        return None
     known = [owner for owner in by_owner if owner != NOBODY]
-    strangers = by_owner.get(NOBODY, ())
     if len(known) != 1 or by_owner[known[0]] or any(process.pid in shown for process in strangers):
         return None
-    return known[0] if strangers and ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
+    return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
 
 
 def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:

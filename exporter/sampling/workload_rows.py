@@ -13,6 +13,8 @@ from exporter.ledger.account import Reading
 from exporter.sampling.join import Join
 from exporter.units import Bytes
 
+_NO_INFO, _NO_USAGE = WorkloadInfo(), HostUsage()
+
 
 class WorkloadRows:
     """Keeps the last row of each workload."""
@@ -33,17 +35,21 @@ class WorkloadRows:
         memory: dict[Owner, Bytes] = {}
         attributed = join.ownership.processes
         for process in join.everyone:
-            owner = attributed.get(process.pid, NOBODY)
-            processes.setdefault(owner, set()).add(process.pid)
-            memory[owner] = Bytes(memory.get(owner, 0) + (process.memory_bytes or 0))
+            pid = process.pid
+            owner = attributed.get(pid, NOBODY)
+            if owner in processes:
+                processes[owner].add(pid)
+                memory[owner] = Bytes(memory[owner] + (process.memory_bytes or 0))
+            else:
+                processes[owner], memory[owner] = {pid}, process.memory_bytes or Bytes(0)
         gpus = held(readings)
         for owner in owners:
             before = self._rows.get(owner)
             if owner in gpus or before is None:
                 self._rows[owner] = WorkloadRow(
                     owner=owner,
-                    info=join.ownership.info.get(owner, WorkloadInfo()),
-                    usage=usage.get(owner, HostUsage()),
+                    info=join.ownership.info.get(owner, _NO_INFO),
+                    usage=usage.get(owner, _NO_USAGE),
                     memory_bytes=memory.get(owner, Bytes(0)),
                     gpus=gpus.get(owner, 0.0),
                     processes=len(processes.get(owner, ())),

@@ -6,8 +6,9 @@ import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from exporter.clock import EPOCH, UnixTime
+from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
 from exporter.exposition.snapshot import GpuStatus, Snapshot
 
 SPAN = 3600.0
@@ -30,20 +31,15 @@ _Ledger = tuple[UnixTime, Mapping[str, float]]
 """When it was read, and the seconds of the GPU in each state since start."""
 
 
-@dataclass(slots=True)
-class _Mean:
-    total: float = 0.0
-    count: int = 0
+class _Totals(NamedTuple):
+    """What a GPU had counted at the end of a bucket; times are monotonic."""
 
-    def add(self, value: float | None) -> None:
-        if value is not None:
-            self.total += value
-            self.count += 1
+    at: MonotonicTime
+    busy_seconds: float | None
+    joules: float | None
 
-    def take(self) -> float | None:
-        value = self.total / self.count if self.count else None
-        self.total, self.count = 0.0, 0
-        return value
+
+_NOTHING_COUNTED = _Totals(NEVER, None, None)
 
 
 @dataclass(slots=True)
@@ -51,19 +47,25 @@ class _Track:
     """What is kept of one GPU: bounded by the span."""
 
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=int(SPAN / _BUCKET)))
-    ledger: deque[tuple[UnixTime, Mapping[str, float]]] = field(
-        default_factory=lambda: deque(maxlen=int(SPAN / _LEDGER) + 1)
-    )
-    busy: _Mean = field(default_factory=_Mean)
-    power: _Mean = field(default_factory=_Mean)
+    ledger: deque[_Ledger] = field(default_factory=lambda: deque(maxlen=int(SPAN / _LEDGER) + 1))
+    totals: _Totals = _NOTHING_COUNTED
 
-    def add(self, gpu: GpuStatus, now: UnixTime, *, ends: bool) -> None:
-        self.busy.add(gpu.busy_ratio)
-        self.power.add(gpu.power_watts)
-        if ends:
-            self.points.append(Point(now, self.busy.take(), self.power.take()))
+    def add(self, gpu: GpuStatus, now: UnixTime, at: MonotonicTime) -> None:
+        """A bucket ends."""
+        before, self.totals = self.totals, _Totals(at, gpu.busy_seconds, gpu.joules)
+        seconds = at - before.at
+        busy = _mean(before.busy_seconds, gpu.busy_seconds, seconds, gpu.busy_ratio)
+        watts = _mean(before.joules, gpu.joules, seconds, gpu.power_watts)
+        self.points.append(Point(now, None if busy is None else min(busy, 1.0), watts))
         if gpu.states and (not self.ledger or now - self.ledger[-1][0] >= _LEDGER):
             self.ledger.append((now, gpu.states))
+
+
+def _mean(before: float | None, now: float | None, seconds: float, at_once: float | None) -> float | None:
+    """By what was counted since the bucket before; where that is not known, as it is now."""
+    if before is None or now is None or now < before or seconds <= 0:
+        return at_once
+    return (now - before) / seconds
 
 
 class History:
@@ -73,12 +75,14 @@ class History:
         self._bucket = EPOCH
 
     def add(self, snapshot: Snapshot) -> None:
+        """To be called with every snapshot; the GPUs of few are looked at."""
         now = snapshot.status.time
+        if now - self._bucket < _BUCKET:
+            return
+        self._bucket = now
         with self._lock:
-            ends = now - self._bucket >= _BUCKET
-            self._bucket = now if ends else self._bucket
             for gpu in snapshot.status.gpus:
-                self._tracks.setdefault(gpu.uuid, _Track()).add(gpu, now, ends=ends)
+                self._tracks.setdefault(gpu.uuid, _Track()).add(gpu, now, snapshot.monotonic)
 
     def points(self, uuid: str) -> tuple[Point, ...]:
         with self._lock:

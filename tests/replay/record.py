@@ -171,7 +171,7 @@ class CompressedNode:
     def _gpu(gpu: Gpu, settlement: AccountingResult, now: float) -> GpuStatus:
         uuid = gpu.device.uuid
         up = gpu.answers(now, _PATIENCE)
-        leaked = settlement.unattributed_bytes.get(uuid) if up else None
+        leaked = settlement.unattributed_bytes().get(uuid) if up else None
         return GpuStatus(gpu.device.index, uuid, "H100", up, now - gpu.answered, unattributed_bytes=leaked)
 
 

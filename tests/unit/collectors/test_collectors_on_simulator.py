@@ -153,4 +153,4 @@ def test_rates_of_the_links_follow_the_counters() -> None:
     for _ in range(5):
         simulated.passed()
     gpms = [r for r in simulated.readings.values() if isinstance(r, Gpm)]
-    assert all(r.nvlink_bytes_per_second is not None and r.nvlink_bytes_per_second >= 0 for r in gpms)
+    assert all(r.nvlink.rate is not None and r.nvlink.rate >= 0 for r in gpms)

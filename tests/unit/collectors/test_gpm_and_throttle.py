@@ -67,12 +67,12 @@ def test_bytes_come_from_the_field_counters() -> None:
     published = samples(GPM, readings[0])
     assert published["gpu_pcie_bytes_total"] == {("transmit",): 1000, ("receive",): 2000}
     assert published["gpu_nvlink_bytes_total"] == {("transmit",): 10240, ("receive",): 20480}
-    assert readings[0].pcie_bytes_per_second is None
+    assert readings[0].pcie.rate is None
     device.fields[(197, 0)] = 5000
     device.fields[(139, ALL_LINKS)] = 30
     reading = GPM.read(device, readings[0], Tick(1002.0, 2.0))
-    assert reading.pcie_bytes_per_second == 2000.0
-    assert reading.nvlink_bytes_per_second == 5120.0
+    assert reading.pcie.rate == 2000.0
+    assert reading.nvlink.rate == 5120.0
 
 
 def test_bytes_come_from_gpm_where_there_is_no_counter() -> None:
@@ -88,7 +88,7 @@ def test_bytes_come_from_gpm_where_there_is_no_counter() -> None:
         ("transmit",): pytest.approx(20000 * 2**20),
         ("receive",): pytest.approx(10000 * 2**20),
     }
-    assert readings[-1].pcie_bytes_per_second == 300 * 2**20
+    assert readings[-1].pcie.rate == 300 * 2**20
 
 
 def test_a_wrapped_counter_is_published_raw_and_has_no_rate() -> None:
@@ -97,11 +97,11 @@ def test_a_wrapped_counter_is_published_raw_and_has_no_rate() -> None:
     device.fields |= {(197, 0): 5, (198, 0): 7}
     reading = GPM.read(device, readings[0], Tick(1001.0, 1.0))
     assert samples(GPM, reading)["gpu_pcie_bytes_total"] == {("transmit",): 5, ("receive",): 7}
-    assert reading.pcie_bytes_per_second is None
+    assert reading.pcie.rate is None
 
 
 def test_bus_that_stands_idle_moves_nothing_per_second() -> None:
-    assert passes(GPM, hopper(), 2)[-1].pcie_bytes_per_second == 0.0
+    assert passes(GPM, hopper(), 2)[-1].pcie.rate == 0.0
 
 
 def test_blackwell_counts_nvlink_bytes_in_its_own_fields() -> None:

@@ -77,6 +77,52 @@ def test_fields_are_judged_one_by_one() -> None:
     assert device.losses().rejected == 1
 
 
+THROTTLED, TEMPERATURE = (74, 0), (82, 0)
+
+
+def test_counter_that_stood_still_is_followed_all_the_same() -> None:
+    """What it may have gained is by the time since it was last answered, not since it last moved."""
+    device = FakeDevice(fields={THROTTLED: 5_000, TEMPERATURE: 61})
+    memory = CheckedDevice(device)
+    for second in range(1000):
+        assert checked(device, memory, float(second)).get("nvmlDeviceGetFieldValues", (THROTTLED, TEMPERATURE)) == (
+            5_000,
+            61,
+        )
+    device.fields[THROTTLED] = 500 * 10**9  # eight minutes within a second
+
+    found = checked(device, memory, 1000.0)
+
+    assert found.get("nvmlDeviceGetFieldValues", (THROTTLED, TEMPERATURE)) == (None, 61)
+    assert found.losses().rejected == 1
+
+
+def test_field_that_cannot_be_is_rejected_each_time_it_is_answered() -> None:
+    device = FakeDevice(fields={(91, 0): 4294967295})
+    memory = CheckedDevice(device)
+    for second in range(3):
+        found = checked(device, memory, float(second))
+        assert found.get("nvmlDeviceGetFieldValues", ((91, 0),)) == (None,)
+        assert found.losses().rejected == 1
+
+
+def test_fields_that_are_answered_again_as_they_were_are_no_loss_any_more() -> None:
+    device = FakeDevice(fields={THROTTLED: 5_000, TEMPERATURE: 61})
+    memory = CheckedDevice(device)
+    batch = (THROTTLED, TEMPERATURE)
+    checked(device, memory, 0.0).get("nvmlDeviceGetFieldValues", batch)
+    device.fields[TEMPERATURE] = None
+    lost = checked(device, memory, 1.0)
+    lost.get("nvmlDeviceGetFieldValues", batch)
+    assert lost.losses().words
+    device.fields[TEMPERATURE] = 61
+
+    found = checked(device, memory, 2.0)
+
+    assert found.get("nvmlDeviceGetFieldValues", batch) == (5_000, 61)
+    assert found.losses() == Losses()
+
+
 def test_processes_that_cannot_be_are_left_out() -> None:
     lists = (
         Record(pid=0, usedGpuMemory=1),

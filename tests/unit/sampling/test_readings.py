@@ -10,7 +10,7 @@ import pytest
 from exporter.clock import MonotonicTime
 from exporter.collectors.activity import Activity
 from exporter.collectors.fields import Fields
-from exporter.collectors.gpm import Gpm
+from exporter.collectors.gpm import Gpm, Traffic
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import Pcie, Slower
@@ -19,7 +19,7 @@ from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.readings import Numbers, Throttled, busy_seconds, instance_signals, numbers, signals
+from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, signals
 from exporter.units import Watts
 from tests.unit.sampling.scripted import Scripted
 
@@ -54,33 +54,29 @@ def test_time_held_back_by_heat_is_a_share_of_the_seconds_since_the_pass_before(
     assert (found.throttled_thermal, found.throttled_power_brake) == (share, 0.0)
 
 
-def test_gpu_that_was_never_read_shows_no_number() -> None:
-    assert numbers(Gpu(Scripted(0, lambda _: None)), MonotonicTime(14.0), 10.0) == Numbers()
-
-
 NONE = Fields((), {}, 0.0)  # type: ignore[arg-type]
 LANE = 7.563e9
 """Bytes per second of one PCIe lane of generation 6, one way."""
 
 
 @pytest.mark.parametrize(
-    ("rates", "share"),
+    ("nvlink", "pcie", "share"),
     [
-        ({("nvlink", "transmit"): 30e9, ("nvlink", "receive"): 10e9}, 0.2),
-        ({("pcie", "transmit"): 4 * LANE, ("pcie", "receive"): 4 * LANE}, 0.25),
-        ({("nvlink", "transmit"): 20e9, ("pcie", "receive"): 16 * LANE}, 0.5),
-        ({("nvlink", "transmit"): 900e9}, 1.0),
-        ({}, None),
+        (40e9, None, 0.2),
+        (None, 8 * LANE, 0.25),
+        (20e9, 16 * LANE, 0.5),
+        (900e9, None, 1.0),
+        (None, None, None),
     ],
     ids=["NVLink", "PCIe", "the busier one", "no more than all", "neither"],
 )
 def test_link_activity_is_of_what_the_links_that_are_up_carry_both_ways(
-    rates: dict[tuple[str, str], float], share: float | None
+    nvlink: float | None, pcie: float | None, share: float | None
 ) -> None:
     device = Scripted(0, lambda _: None)
     now = MonotonicTime(14.0)
     readings: dict[str, Any] = {
-        "gpm": Gpm(Activity(), {}, rates, NONE, NONE, 0.0),  # type: ignore[arg-type]
+        "gpm": Gpm(Activity(), Traffic({}, pcie, NONE), Traffic({}, nvlink, NONE), 0.0),  # type: ignore[arg-type]
         "power": Power(Watts(350.0), None, Paced(Limits(Watts(700.0), None, None, None), 0.0)),  # type: ignore[arg-type]
         "nvlink": Nvlink({0: True, 1: True, 2: False}, {}, 50e9, 3, NONE, NONE, ()),
         "pcie": Pcie(6, 16, Paced(Slower(6, 16, None, {}, NONE), 0.0)),  # type: ignore[arg-type]

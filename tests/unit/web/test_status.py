@@ -15,6 +15,7 @@ from exporter.check.runbooks import runbook
 from exporter.check.verdict import Report, judge
 from exporter.cli import assembly
 from exporter.cli.status_page import made
+from exporter.clock import MonotonicTime
 from exporter.config import load as config
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.exposition.text import Renderer
@@ -82,6 +83,28 @@ def test_power_is_drawn_up_to_its_limit() -> None:
         history.add(Snapshot(NodeStatus(time=NOW - 100 + time, gpus=(gpu(power_watts=100.0),))))
     text = drawn(Report(Verdict.OK, (), 1, ()), gpu(), history=history)
     assert "power, last hour, 0 to 700 W (its limit)" in text
+
+
+def test_points_are_means_by_what_the_gpu_has_counted_since_the_point_before() -> None:
+    history = History()
+    for second, busy, joules in ((0, 100.0, 5000.0), (10, 101.0, 5100.0), (20, 105.0, 11000.0), (40, 1.0, 12000.0)):
+        read = gpu(busy_ratio=1.0, busy_seconds=busy, power_watts=700.0, joules=joules)
+        history.add(Snapshot(NodeStatus(time=NOW + second, gpus=(read,)), monotonic=MonotonicTime(second)))
+
+    assert [(each.busy_ratio, each.power_watts) for each in history.points("GPU-0")] == [
+        (1.0, 700.0),  # nothing is known of before
+        (0.25, 300.0),
+        (1.0, 50.0),  # the count of busy seconds began anew
+    ]
+
+
+def test_gpu_that_counts_nothing_is_drawn_as_it_was_at_that_moment() -> None:
+    history = History()
+    for second in (0, 20):
+        read = gpu(busy_ratio=second / 100, power_watts=None)
+        history.add(Snapshot(NodeStatus(time=NOW + second, gpus=(read,)), monotonic=MonotonicTime(second)))
+
+    assert [(each.busy_ratio, each.power_watts) for each in history.points("GPU-0")] == [(0.0, None), (0.2, None)]
 
 
 def test_a_silent_gpu_is_not_said_to_be_busy() -> None:
