@@ -30,6 +30,7 @@ SERVICE_IDLE = Alert(
     severity=Severity.INFO,
     expr=_waits("wait_requests"),
     for_="15m",
+    keep_firing_for="10m",
     params=(
         Param("window", "12h", Unit.DURATION, "Time it is measured over; a younger service is left alone."),
         Param("share", 0.95, Unit.RATIO, "Share of that time without a request to work on."),
@@ -45,6 +46,7 @@ SESSION_IDLE = Alert(
     severity=Severity.INFO,
     expr=_waits("wait_user"),
     for_="15m",
+    keep_firing_for="10m",
     params=(
         Param("window", "4h", Unit.DURATION, "Time it is measured over; a younger session is left alone."),
         Param("share", 0.98, Unit.RATIO, "Share of that time in which nothing ran."),
@@ -75,6 +77,7 @@ MEMORY_FULL = Alert(
   unless on {_WORKLOAD} gpu_workload_info{{class="service"}}"""
     ),
     for_="5m",
+    keep_firing_for="10m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time it must have been as full all along."),
         Param("full", 0.98, Unit.RATIO, "Share of a GPU's memory in use."),
@@ -96,6 +99,7 @@ HOST_MEMORY_FULL = Alert(
   ) > <full>"""
     ),
     for_="5m",
+    keep_firing_for="10m",
     params=(
         Param("window", "5m", Unit.DURATION, "Time it must have been as full all along."),
         Param("full", 0.95, Unit.RATIO, "Share of the memory limit in use, page cache left out."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.outages import lately
+from deploy.prometheus.outages import held_firing, lately
 from deploy.prometheus.wording import NODE, NODE_HIT
 
 _JOBS = 'job=~"<jobs>"'
@@ -20,6 +20,7 @@ unless on (cluster, node) max by (cluster, node) (up{job=~"<jobs>"})
 unless on (cluster, node) max by (cluster, node) (kube_node_spec_unschedulable) == 1
 and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
         for_="15m",
+        keep_firing_for="10m",
         summary="{{ $labels.node }} has GPUs and no exporter",
         description="Kubernetes counts {{ $value }} NVIDIA devices on node {{ $labels.node }}, and Prometheus scrapes "
         "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
@@ -45,7 +46,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         name="GpuDriverMismatch",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
-        expr=lately(f'gpu_exporter_driver_error{{error="{_MISMATCH}"}}'),
+        expr=held_firing("GpuDriverMismatch", lately(f'gpu_exporter_driver_error{{error="{_MISMATCH}"}}')),
         for_="5m",
         summary=f"Driver and library of {NODE} differ in version",
         description=f"The kernel module and the user-space library of {NODE} differ in version (an upgrade without a "
@@ -56,7 +57,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         audience=Audience.ONCALL,
         severity=Severity.CRITICAL,
         # An exporter that restarts to get the driver back is away for minutes between its tries.
-        expr=lately(f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}}'),
+        expr=held_firing("GpuDriverUnavailable", lately(f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}}')),
         for_="10m",
         summary=f"The GPU driver of {NODE} does not open",
         description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "
@@ -66,7 +67,8 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         name="GpuDriverSkew",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
-        expr="count by (cluster) (count by (cluster, driver) (gpu_driver_info)) > <versions>",
+        # One node that misses a scrape must not let the day begin anew.
+        expr="count by (cluster) (count by (cluster, driver) (last_over_time(gpu_driver_info[15m]))) > <versions>",
         for_="1d",
         params=(Param("versions", 1, Unit.COUNT, "Driver versions a cluster may have."),),
         summary="Several driver versions in one cluster",
@@ -112,6 +114,7 @@ rate(gpu_exporter_passes_total[5m]) == 0""",
         severity=Severity.INFO,
         expr="gpu_exporter_simulated == 1",
         for_="5m",
+        keep_firing_for="10m",
         summary=f"{NODE} reports simulated GPUs",
         description=f"The exporter of {NODE} was started with --simulate: none of its numbers is real.",
     ),
@@ -127,6 +130,8 @@ or on (cluster, instance)
   max by (cluster, node, instance) (up{job=~"<jobs>"}) * 0 + 1
   and on (cluster, node) max by (cluster, node) (<maintenance>)
 )""",
+        # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
+        keep_firing_for="5m",
         params=(
             Param(
                 "maintenance",

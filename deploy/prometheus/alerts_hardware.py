@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.prometheus.alerts_links import LINKS
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.outages import held, unless_silent
+from deploy.prometheus.outages import held, held_firing, unless_silent
 from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
 
 _GPU = "(cluster, instance, gpu, uuid)"
@@ -111,15 +111,16 @@ XID_WORKFLOW = _fault(
 def _flag(
     name: str, severity: Severity, expr: str, text: tuple[str, str], for_: str = "0s", keep_firing_for: str = "0s"
 ) -> Alert:
-    """An alert on a state the driver itself reports; `text` is what is so, and what to do."""
+    """An alert on a state the driver itself reports; `text` is what is so, and what to do. What pages is held."""
     what, advice = text
+    pages = severity is Severity.CRITICAL
     return Alert(
         name=name,
         audience=Audience.ONCALL,
         severity=severity,
-        expr=expr,
+        expr=held_firing(name, expr) if pages else expr,
         summary=f"{GPU} {what}",
-        description=f"{GPU} {what}. {advice} {HIT}",
+        description=f"{GPU} {what}. {advice} {unless_silent(HIT) if pages else HIT}",
         for_=for_,
         keep_firing_for=keep_firing_for,
     )
@@ -186,7 +187,9 @@ LOST = Alert(
     severity=Severity.CRITICAL,
     # By device where it is known, and by count where fewer answer than should be there, whoever says so.
     # While the driver itself is not there, another alert says so.
-    expr=f"""\
+    expr=held_firing(
+        "GpuLost",
+        f"""\
 (
   gpu_fault_timestamp_seconds{{fault="lost"}}
   or on {_NODE}
@@ -196,13 +199,15 @@ LOST = Alert(
   )
 )
 unless on {_NODE} gpu_exporter_driver_error""",
+    ),
     for_="5m",
     keep_firing_for="10m",
     summary=f"{{{{ if $labels.fault }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} does not answer ({{{{ $labels.evidence }}}}) since "
-    f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. {HIT}"
-    f"{{{{ else }}}}The driver of {NODE} shows {{{{ $value }}}} GPU(s), fewer than there should be. "
-    f"{NODE_HIT}{{{{ end }}}}",
+    f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. "
+    f"{unless_silent(HIT)}{{{{ else }}}}{NODE} has fewer GPUs than there should be. "
+    + unless_silent(f"Its driver shows {{{{ $value }}}}. {NODE_HIT}")
+    + "{{ end }}",
 )
 
 MEMORY_WEARING = Alert(
@@ -240,6 +245,7 @@ ECC_DISABLED = _flag(
         "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",
     ),
     for_="30m",
+    keep_firing_for="15m",
 )
 LIMITED = Alert(
     name="GpuPerformanceLimited",

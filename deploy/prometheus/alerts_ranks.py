@@ -114,6 +114,7 @@ HUNG = Alert(
   )"""
     ),
     for_="5m",
+    keep_firing_for="10m",
     params=(
         Param("window", "15m", Unit.DURATION, "Time without anything computed."),
         Param("spins", 0.4, Unit.RATIO, "Share of the GPU time spent in collectives that wait."),

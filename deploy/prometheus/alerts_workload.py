@@ -151,6 +151,7 @@ HELD_IDLE = Alert(
 {_WHOLLY_IDLE}"""
     ),
     for_="5m",
+    keep_firing_for="10m",
     params=(
         Param(
             "window",
@@ -178,6 +179,7 @@ STALLED = Alert(
   unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1"""
     ),
     for_="5m",
+    keep_firing_for="10m",
     params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),
     summary=f"{OWNER} has stopped making steps",
     description=f"{OWNER} reported steps before, and none in the last <window>, while it holds GPUs. "

@@ -16,6 +16,17 @@ def held(alert: str, expr: str) -> str:
     return f'{expr}\nor\nALERTS_FOR_STATE{{alertname="{alert}"}} and {_SILENT} == 0'
 
 
+def held_firing(alert: str, expr: str) -> str:
+    """As `held`, for an alert with a `for`: one that was still pending does not become a page by the silence.
+
+    One that only its `keep_firing_for` still kept when the target fell silent is held too: nobody knows better then.
+    """
+    fires = f'ignoring (alertstate) ALERTS{{alertname="{alert}",alertstate="firing"}}'
+    stood = f'ALERTS_FOR_STATE{{alertname="{alert}"}} and {fires} and {_SILENT} == 0'
+    # Without the labels of the rule itself: what `expr` still gives is not given twice.
+    return f"{expr}\nor\nmax without (alertname, severity, audience) ({stood})"
+
+
 def lately(selector: str) -> str:
     """The series of `selector`; where their target does not answer, as they were within the last six minutes."""
     return f"{selector}\nor\nlast_over_time({selector}[6m]) unless {_SILENT} == 1"

@@ -51,13 +51,13 @@ def steps(cases: Sequence[Case]) -> Mapping[str, Sequence[Case]]:
     """The cases by how often their rules are evaluated: all rules of one file are evaluated alike."""
     found: dict[str, list[Case]] = {}
     for case in cases:
-        found.setdefault("5m" if max(map(_minutes, case.at)) >= _LONG else "1m", []).append(case)
+        found.setdefault("5m" if max(map(minutes_of, case.at)) >= _LONG else "1m", []).append(case)
     return found
 
 
-def _minutes(at: str) -> float:
-    units = {"h": 60.0, "m": 1.0, "s": 1 / 60}
-    return sum(float(number) * units[unit] for number, unit in re.findall(r"([0-9]+)([hms])", at))
+def minutes_of(at: str) -> float:
+    units = {"d": 1440.0, "h": 60.0, "m": 1.0, "s": 1 / 60}
+    return sum(float(number) * units[unit] for number, unit in re.findall(r"([0-9]+)([dhms])", at))
 
 
 def document(cases: Sequence[Case], expected: Mapping[str, Alerts], rules: Path, step: str) -> dict[str, Any]:

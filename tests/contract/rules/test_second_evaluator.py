@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ import yaml
 from deploy.prometheus.render import Settings, render
 from tests.contract.rules.case import Case
 from tests.contract.rules.cases import CASES
+from tests.contract.rules.notation import GONE, minutes
 from tests.contract.rules.promtool import RULES, key
 from tests.stack import free_port, poll, program, prometheus, running
 
 MINUTE = 60
-_TOKEN = re.compile(r"(?P<start>-?[\d.]+)(?P<step>[+-][\d.]+)?x(?P<times>\d+)|_x(?P<gap>\d+)|(?P<one>-?[\d.]+)|_|stale")
 EXPRESSIONS = {
     rule["alert"]: rule["expr"] for group in render(Settings(keep_firing=False))["groups"] for rule in group["rules"]
 }
@@ -51,20 +50,7 @@ def test_rules_for_old_rulers_are_the_same_without_the_delay() -> None:
 
 def samples(values: str) -> Iterator[tuple[int, float]]:
     """Minute and value, from promtool's notation."""
-    minute = 0
-    for token in values.split():
-        match = _TOKEN.fullmatch(token)
-        assert match, token
-        if match["times"]:
-            start, step = float(match["start"]), float(match["step"] or 0)
-            for turn in range(int(match["times"]) + 1):
-                yield minute, start + turn * step
-                minute += 1
-        elif match["one"]:
-            yield minute, float(match["one"])
-            minute += 1
-        else:
-            minute += int(match["gap"] or 1)
+    return ((minute, float(value)) for minute, value in enumerate(minutes(values)) if value not in GONE)
 
 
 def lines(number: int, case: Case, begin: int) -> Iterator[tuple[str, float, int]]:
