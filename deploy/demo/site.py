@@ -24,6 +24,7 @@ from deploy.demo.entrance import Links
 from deploy.demo.inbox import Inbox, from_http
 from deploy.demo.prometheus import Prometheus
 from deploy.demo.style import frame
+from deploy.prometheus.recordings import INTERVAL
 
 _HTML = "text/html; charset=utf-8"
 _LARGEST = 1 << 20
@@ -60,8 +61,8 @@ class Site:
             return _missing(f"/d/{uid}")
         note = (
             f'<p class="note">Drawn by the demo from <code>dashboards/json/{escape(shown.file.name)}</code> and live '
-            "data. It is not Grafana: no zoom, no annotations, no hover over several series. Recording rules are "
-            "evaluated once a minute, those of wasted hours once in five: a young demo has gaps.</p>"
+            "data. It is not Grafana: no zoom, no annotations, no hover over several series. "
+            f"All recording rules are evaluated every {INTERVAL} here: a young demo has gaps.</p>"
         )
         drawn = page.draw(shown, query, self.prometheus, time.time())
         return self._framed(f"{shown.title} dashboard", note + drawn, 15, DRAWING)

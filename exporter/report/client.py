@@ -11,7 +11,7 @@ from typing import Any
 import requests
 import requests.auth
 
-from exporter.report.failure import RefusedError, SlowError, UnauthorizedError, UnreachableError
+from exporter.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
 
 _TIMEOUTS = frozenset({408, 504})
 
@@ -79,6 +79,16 @@ class Client:
         values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
         result = self._ask("query_range", values, "matrix")
         return [Line(row["metric"], tuple((float(t), float(v)) for t, v in row["values"])) for row in result]
+
+    def has_rule(self, name: str) -> bool:
+        """Whether it says that it evaluates this recording rule itself. Where others do that for it, it cannot tell."""
+        url = f"{self._access.url.rstrip('/')}/api/v1/rules"
+        try:
+            answer = self._send(lambda: self._session.get(url, params={"type": "record"}, **self._terms))
+            groups = answer.json()["data"]["groups"]
+            return any(rule["name"] == name for group in groups for rule in group["rules"])
+        except (ReportError, ValueError, KeyError, TypeError):
+            return False
 
     def _ask(self, what: str, values: Mapping[str, str], kind: str) -> Sequence[Mapping[str, Any]]:
         url = f"{self._access.url.rstrip('/')}/api/v1/{what}"

@@ -37,7 +37,7 @@ def digest(
 ) -> Digest:
     """`priced_by` is `held`, for the price of the waste, or `used`, for that of what kernels ran.
 
-    Raises ReportError: NoMetricsError without recording rules, NoDataError where the group held no GPU.
+    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group held no GPU.
     """
     window = f"{math.ceil(since)}s"
     levels = (group.level, "workload") if group.level else (*promql.LEVELS, "workload")
@@ -110,5 +110,13 @@ def _nothing(client: Client, group: Group, window: str, now: float) -> Exception
     if client.instant(promql.RULES_THERE.format(window=window), now):
         return NoDataError(f"no data about {group.title} in the range: unknown here, or held no GPU")
     if client.instant(promql.ANY_METRICS, now):
-        return NoMetricsError("the recording rules of gpu-exporter are missing: load deploy/prometheus/rules")
+        if client.has_rule(promql.RULE):
+            return NoMetricsError(
+                "the recording rules of gpu-exporter are loaded and have recorded nothing in the range: young ones need"
+                " a few minutes; if it stays so, the page /rules of this Prometheus says why"
+            )
+        return NoMetricsError(
+            "no recording rule of gpu-exporter has recorded anything in the range: load deploy/prometheus/rules;"
+            " where a ruler of its own has just loaded them, ask again in a few minutes"
+        )
     return NoMetricsError("this Prometheus has no metrics of gpu-exporter")

@@ -40,6 +40,6 @@ class RefusedError(ReportError):
 
 
 class NoMetricsError(ReportError):
-    """This Prometheus has no metrics of the exporter in the range, or none of its recording rules."""
+    """This Prometheus has no metrics of the exporter in the range, or nothing that its recording rules made."""
 
     status = 8

@@ -296,5 +296,5 @@ def models(selector: str, window: str) -> str:
     )
 
 
-ANY_METRICS = "count(gpu_exporter_build_info)"
-RULES_THERE = "count(count_over_time(cluster_state:gpu_time_seconds:rate5m[{window}]))"
+RULE, ANY_METRICS = "cluster_state:gpu_time_seconds:rate5m", "count(gpu_exporter_build_info)"
+RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"

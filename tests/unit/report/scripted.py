@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from exporter.report.client import Access, Client, Line, Sample
 
@@ -19,6 +19,7 @@ def samples(text: str) -> Sequence[Sample]:
 class Scripted(Client):
     """`answers` by a pattern of the expression, the first that is found in it; nothing for what has none.
 
+    `rules` are the recording rules that it says it has.
     `held` is when GPUs were held, seconds of the clock of the questions; None for never. So is `counted`, of counters.
     """
 
@@ -27,15 +28,20 @@ class Scripted(Client):
         answers: Mapping[str, str],
         held: tuple[float, float] | None = None,
         counted: tuple[float, float] | None = None,
+        rules: Collection[str] = (),
     ) -> None:
         super().__init__(Access("http://127.0.0.1:1"))
         self._answers = answers
         self._times = {"gpu_workload_gpus{": held, "gpu_workload_gpu_seconds_total{": counted}
+        self._rules = rules
         self.asked: list[str] = []
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         self.asked.append(f"at {time:.3f}: {expr}")
         return next((samples(answer) for pattern, answer in self._answers.items() if re.search(pattern, expr)), [])
+
+    def has_rule(self, name: str) -> bool:
+        return name in self._rules
 
     def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
         self.asked.append(f"from {start:.3f} to {end:.3f} every {step:.3f}: {expr}")

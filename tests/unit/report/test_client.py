@@ -170,3 +170,25 @@ def test_credentials_that_are_refused_are_called_so(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(UnauthorizedError, match=r"refuses these credentials \(HTTP 401\)$"):
         client(server, monkeypatch).instant("up", 0.0)
+
+
+_RULES = {"groups": [{"rules": [{"name": "a:b:c", "type": "recording"}, {"name": "GpuLost", "type": "alerting"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("said", "has"),
+    [
+        (answer(json.dumps({"status": "success", "data": _RULES})), True),
+        (answer(json.dumps({"status": "success", "data": {"groups": []}})), False),
+        (answer(json.dumps({"status": "success", "data": None})), False),
+        (answer("404 page not found", 404), False),
+        (requests.ConnectionError("refused"), False),
+    ],
+)
+def test_rule_that_it_says_it_has(
+    said: requests.Response | Exception, *, has: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(said)
+
+    assert client(server, monkeypatch).has_rule("a:b:c") is has
+    assert server.sent == [("GET", "http://prometheus:9090/prefix/api/v1/rules", {"type": "record"}, {"timeout": 2.5})]

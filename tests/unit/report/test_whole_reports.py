@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report import layout_digest, layout_job
+from exporter.report import layout_digest, layout_job, promql
 from exporter.report.digest import Group, digest
 from exporter.report.failure import NoDataError, NoMetricsError, ReportError
 from exporter.report.formats import data, markdown, page, plain
@@ -135,6 +135,12 @@ def test_job_that_nothing_is_known_of(
     assert str(raised.value) == says
 
 
+_NOTHING_RECORDED = (
+    "no recording rule of gpu-exporter has recorded anything in the range: load deploy/prometheus/rules;"
+    " where a ruler of its own has just loaded them, ask again in a few minutes"
+)
+
+
 @pytest.mark.parametrize(
     ("answers", "group", "kind", "says"),
     [
@@ -143,7 +149,7 @@ def test_job_that_nothing_is_known_of(
             {r"^count\(gpu_exporter_build_info\)$": "{} 1"},
             Group(),
             NoMetricsError,
-            "the recording rules of gpu-exporter are missing: load deploy/prometheus/rules",
+            _NOTHING_RECORDED,
         ),
         (
             {r"^count\(count_over_time\(cluster_state:gpu_time_seconds:rate5m\[3600s\]\)\)$": "{} 1"},
@@ -164,3 +170,12 @@ def test_digest_of_nothing(answers: dict[str, str], group: Group, kind: type[Rep
         digest(Scripted(answers), group, 3600.0, PRICES, NOW)
 
     assert str(raised.value) == says
+
+
+def test_digest_of_a_prometheus_that_has_not_evaluated_its_rules_yet() -> None:
+    young = Scripted({r"^count\(gpu_exporter_build_info\)$": "{} 1"}, rules={promql.RULE})
+
+    with pytest.raises(
+        NoMetricsError, match="are loaded and have recorded nothing in the range: young ones need a few"
+    ):
+        digest(young, Group(), 3600.0, PRICES, NOW)
