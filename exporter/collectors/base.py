@@ -44,16 +44,24 @@ class Seen:
     memory_busy: float = 0.0
 
 
-NOTHING_SEEN = Seen()
+_NOTHING_SEEN = Seen()
+
+
+def nothing_seen() -> Seen:
+    """No look was had."""
+    return _NOTHING_SEEN
 
 
 @record
 class Tick:
-    """The moment of one read. `seconds` is since this collector's last good read, 0 at first."""
+    """The moment of one read. `seconds` is since this collector's last good read, 0 at first.
+
+    `seen` adds up what looks have found since the last pass, which few devices need.
+    """
 
     time: UnixTime
     seconds: float
-    seen: Seen = NOTHING_SEEN
+    seen: Callable[[], Seen] = nothing_seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ class GpuThreads(Generic[T]):
         """
         waiting = [name for name in tasks if name in self._own and self._submit(name, tasks[name])]
         found: _Results[T] = {}
-        left = {name: task for name, task in tasks.items() if name not in self._own}
+        left = {name: task for name, task in tasks.items() if name not in self._own} if self._own else tasks
         while left:
             turns = _Turns(left, self._turn)
             worker = self._shared = self._shared or self._new()
@@ -151,7 +151,11 @@ class _Turns(Generic[T]):
         with self._lock:
             now = monotonic_time()
             if result is not None:
-                self.results = {**self.results, self._current: (result, now - self._began)}
+                found = (result, now - self._began)
+                if self._closed:  # somebody reads those in time without the lock
+                    self.results = {**self.results, self._current: found}
+                else:
+                    self.results[self._current] = found
             if self._closed or not self.left:
                 return None
             self._current, self._began = next(iter(self.left)), now

@@ -9,16 +9,18 @@ from dataclasses import field, replace
 from functools import partial
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
-from exporter.collectors.base import NOTHING_SEEN, AnyCollector, Seen
+from exporter.collectors.base import AnyCollector, Seen, nothing_seen
 from exporter.driver.interface import Device, DriverError
 from exporter.record import record
 from exporter.sampling.gpu_threads import GpuThreads
-from exporter.sampling.look import UNKNOWN, Look, look
+from exporter.sampling.look import UNKNOWN, Look, Looker
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 
 log = logging.getLogger(__name__)
 
-_NOTHING: Mapping[str, Seen] = {}
+
+def _nothing_seen(_uuid: str) -> Seen:
+    return nothing_seen()
 
 
 @record
@@ -56,6 +58,11 @@ class Gpus:
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[tuple[str, str], Outcome] = {}
         self._rejected: Counter[str] = Counter()
+        self._looked_at: Sequence[Device] = ()
+        self._lookers: Mapping[str, Callable[[], Look]] = {}
+        """By uuid, of the devices that were looked at last."""
+        self._shown: dict[str, MonotonicTime] = {}
+        """When a look has found something since the last read, by uuid."""
 
     @property
     def all(self) -> tuple[Gpu, ...]:
@@ -85,18 +92,18 @@ class Gpus:
         deadline: MonotonicTime,
         booked: MonotonicTime | None = None,
         *,
-        seen: Mapping[str, Seen] = _NOTHING,
+        seen: Callable[[str], Seen] = _nothing_seen,
         grace: float = 0.0,
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
-        `booked` is the monotonic time the readings are booked at, where that is not the machine's own; `seen` what
-        looks have found since the last pass, by uuid; what is due for less than `grace` seconds may wait.
+        `booked` is the monotonic time the readings are booked at, where that is not the machine's own; `seen` adds
+        up what looks have found since the last pass, by uuid; what is due for less than `grace` seconds may wait.
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
         tasks = {
-            uuid: self._task(gpu, now, monotonic, seen.get(uuid, NOTHING_SEEN), grace)
+            uuid: self._task(gpu, now, monotonic, partial(seen, uuid), grace)
             for uuid, gpu in self._gpus.items()
             if gpu.present
         }
@@ -110,15 +117,13 @@ class Gpus:
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         return tuple(errors)
 
-    def look(self, devices: Iterable[Device], deadline: MonotonicTime, monotonic: MonotonicTime) -> Mapping[str, Look]:
+    def look(self, devices: Sequence[Device], deadline: MonotonicTime, monotonic: MonotonicTime) -> Mapping[str, Look]:
         """What these GPUs show at a glance until `deadline`, by uuid; those that do answer at `monotonic`."""
-        tasks = {device.uuid: partial(look, device) for device in devices}
-        found = self.threads.read(tasks, deadline)
-        looks = {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in tasks}
-        for uuid, each in looks.items():
-            gpu = self._gpus.get(uuid)
-            if gpu is not None and each is not UNKNOWN:
-                self._gpus[uuid] = Gpu(gpu.device, gpu.states, gpu.present, monotonic, gpu.reading, gpu.failure)
+        if devices is not self._looked_at:
+            self._looked_at, self._lookers = devices, {each.uuid: Looker(each).look for each in devices}
+        found = self.threads.read(self._lookers, deadline)
+        looks = {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in self._lookers}
+        self._shown.update(dict.fromkeys([uuid for uuid, each in looks.items() if each is not UNKNOWN], monotonic))
         return looks
 
     def stop(self) -> None:
@@ -129,14 +134,15 @@ class Gpus:
         for uuid, gpu in self._gpus.items():
             if uuid not in present and gpu.present:
                 log.warning("GPU %s (index %d) has gone from the driver", uuid, gpu.device.index)
-            device = present.get(uuid, gpu.device)
-            self._gpus[uuid] = Gpu(device, gpu.states, uuid in present, gpu.answered, failure=gpu.failure)
+            device, answered = present.get(uuid, gpu.device), max(gpu.answered, self._shown.get(uuid, NEVER))
+            self._gpus[uuid] = Gpu(device, gpu.states, uuid in present, answered, failure=gpu.failure)
         for uuid, device in present.items():
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
+        self._shown = {}
 
     def _task(
-        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, seen: Seen, grace: float
+        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, seen: Callable[[], Seen], grace: float
     ) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
         return lambda: read_gpu(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from exporter.collectors.base import Seen
 from exporter.driver import constants as nvml
-from exporter.driver.interface import Device, DriverError, UnsupportedError
-from exporter.record import record
+from exporter.driver.interface import Call, Device, DriverError, UnsupportedError
 
 _BUSY = 15
 """Percentage points by which a load that is the same goes up and down from one window of the driver to the next."""
@@ -23,8 +25,7 @@ _HELD_DOWN = (
 """Reasons that somebody is to hear of; the others come and go with the load."""
 
 
-@record
-class Look:
+class Look(NamedTuple):
     """What one GPU shows at a glance. `busy` is percent; None: it could not be seen whether it works."""
 
     busy: int | None
@@ -41,31 +42,51 @@ class Look:
 UNKNOWN = Look(None)
 
 
-def look(device: Device) -> Look:
-    """Ask four things. What fails is not known: then nobody can say that nothing has changed."""
-    try:
-        with device.reading():
-            rates = device.prepared("nvmlDeviceGetUtilizationRates")()
-            memory = device.prepared("nvmlDeviceGetMemoryInfo")()
-            power = _number(device, "nvmlDeviceGetPowerUsage")
-            reasons = _number(device, "nvmlDeviceGetCurrentClocksEventReasons")
-    except DriverError:
-        return UNKNOWN
-    return Look(rates.gpu, memory.used, power, reasons & _HELD_DOWN, rates.memory)
+class Looker:
+    """Looks at one GPU. Used by one thread at a time."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._calls: tuple[Call, Call, Call, Call] | None = None
+        """Made ready with the first look."""
+
+    def look(self) -> Look:
+        """Ask four things. What fails is not known: then nobody can say that nothing has changed."""
+        try:
+            with self.device.reading():
+                rates_of, memory_of, power_of, reasons_of = self._calls or self._prepared()
+                rates, memory = rates_of(), memory_of()
+                try:
+                    power = int(power_of())
+                except UnsupportedError:
+                    power = 0
+                try:
+                    reasons = int(reasons_of())
+                except UnsupportedError:
+                    reasons = 0
+        except DriverError:
+            return UNKNOWN
+        return Look(rates.gpu, memory.used, power, reasons & _HELD_DOWN, rates.memory)
+
+    def _prepared(self) -> tuple[Call, Call, Call, Call]:
+        prepared = self.device.prepared
+        self._calls = (
+            prepared("nvmlDeviceGetUtilizationRates"),
+            prepared("nvmlDeviceGetMemoryInfo"),
+            prepared("nvmlDeviceGetPowerUsage"),
+            prepared("nvmlDeviceGetCurrentClocksEventReasons"),
+        )
+        return self._calls
 
 
-def _number(device: Device, function: str) -> int:
-    """0 where the device has none."""
-    try:
-        return int(device.prepared(function)())
-    except UnsupportedError:
-        return 0
-
-
-def counted(before: Seen, found: Look, seconds: float) -> Seen:
-    """What looks have seen so far and this one, which stands for the `seconds` since the one before."""
-    busy, memory_busy = (found.busy or 0) / 100, found.memory_busy / 100
-    return Seen(before.seconds + seconds, before.busy + busy * seconds, before.memory_busy + memory_busy * seconds)
+def counted(looks: Iterable[tuple[float, Look]]) -> Seen:
+    """What these looks have seen, each of which stands for the seconds since the one before."""
+    seconds = busy = memory_busy = 0.0
+    for span, found in looks:
+        seconds += span
+        busy += (found.busy or 0) / 100 * span
+        memory_busy += found.memory_busy / 100 * span
+    return Seen(seconds, busy, memory_busy)
 
 
 def same(before: Look, now: Look) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from exporter.clock import NEVER, MonotonicTime
-from exporter.collectors.base import NOTHING_SEEN, Seen
+from exporter.collectors.base import Seen
 from exporter.sampling.look import UNKNOWN, Look, counted, same
 
 Found = Mapping[str, Look]
@@ -20,8 +21,8 @@ class Looks:
         """What the GPUs showed when they had become steady; nothing before they have."""
         self.at: MonotonicTime = NEVER
         """When the GPUs were last looked at, by a pass or shortly."""
-        self.seen: Mapping[str, Seen] = {}
-        """Since the last pass, by uuid."""
+        self._counted: tuple[tuple[float, Found], ...] = ()
+        """Since the last pass: each look with the seconds it stands for."""
 
     @property
     def begun(self) -> bool:
@@ -40,10 +41,17 @@ class Looks:
 
     def count(self, found: Found, now: MonotonicTime) -> None:
         """Nothing new was found, and no pass is made."""
-        seconds, seen = now - self.at, self.seen
-        self.seen = {uuid: counted(seen.get(uuid, NOTHING_SEEN), each, seconds) for uuid, each in found.items()}
+        self._counted = (*self._counted, (now - self.at, found))
         self.at = now
+
+    def seen(self) -> Callable[[str], Seen]:
+        """What adds up what was found since the last pass, by uuid."""
+        return partial(_seen, self._counted)
 
     def passed(self, at: MonotonicTime) -> None:
         """A pass has read the GPUs."""
-        self.at, self.seen = at, {}
+        self.at, self._counted = at, ()
+
+
+def _seen(looks: Sequence[tuple[float, Found]], uuid: str) -> Seen:
+    return counted([(seconds, found[uuid]) for seconds, found in looks if uuid in found])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import compress, repeat
 from operator import attrgetter, le
 from typing import NamedTuple
 
 from exporter.clock import NEVER, MonotonicTime, UnixTime
-from exporter.collectors.base import NOTHING_SEEN, AnyCollector, Pace, Scope, Seen, Tick
+from exporter.collectors.base import AnyCollector, Pace, Scope, Seen, Tick, nothing_seen
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
@@ -75,13 +75,13 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     monotonic: MonotonicTime,
     memories: Memories,
     *,
-    seen: Seen = NOTHING_SEEN,
+    seen: Callable[[], Seen] = nothing_seen,
     grace: float = 0.0,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
 
     `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
-    `seen` is what looks have found since the last pass. What is due for less than `grace` seconds is left
+    `seen` adds up what looks have found since the last pass. What is due for less than `grace` seconds is left
     for a later read.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.

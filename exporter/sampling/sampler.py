@@ -138,7 +138,7 @@ class Sampler:
             self.connection.first.wait(self._pacing.deadline)
         state = self._state = self.connection.state
         self._news = self._heard()
-        deadline, seen = began + self._pacing.deadline, self._looks.seen
+        deadline, seen = began + self._pacing.deadline, self._looks.seen()
         for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, seen=seen, grace=grace):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):

@@ -246,7 +246,7 @@ def test_without_a_buffer_a_long_gap_is_not_made_up() -> None:
 def test_without_a_buffer_what_looks_have_seen_is_counted_and_the_reading_for_the_rest() -> None:
     device = FakeDevice({"nvmlDeviceGetUtilizationRates": Record(gpu=40, memory=10)})
     before = read(device, None, Tick(EPOCH, 0.0))
-    reading = read(device, before, Tick(EPOCH + 8, 8.0, Seen(7.0, 5.6, 2.1)))
+    reading = read(device, before, Tick(EPOCH + 8, 8.0, lambda: Seen(7.0, 5.6, 2.1)))
     assert reading.busy is not None
     assert reading.memory_busy is not None
     assert (reading.busy.total, reading.memory_busy.total) == pytest.approx((6.0, 2.2))
