@@ -31,6 +31,8 @@ from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
+from exporter.report.client import innermost
+from exporter.report.fetch import TooLargeError, fetched
 from exporter.report.terminal import paint, progress_message
 
 PAGE = Page(
@@ -168,11 +170,12 @@ def _pci(settings: config.Config) -> PciNode:
 def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
     try:
         with progress_message(f"asking {url}"):
-            answer = requests.get(url, timeout=deadline)
-        answer.raise_for_status()
-        return judge(parse(answer.text, unix_time()), limits, ignored)
-    except requests.HTTPError as error:
-        return unknown(f"{url} answers {error.response.status_code}")
+            answer = fetched(lambda: requests.get(url, timeout=deadline, stream=True), deadline)
+        if answer.status >= requests.codes.bad_request:
+            return unknown(f"{url} answers {answer.status}")
+        return judge(parse(answer.content.decode("utf-8", "replace"), unix_time()), limits, ignored)
+    except TooLargeError as error:
+        return unknown(f"{url} {error}")
     except requests.RequestException as error:
         return unknown(f"{url} does not answer: {_short(error)}")
     except ValueError:
@@ -180,7 +183,12 @@ def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Collectio
 
 
 def _short(error: requests.RequestException) -> str:
-    for kind, words in ((requests.Timeout, "time-out"), (requests.ConnectionError, "no connection")):
+    kinds = (
+        (requests.Timeout, "time-out"),
+        (requests.exceptions.SSLError, f"TLS: {innermost(error)}"),
+        (requests.ConnectionError, "no connection"),
+    )
+    for kind, words in kinds:
         if isinstance(error, kind):
             return words
     return str(error)

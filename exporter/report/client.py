@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ import requests
 import requests.auth
 
 from exporter.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
+from exporter.report.fetch import Answer, TooLargeError, fetched
 
 _TIMEOUTS = frozenset({408, 504})
 
@@ -60,7 +62,11 @@ class Client:
     def __init__(self, access: Access) -> None:
         self._access = access
         # Set with each request: REQUESTS_CA_BUNDLE would go before what is set once for the session.
-        self._terms: dict[str, Any] = {"timeout": access.timeout, **({"verify": access.ca} if access.ca else {})}
+        self._terms: dict[str, Any] = {
+            "timeout": access.timeout,
+            "stream": True,
+            **({"verify": access.ca} if access.ca else {}),
+        }
         self._session = requests.Session()
         self._session.headers.update(access.headers)
         if access.token:
@@ -94,32 +100,34 @@ class Client:
         url = f"{self._access.url.rstrip('/')}/api/v1/{what}"
         form = {**values, "timeout": f"{self._access.timeout:g}s"}
         answer = self._send(lambda: self._session.post(url, data=form, **self._terms))
-        if answer.status_code == requests.codes.method_not_allowed:  # a proxy that lets only reads through
+        if answer.status == requests.codes.method_not_allowed:  # a proxy that lets only reads through
             answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
         return self._result(answer, kind)
 
-    def _send(self, send: Callable[[], requests.Response]) -> requests.Response:
+    def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = self._access.url, self._access.timeout
         try:
-            return send()
+            return fetched(send, timeout)
         except requests.Timeout:
             raise SlowError(f"{url} does not answer within {timeout:g} s") from None
         except requests.exceptions.SSLError as error:
-            raise UnreachableError(f"{url}: TLS: {_innermost(error)}") from None
+            raise UnreachableError(f"{url}: TLS: {innermost(error)}") from None
+        except TooLargeError as error:
+            raise RefusedError(f"{url} {error}") from None
         except requests.ConnectionError as error:
-            raise UnreachableError(f"{url}: no connection: {_innermost(error)}") from None
+            raise UnreachableError(f"{url}: no connection: {innermost(error)}") from None
         except (requests.RequestException, OSError) as error:  # no scheme, not a host, no such CA file
             raise UnreachableError(f"{url}: {error}") from None
 
-    def _result(self, answer: requests.Response, kind: str) -> Sequence[Mapping[str, Any]]:
-        url, status = self._access.url, answer.status_code
+    def _result(self, answer: Answer, kind: str) -> Sequence[Mapping[str, Any]]:
+        url, status = self._access.url, answer.status
         if status in {requests.codes.unauthorized, requests.codes.forbidden}:
-            given = "refuses these credentials" if "Authorization" in answer.request.headers else "asks for credentials"
+            given = "refuses these credentials" if answer.authorized else "asks for credentials"
             raise UnauthorizedError(f"{url} {given} (HTTP {status})")
         if status in _TIMEOUTS:
             raise SlowError(f"{url}: the query timed out (HTTP {status})")
         try:
-            content = answer.json()
+            content = json.loads(answer.content)
             state = content["status"]
         except (ValueError, KeyError, TypeError):
             raise UnreachableError(f"{url} is not the API of a Prometheus (HTTP {status})") from None
@@ -141,7 +149,7 @@ def _data(content: Mapping[str, Any], kind: str, url: str) -> Sequence[Mapping[s
     raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
 
 
-def _innermost(error: BaseException) -> str:
+def innermost(error: BaseException) -> str:
     """What went wrong, without the layers of the HTTP library around it."""
     reason: Any = error.args[0] if error.args else error
     text = " ".join(str(getattr(reason, "reason", reason)).split())

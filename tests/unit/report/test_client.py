@@ -41,7 +41,7 @@ class Server(requests.Session):
 
 def answer(body: str, status: int = 200) -> requests.Response:
     made = requests.Response()
-    made.status_code, made._content = status, body.encode()
+    made.status_code, made._content, made._content_consumed = status, body.encode(), True  # type: ignore[attr-defined]
     return made
 
 
@@ -64,7 +64,7 @@ def test_vector_without_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> No
             "POST",
             "http://prometheus:9090/prefix/api/v1/query",
             {"query": "up", "time": "12.346", "timeout": "2.5s"},
-            {"timeout": 2.5},
+            {"timeout": 2.5, "stream": True},
         )
     ]
 
@@ -84,7 +84,7 @@ def test_where_nothing_may_be_posted_it_is_asked_by_get(monkeypatch: pytest.Monk
 
     assert client(server, monkeypatch, Access(URL, ca="/ca")).instant("up", 0.0) == []
     assert [(method, terms) for method, _, _, terms in server.sent] == [
-        (method, {"timeout": 30.0, "verify": "/ca"}) for method in ("POST", "GET")
+        (method, {"timeout": 30.0, "stream": True, "verify": "/ca"}) for method in ("POST", "GET")
     ]
     assert server.sent[0][1:3] == server.sent[1][1:3]
 

@@ -177,6 +177,9 @@ def test_own_certificate_authority(tmp_path: Path) -> None:
         assert Client(Access(url, ca=str(tmp_path / "cert"))).instant("up", 0) == []
         with pytest.raises(UnreachableError, match="TLS"):
             Client(Access(url)).instant("up", 0)
+        assert (
+            f"{url} does not answer: TLS: [SSL: CERTIFICATE_VERIFY_FAILED]" in run("check", "--check.url", url).stdout
+        )
 
 
 def test_proxy_that_lets_only_reads_through_is_asked_by_get() -> None:
