@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 import requests
 import requests.auth
@@ -16,6 +17,9 @@ from exporter.report.failure import RefusedError, ReportError, SlowError, Unauth
 from exporter.report.fetch import Answer, TooLargeError, fetched
 
 _TIMEOUTS = frozenset({408, 504})
+_PHRASES: Mapping[int, str] = {each.value: each.phrase for each in HTTPStatus}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +80,13 @@ class Client:
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
-        result = self._ask("query", {"query": expr, "time": f"{time:.3f}"}, "vector")
-        found = (Sample(row["metric"], float(row["value"][1])) for row in result)
+        found = self._ask("query", {"query": expr, "time": f"{time:.3f}"}, "vector", _sample)
         return [sample for sample in found if math.isfinite(sample.value)]
 
     def over_time(self, expr: str, start: float, end: float, step: float) -> Sequence[Line]:
         """The expression from `start` to `end`, every `step` seconds."""
         values = {"query": expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"}
-        result = self._ask("query_range", values, "matrix")
-        return [Line(row["metric"], tuple((float(t), float(v)) for t, v in row["values"])) for row in result]
+        return self._ask("query_range", values, "matrix", _line)
 
     def has_rule(self, name: str) -> bool:
         """Whether it says that it evaluates this recording rule itself. Where others do that for it, it cannot tell."""
@@ -96,13 +98,13 @@ class Client:
         except (ReportError, ValueError, KeyError, TypeError):
             return False
 
-    def _ask(self, what: str, values: Mapping[str, str], kind: str) -> Sequence[Mapping[str, Any]]:
+    def _ask(self, what: str, values: Mapping[str, str], kind: str, made: Callable[[Any], T]) -> Sequence[T]:
         url = f"{self._access.url.rstrip('/')}/api/v1/{what}"
         form = {**values, "timeout": f"{self._access.timeout:g}s"}
         answer = self._send(lambda: self._session.post(url, data=form, **self._terms))
         if answer.status == requests.codes.method_not_allowed:  # a proxy that lets only reads through
             answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
-        return self._result(answer, kind)
+        return self._result(answer, kind, made)
 
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
         url, timeout = self._access.url, self._access.timeout
@@ -119,7 +121,7 @@ class Client:
         except (requests.RequestException, OSError) as error:  # no scheme, not a host, no such CA file
             raise UnreachableError(f"{url}: {error}") from None
 
-    def _result(self, answer: Answer, kind: str) -> Sequence[Mapping[str, Any]]:
+    def _result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
         url, status = self._access.url, answer.status
         if status in {requests.codes.unauthorized, requests.codes.forbidden}:
             given = "refuses these credentials" if answer.authorized else "asks for credentials"
@@ -129,24 +131,40 @@ class Client:
         try:
             content = json.loads(answer.content)
             state = content["status"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if status >= requests.codes.server_error or status == requests.codes.too_many_requests:
+                raise RefusedError(f"{url} answers HTTP {status} {_PHRASES.get(status, '')}".rstrip()) from None
             raise UnreachableError(f"{url} is not the API of a Prometheus (HTTP {status})") from None
         if state != "success":
-            message = " ".join(str(content.get("error", "")).split())
+            message = "".join(filter(str.isprintable, " ".join(str(content.get("error", "")).split())))
             if content.get("errorType") in {"timeout", "canceled"}:
                 raise SlowError(f"{url}: the query timed out: {message}")
             raise RefusedError(f"{url} answers HTTP {status}: {message[:300]}")
-        return _data(content, kind, url)
+        return _data(content, kind, made, url)
 
 
-def _data(content: Mapping[str, Any], kind: str, url: str) -> Sequence[Mapping[str, Any]]:
+def _data(content: Any, kind: str, made: Callable[[Any], T], url: str) -> Sequence[T]:
     try:
         if content["data"]["resultType"] == kind:
-            result: Sequence[Mapping[str, Any]] = content["data"]["result"]
-            return result
-    except (KeyError, TypeError):
+            return [made(row) for row in content["data"]["result"]]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         pass
     raise UnreachableError(f"{url} is not the API of a Prometheus: no {kind} in its answer")
+
+
+def _sample(row: Any) -> Sample:
+    return Sample(_labels(row), float(row["value"][1]))
+
+
+def _line(row: Any) -> Line:
+    return Line(_labels(row), tuple((float(t), float(v)) for t, v in row["values"]))
+
+
+def _labels(row: Any) -> Mapping[str, str]:
+    labels: Mapping[str, Any] = row["metric"]
+    if not all(isinstance(value, str) for value in labels.values()):
+        raise TypeError("a label that is no text")
+    return labels
 
 
 def innermost(error: BaseException) -> str:

@@ -139,6 +139,16 @@ SUCCESS_WITHOUT_DATA = json.dumps({"status": "success"})
             RefusedError,
             f"{URL} answers HTTP 422: {'x' * 300}",
         ),
+        (answer("Service Unavailable", 503), RefusedError, f"{URL} answers HTTP 503 Service Unavailable"),
+        (answer("<html>", 502), RefusedError, f"{URL} answers HTTP 502 Bad Gateway"),
+        (answer("", 429), RefusedError, f"{URL} answers HTTP 429 Too Many Requests"),
+        (answer("", 599), RefusedError, f"{URL} answers HTTP 599"),
+        (
+            answer(json.dumps({"status": "error", "error": "\x1b[2J\x07gone"}), 422),
+            RefusedError,
+            f"{URL} answers HTTP 422: [2Jgone",
+        ),
+        (answer("[" * 100_000), UnreachableError, f"{URL} is not the API of a Prometheus (HTTP 200)"),
         (requests.Timeout(), SlowError, f"{URL} does not answer within 2.5 s"),
         (requests.exceptions.SSLError("bad certificate"), UnreachableError, f"{URL}: TLS: bad certificate"),
         (
@@ -162,6 +172,23 @@ def test_no_answer_is_one_line(
         client(Server(given), monkeypatch).instant("up", 0.0)
 
     assert (type(raised.value), str(raised.value)) == (kind, says)
+
+
+@pytest.mark.parametrize("row", ["x", 5, None, {}, {"metric": None, "value": [1, "1"]}, {"metric": {}, "value": None},
+    {"metric": {}, "value": [1]}, {"metric": {}, "value": [1, "x"]}, {"metric": {"a": 5}, "value": [1, "1"]},
+    {"metric": {}, "values": [["x", "1"]]}, {"metric": {}, "values": "12"}])  # fmt: skip
+def test_rows_that_are_no_series_are_one_line(row: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_other = f"{URL} is not the API of a Prometheus: no "
+    with pytest.raises(UnreachableError, match=f"^{of_other}vector in its answer$"):
+        client(Server(result("vector", row)), monkeypatch).instant("up", 0.0)
+    with pytest.raises(UnreachableError, match=f"^{of_other}matrix in its answer$"):
+        client(Server(result("matrix", row)), monkeypatch).over_time("up", 0.0, 1.0, 1.0)
+
+
+def test_result_that_is_no_list_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": None}})
+    with pytest.raises(UnreachableError, match=r"no vector in its answer$"):
+        client(Server(answer(body)), monkeypatch).instant("up", 0.0)
 
 
 def test_credentials_that_are_refused_are_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
