@@ -10,7 +10,18 @@ from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS
 from exporter.check.rules import NAMES
 from exporter.check.stages import STAGES
-from exporter.config.option import Option, boolean, choice, duration, names, natural, number, positive_duration, text
+from exporter.config.option import (
+    Option,
+    boolean,
+    choice,
+    duration,
+    names,
+    natural,
+    number,
+    positive_duration,
+    text,
+    web_address,
+)
 
 _GROUP = "Check"
 
@@ -27,7 +38,7 @@ def reference(value: str) -> Mapping[str, str]:
 # fmt: off
 OPTIONS = (
     Option("format", "text", choice(*FORMATS), "FORMAT", "text, json, nagios (one line), npd (one line, node-problem-detector's exit codes).", _GROUP),
-    Option("check.url", "", text, "URL", "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.", _GROUP),
+    Option("check.url", "", web_address, "URL", "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.", _GROUP),
     Option("check.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its PCI bus shows.", _GROUP),
     Option("check.stage", "periodic", choice(*STAGES), "STAGE", "When this is: prolog and epilog (of a job), periodic, full (before a node goes back into service).", _GROUP),
     Option("check.deadline", 0.0, duration, "DURATION", "Time all of it may take; 0s: the budget of the stage.", _GROUP),

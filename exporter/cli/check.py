@@ -26,7 +26,7 @@ from exporter.cli import assembly, logs
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
-from exporter.config.option import ConfigError, Option
+from exporter.config.option import ConfigError, Option, without_password
 from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
@@ -167,10 +167,11 @@ def _pci(settings: config.Config) -> PciNode:
     return PciNode(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
 
 
-def _from_exporter(url: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
+def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
+    url = without_password(address)
     try:
         with progress_message(f"asking {url}"):
-            answer = fetched(lambda: requests.get(url, timeout=deadline, stream=True), deadline)
+            answer = fetched(lambda: requests.get(address, timeout=deadline, stream=True), deadline)
         if answer.status >= requests.codes.bad_request:
             return unknown(f"{url} answers {answer.status}")
         return judge(parse(answer.content.decode("utf-8", "replace"), unix_time()), limits, ignored)

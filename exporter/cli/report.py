@@ -15,7 +15,8 @@ from typing import NamedTuple
 from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.command_line import ARGUMENT, Page
-from exporter.config.option import ConfigError
+from exporter.config.option import ConfigError, without_password
+from exporter.host import site_file
 from exporter.report import layout_digest, layout_job, promql
 from exporter.report.client import Access, Client
 from exporter.report.digest import Group, digest
@@ -55,6 +56,8 @@ examples:
 """,
     argument=_ARGUMENT,
 )
+_SECRET, _CERTIFICATES = 64 << 10, 16 << 20
+"""Bytes of a file."""
 _DIGESTS = ("user", "account", "namespace")
 
 
@@ -74,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     subject = _subject(settings, settings[ARGUMENT])
     client = Client(access(settings))
     try:
-        with progress_message(f"asking {settings['prometheus.url']}"):
+        with progress_message(f"asking {without_password(settings['prometheus.url'])}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
         sys.stderr.write(f"gpu-exporter: report: {error}\n")
@@ -146,17 +149,22 @@ def _named(settings: config.Config, name: str) -> Named:
 
 def access(settings: config.Config) -> Access:
     """How to reach the Prometheus that the options name. Raises ConfigError."""
-    url = settings["prometheus.url"]
-    if not re.fullmatch(r"https?://[^\s/]+.*", url):
-        raise ConfigError(f"--prometheus.url: expected http://HOST or https://HOST, got {url!r}")
-    ca = settings["prometheus.ca-file"]
+    if not settings["prometheus.url"]:
+        raise ConfigError("--prometheus.url: expected http://HOST or https://HOST, got ''")
+    ca, user, token = settings["prometheus.ca-file"], settings["prometheus.username"], "prometheus.bearer-token-file"
     if ca:
-        _secret(settings, "prometheus.ca-file")
+        _content(settings, "prometheus.ca-file", _CERTIFICATES)
+    if ":" in user:
+        raise ConfigError(f"--prometheus.username: expected no colon, got {user!r}")
+    if settings["prometheus.password-file"] and not user:
+        raise ConfigError("--prometheus.password-file: expected with --prometheus.username")
+    if not _secret(settings, token).isascii():
+        raise ConfigError(f"--{token} {settings[token]}: expected a token of ASCII characters")
     return Access(
-        url=url,
+        url=settings["prometheus.url"],
         timeout=settings["prometheus.timeout"],
-        token=_secret(settings, "prometheus.bearer-token-file"),
-        user=settings["prometheus.username"],
+        token=_secret(settings, token),
+        user=user,
         password=_secret(settings, "prometheus.password-file"),
         ca=ca,
         headers=_headers(settings["prometheus.headers"]),
@@ -164,20 +172,28 @@ def access(settings: config.Config) -> Access:
 
 
 def _secret(settings: config.Config, option: str) -> str:
-    """The content of the file the option names; empty without one."""
-    file = settings[option]
-    if not file:
+    """The one line of the file that the option names; empty without one."""
+    if not settings[option]:
         return ""
+    found = _content(settings, option, _SECRET).strip()
+    if not found or not found.isprintable():
+        raise ConfigError(f"--{option} {settings[option]}: expected one line of text")
+    return found
+
+
+def _content(settings: config.Config, option: str, limit: int) -> str:
     try:
-        return Path(file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--{option} {file}: {getattr(error, 'strerror', None) or error}") from None
+        return site_file.read(Path(settings[option]), limit)
+    except site_file.SiteFileError as error:
+        raise ConfigError(f"--{option} {settings[option]}: {error}") from None
 
 
 def _headers(text: str) -> Mapping[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    if any(not equals or not re.fullmatch(r"[\w-]+", name.strip()) for name, equals, _ in pairs):
-        raise ConfigError(f"--prometheus.headers: expected NAME=VALUE with commas between, got {text!r}")
+    for name, equals, value in pairs:
+        sendable = value.isascii() and value.isprintable()
+        if not (equals and sendable and re.fullmatch(r"[\w-]+", name.strip(), re.ASCII)):
+            raise ConfigError(f"--prometheus.headers: expected NAME=VALUE with commas between, got {text!r}")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 

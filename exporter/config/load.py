@@ -9,8 +9,11 @@ from typing import Any
 
 from exporter.collectors import COLLECTORS
 from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
-from exporter.config.option import STATIC, ConfigError, Option, boolean, number, show
+from exporter.config.option import STATIC, ConfigError, Option, boolean, number, show, without_password
 from exporter.ledger.thresholds import Thresholds
+
+_SHOWN = 200
+"""Characters of a wrong value."""
 
 
 class Config:
@@ -69,8 +72,14 @@ def _value(
             try:
                 return option.parse(raw)
             except ValueError as error:
-                raise ConfigError(f"{source}: expected {error}, got {raw!r}") from None
+                raise ConfigError(f"{source}: expected {error}, got {_shown(raw)}") from None
     return option.default
+
+
+def _shown(raw: str) -> str:
+    """What was given, without a password, and cut where it is endless."""
+    shown = repr(without_password(raw[: 2 * _SHOWN]))
+    return f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
 
 
 def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:

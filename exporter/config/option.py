@@ -147,6 +147,26 @@ def http_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def web_address(value: str) -> str:
+    """Where to ask over HTTP, with a path perhaps; empty is nowhere."""
+    from urllib.parse import urlsplit  # noqa: PLC0415 - few commands ask anybody
+
+    try:
+        parts = urlsplit(value)
+        host = (parts.hostname or "").encode("idna")
+        usable = parts.scheme in {"http", "https"} and parts.port != 0
+    except ValueError:  # no port, half an IPv6 address, a label of more than 63 letters
+        host, usable = b"", False
+    if value and not (host and usable and value.isprintable() and " " not in value):
+        raise ValueError("http://HOST or https://HOST")
+    return value
+
+
+def without_password(address: str) -> str:
+    """An address as it may be shown."""
+    return re.sub(r"(?<=://)[^/?#]*@", "", address)
+
+
 def default_of(option: Option) -> str:
     """The default as a user would type it; empty where there is none."""
     return duration_text(option.default) if option.timed else show(option.default)

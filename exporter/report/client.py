@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import requests
 import requests.auth
 
+from exporter.config.option import without_password
 from exporter.report.failure import RefusedError, ReportError, SlowError, UnauthorizedError, UnreachableError
 from exporter.report.fetch import Answer, TooLargeError, fetched
 
@@ -49,15 +51,20 @@ class Line:
     points: tuple[tuple[float, float], ...]
 
 
-class _Bearer(requests.auth.AuthBase):
-    """Sends a token. As a header of the session a machine's ~/.netrc would replace it."""
+class _Authorization(requests.auth.AuthBase):
+    """Sends credentials. As a header of the session a machine's ~/.netrc would replace them."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, credentials: str) -> None:
+        self._credentials = credentials
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
+        request.headers["Authorization"] = self._credentials
         return request
+
+
+def _basic(user: str, password: str) -> str:
+    """In UTF-8, as servers compare names and passwords; requests would take Latin-1."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 class Client:
@@ -74,9 +81,9 @@ class Client:
         self._session = requests.Session()
         self._session.headers.update(access.headers)
         if access.token:
-            self._session.auth = _Bearer(access.token)
+            self._session.auth = _Authorization(f"Bearer {access.token}")
         elif access.user:
-            self._session.auth = (access.user, access.password)
+            self._session.auth = _Authorization(_basic(access.user, access.password))
 
     def instant(self, expr: str, time: float) -> Sequence[Sample]:
         """The vector of an expression at a Unix time. Values that are not numbers (NaN) are left out."""
@@ -93,9 +100,9 @@ class Client:
         url = f"{self._access.url.rstrip('/')}/api/v1/rules"
         try:
             answer = self._send(lambda: self._session.get(url, params={"type": "record"}, **self._terms))
-            groups = answer.json()["data"]["groups"]
+            groups = json.loads(answer.content)["data"]["groups"]
             return any(rule["name"] == name for group in groups for rule in group["rules"])
-        except (ReportError, ValueError, KeyError, TypeError):
+        except (ReportError, ValueError, KeyError, TypeError, RecursionError):
             return False
 
     def _ask(self, what: str, values: Mapping[str, str], kind: str, made: Callable[[Any], T]) -> Sequence[T]:
@@ -107,7 +114,7 @@ class Client:
         return self._result(answer, kind, made)
 
     def _send(self, send: Callable[[], requests.Response]) -> Answer:
-        url, timeout = self._access.url, self._access.timeout
+        url, timeout = without_password(self._access.url), self._access.timeout
         try:
             return fetched(send, timeout)
         except requests.Timeout:
@@ -122,7 +129,7 @@ class Client:
             raise UnreachableError(f"{url}: {error}") from None
 
     def _result(self, answer: Answer, kind: str, made: Callable[[Any], T]) -> Sequence[T]:
-        url, status = self._access.url, answer.status
+        url, status = without_password(self._access.url), answer.status
         if status in {requests.codes.unauthorized, requests.codes.forbidden}:
             given = "refuses these credentials" if answer.authorized else "asks for credentials"
             raise UnauthorizedError(f"{url} {given} (HTTP {status})")

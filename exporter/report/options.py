@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from exporter.config.option import Option, boolean, choice, positive_duration, text
+from exporter.config.option import Option, boolean, choice, positive_duration, text, web_address
 from exporter.report import price
 
 
@@ -65,7 +65,7 @@ OPTIONS = (
     Option(
         "prometheus.url",
         "http://127.0.0.1:9090",
-        text,
+        web_address,
         "URL",
         "Prometheus, or what answers its query API (Thanos, Mimir, VictoriaMetrics).",
         _FROM,

@@ -96,11 +96,13 @@ def test_credentials_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
         return server
 
     both = session(Access(URL, token=TOKEN, user="u", password=PASSWORD, headers={"X-Scope-OrgID": "team"}))
-    bearer = requests.Request("GET", URL, auth=both.auth).prepare()
 
-    assert bearer.headers["Authorization"] == f"Bearer {TOKEN}"
+    def sent(server: requests.Session) -> str:
+        return requests.Request("GET", URL, auth=server.auth).prepare().headers["Authorization"]
+
+    assert sent(both) == f"Bearer {TOKEN}"
     assert both.headers["X-Scope-OrgID"] == "team"
-    assert session(Access(URL, user="u", password=PASSWORD)).auth == ("u", PASSWORD)
+    assert sent(session(Access(URL, user="u", password=PASSWORD))) == "Basic dTpzZXNhbWU="
     assert session(Access(URL)).auth is None
 
 

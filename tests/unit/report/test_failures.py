@@ -122,6 +122,16 @@ def test_answer_that_is_no_report_is_one_line_with_a_status(answer: Answer, stat
         ("http://127.0.0.1:1", 4, "http://127.0.0.1:1: no connection: Failed to establish a new connection"),
         ("http://name.invalid", 4, "no connection: Failed to resolve 'name.invalid'"),
         ("prometheus:9090", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'prometheus:9090'"),
+        ("", 2, "--prometheus.url: expected http://HOST or https://HOST, got ''"),
+        ("http://h:99999", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://h:99999'"),
+        ("http://h:port/", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://h:port/'"),
+        ("http://[::1", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://[::1'"),
+        ("http://:9090", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://:9090'"),
+        ("http://h/a b", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://h/a b'"),
+        ("http://h\n/", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://h\\n/'"),
+        (f"http://{'h' * 64}", 2, "--prometheus.url: expected http://HOST or https://HOST, got 'http://hhh"),
+        ("http://ada:sesame@127.0.0.1:1", 4, "report: http://127.0.0.1:1: no connection"),
+        ("http://ada:sesame@h:port", 2, "got 'http://h:port'"),
     ],
 )
 def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
@@ -129,6 +139,7 @@ def test_url_where_nothing_is(url: str, status: int, says: str) -> None:
 
     assert (done.returncode, done.stderr.count("\n")) == (status, 1)
     assert says in done.stderr
+    assert "sesame" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,6 +173,61 @@ def test_token_and_password_are_sent() -> None:
             Client(Access(url, token=TOKEN[1:])).instant("up", 0)
     with api(guarded(basic)) as url:
         assert Client(Access(url, user="ada", password=PASSWORD)).instant("up", 0) == []
+
+
+@pytest.mark.parametrize("option", ["prometheus.bearer-token-file", "prometheus.password-file"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "expected one line of text"),
+        (b"\n", "expected one line of text"),
+        (b"a\nb", "expected one line of text"),
+        (b"a\x00", "expected one line of text"),
+        (b"\xff", "not UTF-8: invalid start byte at byte 0"),
+        (b"x" * 70_000, "larger than 64 KiB"),
+    ],
+    ids=["empty", "blank", "two-lines", "nul", "not-text", "large"],
+)
+def test_file_that_holds_no_secret_is_one_line(option: str, content: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(content)
+    done = run("report", "1", f"--{option}", str(file), "--prometheus.username", "ada")
+
+    assert (done.returncode, done.stderr) == (2, f"gpu-exporter: --{option} {file}: {says}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--prometheus.headers", "A=b\r\nC: d"], "--prometheus.headers: expected NAME=VALUE"),
+        (["--prometheus.headers", "A=\u2603"], "--prometheus.headers: expected NAME=VALUE"),
+        (["--prometheus.headers", "\u00fc=1"], "--prometheus.headers: expected NAME=VALUE"),
+        (["--prometheus.username", "a:b"], "--prometheus.username: expected no colon"),
+        (["--prometheus.password-file", "FILE"], "--prometheus.password-file: expected with --prometheus.username"),
+    ],
+)
+def test_credentials_that_cannot_be_sent_are_one_line(arguments: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "FILE").write_text(PASSWORD)
+    done = run("report", "1", *(str(tmp_path / each) if each == "FILE" else each for each in arguments))
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert says in done.stderr
+
+
+def test_token_that_is_no_ascii_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t\u00f6k")
+    done = run("report", "1", "--prometheus.bearer-token-file", str(tmp_path / "token"))
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "expected a token of ASCII" in done.stderr
+
+
+def test_names_and_passwords_are_sent_as_utf_8() -> None:
+    """As servers in Go compare them, and as this exporter's own realm asks."""
+    snow = "\u2603"
+    basic = "Basic " + base64.b64encode(f"ad\u00e4:{snow}".encode()).decode()
+    with api(guarded(basic)) as url:
+        assert Client(Access(url, user="ad\u00e4", password=snow)).instant("up", 0) == []
 
 
 def test_own_certificate_authority(tmp_path: Path) -> None:

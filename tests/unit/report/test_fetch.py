@@ -85,3 +85,17 @@ def test_what_the_request_raises_is_raised() -> None:
 
     with pytest.raises(requests.ConnectionError, match="refused"):
         fetch.fetched(send, 5)
+
+
+@pytest.mark.parametrize("url", ["foo", "http://h:99999/", "http://h\n/", "http://h..h/", f"http://{'h' * 64}/"])
+def test_check_of_what_is_no_address_is_a_wrong_option(url: str) -> None:
+    done = run("check", "--check.url", url)
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert done.stderr.startswith("gpu-exporter: --check.url: expected http://HOST or https://HOST, got ")
+
+
+def test_password_in_an_address_is_not_shown() -> None:
+    done = run("check", "--check.url", "http://ada:sesame@127.0.0.1:1/metrics")
+
+    assert done.stdout == "unknown: http://127.0.0.1:1/metrics does not answer: no connection\n"
