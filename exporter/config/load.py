@@ -10,6 +10,7 @@ from typing import Any
 from exporter.collectors import COLLECTORS
 from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
 from exporter.config.option import STATIC, ConfigError, Option, boolean, number, show, without_password
+from exporter.host.site_file import SiteFileError
 from exporter.ledger.thresholds import Thresholds
 
 _SHOWN = 200
@@ -83,31 +84,34 @@ def _shown(raw: str) -> str:
 
 
 def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:
-    import yaml  # noqa: PLC0415 - few nodes have such a file, and a run without it does not load the parser
+    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"--config.file {path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config.file {path}: not YAML: {' '.join(str(error).split())}") from None
+        content = site_yaml.load(path)
+    except SiteFileError as error:
+        raise ConfigError(f"--config.file {path}: {error}") from None
     known = {option.name for option in table}
-    flat = dict(_flatten(content if content is not None else {}, path, known))
-    for name in flat:
+    flat = dict[str, str]()
+    for name, value in _flatten(content if content is not None else {}, path, known):
         if name not in known:
-            raise ConfigError(f"--config.file {path}: unknown option {name!r}")
+            raise ConfigError(f"--config.file {path}: unknown option {name[:_SHOWN]!r}")
+        if name in flat:
+            raise ConfigError(f"--config.file {path}: {name} is there twice, whole and nested")
+        flat[name] = value
     return flat
 
 
 def _flatten(content: Any, path: Path, known: set[str], prefix: str = "") -> Iterable[tuple[str, str]]:
     """Options of nested mappings; a key `""` or `value` sets an option that also has others below it."""
     if not isinstance(content, dict):
-        raise ConfigError(f"--config.file {path}: expected a mapping of options, got {content!r}")
+        raise ConfigError(f"--config.file {path}: expected a mapping of options, got {type(content).__name__}")
     for key, value in content.items():  # pyright: ignore[reportUnknownVariableType]
         name = f"{prefix}{key}" if key != "value" else prefix.removesuffix(".")
         if isinstance(value, dict):
             yield from _flatten(value, path, known, f"{name}.")
         elif isinstance(value, list):
+            if any(isinstance(part, list | dict) for part in value):  # pyright: ignore[reportUnknownVariableType]
+                raise ConfigError(f"--config.file {path}: {name}: expected a list of plain values")
             yield name, ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         else:
             yield name, show(value) if value is not None else ""

@@ -31,8 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
+from exporter.host.site_file import SiteFileError
 from exporter.simulator.faults import KINDS, Fault
 from exporter.simulator.groups import parse_gpus
 from exporter.simulator.patterns import PATTERNS
@@ -136,14 +135,12 @@ def node_names(path: str) -> tuple[str, ...]:
 
 
 def _load(path: str) -> Any:
+    from exporter.host import site_yaml  # noqa: PLC0415 - few simulations are of a file; else no parser is loaded
+
     try:
-        return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ValueError(f"{path}: {reason}; expected a readable YAML file") from error
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path} is not YAML: {reason}") from error
+        return site_yaml.load(Path(path))
+    except SiteFileError as error:
+        raise ValueError(f"{path}: {error}; expected a readable YAML file") from None
 
 
 def _entry(where: str, value: Any, keys: Sequence[str]) -> _Entry:

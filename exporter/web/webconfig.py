@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
+from exporter.host.site_file import SiteFileError
 from exporter.web.fields import OPTION, Section
 
 if TYPE_CHECKING:
@@ -51,14 +52,12 @@ class WebConfig:
 
 def load(path: Path) -> WebConfig:
     """Read the file. Raises ConfigError with one line that names the file and what was expected."""
-    import yaml  # noqa: PLC0415 - few nodes have such a file, and a run without it does not load the parser
+    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{OPTION} {path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{OPTION} {path}: not YAML: {' '.join(str(error).split())}") from None
+        content = site_yaml.load(path)
+    except SiteFileError as error:
+        raise ConfigError(f"{OPTION} {path}: {error}") from None
     top = Section.of(path, "", content if content is not None else {})
     top.only("tls_server_config", "http_server_config", "basic_auth_users", "rate_limit")
     http = top.section("http_server_config")

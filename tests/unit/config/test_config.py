@@ -92,6 +92,10 @@ def test_bad_input_is_one_line_that_names_the_option(arguments: list[str], expec
         ("web: {port: 1}", "unknown option 'web.port'"),
         ("- a list", "expected a mapping of options"),
         ("a: [", "not YAML"),
+        ("log.level: info\nlog.level: debug", "not YAML: key 'log.level' is there twice"),
+        ("log.level: info\nlog: {level: debug}", "log.level is there twice, whole and nested"),
+        ("process.limit: [[1]]", "process.limit: expected a list of plain values"),
+        ("[" * 100_000, "not YAML: nested too deeply"),
         ("sample.interval: soon", "sample.interval: expected a duration"),
     ],
 )

@@ -162,7 +162,8 @@ def test_faults_of_a_file_hit_their_node_and_gpu_at_their_time(tmp_path: Path) -
     ("text", "expected"),
     [
         ("[1, 2]", "is no mapping; expected keys among gpus"),
-        ("gpus: [", "is not YAML"),
+        ("gpus: [", "not YAML: "),
+        ("seed: 1\nseed: 2", "not YAML: key 'seed' is there twice"),
         ("gpu: 8xH200", "key 'gpu' is not known; expected one of gpus, seed"),
         ("gpus: 8xH300", "expected COUNTxMODEL"),
         ("nodes: 0", "nodes is 0; expected a number from 1 to 4096 or a list of names"),

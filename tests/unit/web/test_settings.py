@@ -56,7 +56,7 @@ def test_password_known_to_be_right_is_forgotten_with_its_hash_only(tmp_path: Pa
     assert settings.policy().auth.check(header("secret")) is Verdict.REFUSED
 
 
-@pytest.mark.parametrize("broken", ["basic_auth_users: [", "{1: 2}", TLS])
+@pytest.mark.parametrize("broken", ["basic_auth_users: [", "{1: 2}", TLS, "[" * 100_000, "{a: 1, a: 2}"])
 def test_file_that_cannot_be_used_changes_nothing_and_shows(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "web.yaml"
     write(file, f"basic_auth_users: {{prom: {HASH}}}\n")
