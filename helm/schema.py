@@ -18,6 +18,8 @@ CONFIG_KEY = "^[-._A-Za-z0-9]*$"
 REGISTRY = "^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$"
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]i?)?$"
 NUMBER = r"^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
+AMOUNT = r"^[+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
+SHARE = r"^[+]?(0+(\.[0-9]+)?|\.[0-9]+|0*1(\.0+)?|[0-9]*\.?[0-9]+[eE]-[0-9]+)$"
 SECONDS = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$"
 NO_TIME = r"^0+(\.0+)?(ms|s|m|h|d)?$"
 
@@ -242,7 +244,11 @@ def _text(option: Option) -> Schema:
             "pattern": "^0*[1-9][0-9]*$" if some else "^[0-9]+$",
         }
     if complaint == "a number":
-        return {"type": ["number", "string"], "pattern": NUMBER}
+        kind: Schema = {"type": ["number", "string"], "pattern": NUMBER}
+        negative, above_one = (_refuses(option, each) is None for each in ("-1", "2"))
+        if not negative:
+            kind |= {"pattern": AMOUNT if above_one else SHARE, "minimum": 0}
+        return kind if above_one else {**kind, "maximum": 1}
     return {"type": "string"}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from exporter.collectors import COLLECTORS
 from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
-from exporter.config.option import STATIC, ConfigError, Option, boolean, number, show, without_password
+from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show, without_password
 from exporter.host.site_file import SiteFileError
 from exporter.ledger.thresholds import Thresholds
 
@@ -42,10 +42,19 @@ def options() -> tuple[Option, ...]:
     )
     switches = tuple(Option(f"collector.{c.name}", c.enabled, boolean, "", c.help, "Collectors") for c in COLLECTORS)
     thresholds = tuple(
-        Option(f"ledger.{f.name.replace('_', '-')}", f.default, number, "NUMBER", f.metadata["help"], "Ledger")
+        Option(f"ledger.{f.name.replace('_', '-')}", f.default, _bounds(f.name), "NUMBER", f.metadata["help"], "Ledger")
         for f in fields(Thresholds)
     )
     return (*STATIC, *switches, events, *thresholds)
+
+
+def _bounds(threshold: str) -> Callable[[str], float]:
+    """Those that the thresholds themselves hold to, so that a wrong one is told of its option."""
+    try:
+        Thresholds(**{threshold: 2.0})
+    except ValueError:
+        return share
+    return amount
 
 
 def load(

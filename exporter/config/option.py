@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,11 @@ from typing import Any
 
 from exporter.attribution.work_class import ClassRule, parse_rules
 from exporter.project import RUNBOOKS
+
+_LONGEST = 36_500 * 86400.0
+"""Seconds: what is longer is a slip of the key, and more than a thread can wait."""
+_DIGITS = 18
+_MOST_THREADS = 256
 
 
 class ConfigError(Exception):
@@ -62,7 +68,10 @@ def duration(value: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", value.strip())
     if not match:
         raise ValueError("a duration such as 500ms, 10s or 2m")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
+    seconds = float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
+    if seconds > _LONGEST:
+        raise ValueError(f"a duration of at most {duration_text(_LONGEST)}")
+    return seconds
 
 
 def duration_text(seconds: float) -> str:
@@ -83,6 +92,8 @@ def positive_duration(value: str) -> float:
 def natural(value: str) -> int:
     if not re.fullmatch(r"\d+", value.strip()):
         raise ValueError("a whole number")
+    if len(value.strip()) > _DIGITS:
+        raise ValueError(f"a whole number of at most {_DIGITS} digits")
     return int(value)
 
 
@@ -93,11 +104,35 @@ def positive(value: str) -> int:
     return count
 
 
+def thread_count(value: str) -> int:
+    count = positive(value)
+    if count > _MOST_THREADS:
+        raise ValueError(f"a whole number from 1 to {_MOST_THREADS}")
+    return count
+
+
 def number(value: str) -> float:
     try:
-        return float(value)
+        found = float(value)
     except ValueError:
-        raise ValueError("a number") from None
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError("a number")
+    return found
+
+
+def amount(value: str) -> float:
+    found = number(value)
+    if found < 0:
+        raise ValueError("a number from 0 on")
+    return found
+
+
+def share(value: str) -> float:
+    found = number(value)
+    if not 0 <= found <= 1:
+        raise ValueError("a number from 0 to 1")
+    return found
 
 
 def names(value: str) -> tuple[str, ...]:
@@ -137,6 +172,8 @@ def address(value: str) -> tuple[str, int]:
 def url_path(value: str) -> str:
     if not re.fullmatch(r"/[\w./-]*", value) or value == "/":
         raise ValueError("a path that starts with / and is not / itself")
+    if value.startswith("/-/"):
+        raise ValueError("a path beside those of the probes, /-/healthy and /-/ready")
     return value
 
 
@@ -207,7 +244,7 @@ STATIC: tuple[Option, ...] = (
     Option("web.telemetry-path", "/metrics", url_path, "PATH", "Path of the metrics.", _WEB),
     Option("web.config.file", "", text, "FILE", "TLS and basic auth, in the format of Prometheus exporters.", _WEB),
     Option("web.runbook-url", RUNBOOKS, text, "URL", "Where the status page links to; {name} is the runbook's.", _WEB),
-    Option("web.max-threads", 4, positive, "N", "Threads that answer requests.", _WEB),
+    Option("web.max-threads", 4, thread_count, "N", "Threads that answer requests.", _WEB),
     Option("path.procfs", "/proc", text, "DIR", "Mount of the host's procfs.", _PATH),
     Option("path.sysfs", "/sys", text, "DIR", "Mount of the host's sysfs.", _PATH),
     Option("path.cgroupfs", "/sys/fs/cgroup", text, "DIR", "Mount of the host's cgroups.", _PATH),

@@ -25,10 +25,13 @@ _KINDS: Mapping[Any, Schema] = {
     kinds.positive_duration: _DURATION,
     kinds.natural: {"type": "integer", "minimum": 0},
     kinds.positive: {"type": "integer", "minimum": 1},
+    kinds.thread_count: {"type": "integer", "minimum": 1, "maximum": 256},
     kinds.number: {"type": "number"},
+    kinds.amount: {"type": "number", "minimum": 0},
+    kinds.share: {"type": "number", "minimum": 0, "maximum": 1},
     kinds.names: {"type": ["string", "array"], "items": {"type": "string"}},
     kinds.address: {"type": "string", "pattern": r":\d{1,5}$"},
-    kinds.url_path: {"type": "string", "pattern": "^/."},
+    kinds.url_path: {"type": "string", "pattern": "^/(?!-/)."},
 }
 
 

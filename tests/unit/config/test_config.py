@@ -160,6 +160,28 @@ def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
     assert duration(shown) == seconds
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--ledger.active", "5"], "--ledger.active: expected a number from 0 to 1, got '5'"),
+        (["--ledger.active", "nan"], "--ledger.active: expected a number, got 'nan'"),
+        (["--ledger.polls-after", "inf"], "--ledger.polls-after: expected a number, got 'inf'"),
+        (["--ledger.polls-after=-1"], "--ledger.polls-after: expected a number from 0 on, got '-1'"),
+        (["--web.max-threads", "100000"], "--web.max-threads: expected a whole number from 1 to 256, got '100000'"),
+        (["--web.telemetry-path", "/-/ready"], "--web.telemetry-path: expected a path beside those of the probes"),
+        (["--sample.stale", "9999999d"], "--sample.stale: expected a duration of at most 36500d, got '9999999d'"),
+        (["--process.limit", "9" * 5000], "--process.limit: expected a whole number of at most 18 digits, got '999"),
+        (["--log.level", "x" * 5000], "--log.level: expected one of debug, info, warning, error, got 'xxx"),
+    ],
+)
+def test_number_out_of_its_range_is_one_short_line(arguments: list[str], expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(arguments, {}, config.options())
+
+    assert str(caught.value).startswith(expected)
+    assert len(str(caught.value)) < 300
+
+
 def test_at_least_one_thread_answers() -> None:
     with pytest.raises(ConfigError, match=r"web\.max-threads: expected a whole number from 1 on"):
         load("--web.max-threads", "0")
