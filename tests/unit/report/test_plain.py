@@ -1,0 +1,41 @@
+"""Text for a terminal: what users call their jobs does not move its cursor, nor begin a line."""
+
+from __future__ import annotations
+
+from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.report.formats import plain
+from exporter.report.terminal import Colors
+
+NAME = "a\x1b[2J\r\nb\x07\u202e"
+"""Clears the screen, ends the line, rings, and turns what follows around."""
+
+
+def test_no_name_commands_the_terminal() -> None:
+    blocks = (
+        Heading(NAME),
+        Facts(((NAME, NAME),)),
+        Bars((Bar(NAME, NAME, 0.5, "good", "#000000"),)),
+        Table(("Job", f">{NAME}"), ((NAME, NAME),)),
+        Steps(((NAME, NAME),)),
+        Paragraph(NAME),
+    )
+    text = plain.render(Document(NAME, blocks), Colors(colours=False))
+
+    assert text.split("\n") == [
+        "a [2J b",
+        "",
+        "",
+        "a [2J b",
+        "  a [2J b  a [2J b",
+        "  a [2J b  a [2J b   50 %  ████████████████████",
+        "  Job      a [2J b",
+        "  a [2J b  a [2J b",
+        "  1. a [2J b",
+        "     a [2J b",
+        "  a [2J b",
+        "",
+    ]
+
+
+def test_names_of_any_script_stay_as_they_are() -> None:
+    assert plain.render(Document("größe 训练 🚀", ()), Colors(colours=False)) == "größe 训练 🚀\n"
