@@ -68,6 +68,8 @@ class Section:
     def file(self, key: str) -> Path | None:
         """Relative to the folder of the configuration file."""
         value = self.text(key)
+        if "\0" in value:
+            raise self.wrong(key, "expected the name of a file")
         return self.path.parent / value if value else None
 
     def wrong(self, key: str, why: str) -> ConfigError:

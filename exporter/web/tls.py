@@ -28,7 +28,7 @@ def context(tls: Tls) -> ssl.SSLContext:
             raise ConfigError(f"--web.config.file: {path}: {error.strerror or error}") from None
     try:
         _configure(made, tls)
-    except (ssl.SSLError, ValueError) as error:
+    except (OSError, ValueError) as error:
         where = ", ".join(map(str, tls.files)) or "tls_server_config"
         raise ConfigError(f"--web.config.file: {where}: {error}") from None
     return made
@@ -36,7 +36,7 @@ def context(tls: Tls) -> ssl.SSLContext:
 
 def _configure(made: ssl.SSLContext, tls: Tls) -> None:
     with _readable(tls.cert) as cert, _readable(tls.key) as key:
-        made.load_cert_chain(cert, key)
+        made.load_cert_chain(cert, key, password=_refused)
     if tls.client_ca:
         with _readable(tls.client_ca) as authority:
             made.load_verify_locations(authority)
@@ -48,6 +48,11 @@ def _configure(made: ssl.SSLContext, tls: Tls) -> None:
         made.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     if tls.curve:
         made.set_ecdh_curve(tls.curve)
+
+
+def _refused() -> str:
+    """Asked for the pass phrase of a key: OpenSSL would ask on the terminal, and wait there."""
+    raise ValueError("the key has a pass phrase: expected one without")
 
 
 @contextlib.contextmanager

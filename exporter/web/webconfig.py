@@ -91,8 +91,8 @@ def _headers(headers: Section) -> list[tuple[str, str]]:
     made: list[tuple[str, str]] = []
     for name, value in headers.values.items():
         text, known = str(value if value is not None else ""), _HEADERS[name]
-        if "\n" in text or "\r" in text:
-            raise headers.wrong(name, "expected one line")
+        if not (text.isascii() and text.isprintable()):
+            raise headers.wrong(name, "expected one line of ASCII characters")
         if text and known and text.lower() not in known:
             raise headers.wrong(name, f"expected {' or '.join(known)}, got {text!r}")
         made += [(name, text)] if text else []

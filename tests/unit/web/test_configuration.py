@@ -119,7 +119,15 @@ PAIR = "tls_server_config: {cert: a, key: b"
         ),
         (
             'http_server_config: {headers: {X-Frame-Options: "deny\\r"}}',
-            "http_server_config.headers.X-Frame-Options: expected one line",
+            "http_server_config.headers.X-Frame-Options: expected one line of ASCII characters",
+        ),
+        (
+            'http_server_config: {headers: {Content-Security-Policy: "\u2603"}}',
+            "http_server_config.headers.Content-Security-Policy: expected one line of ASCII characters",
+        ),
+        (
+            'tls_server_config: {cert_file: "a\\0b", key_file: k}',
+            "tls_server_config.cert_file: expected the name of a file",
         ),
         ("basic_auth_users: {ada: 1}", "basic_auth_users.ada: expected a bcrypt hash"),
         (f"basic_auth_users: {{ada: {HASH}b}}", "basic_auth_users.ada: expected a bcrypt hash"),

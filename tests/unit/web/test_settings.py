@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -106,3 +107,21 @@ def test_what_cannot_work_is_refused_at_the_start(tmp_path: Path, content: str, 
 @pytest.mark.parametrize("inside", ["", "MAA=", "MAI=", "not base64"])
 def test_what_is_no_certificate_has_no_end(inside: str) -> None:
     assert expiry(f"-----BEGIN CERTIFICATE-----\n{inside}\n-----END CERTIFICATE-----\n") is None
+
+
+def test_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    """Renewed while the exporter runs, the certificate in use stays; OpenSSL would wait for somebody there."""
+    certificate(tmp_path, "x")
+    file = tmp_path / "web.yaml"
+    write(file, TLS)
+    running = WebSettings(file)
+    locked = ["openssl", "ec", "-in", "key.pem", "-aes256", "-passout", "pass:sesame", "-out", "locked.pem"]
+    subprocess.run(locked, check=True, capture_output=True, cwd=tmp_path)
+    (tmp_path / "locked.pem").replace(tmp_path / "key.pem")
+
+    health = running.health()
+
+    with pytest.raises(ConfigError, match=r"key\.pem: the key has a pass phrase: expected one without$"):
+        WebSettings(file)
+    assert health
+    assert (health.reload_success, health.certificate_expiry is None) == (False, False)
