@@ -45,6 +45,9 @@ OPTIONS = (
 def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     settings = config.load(arguments, os.environ, table(), PAGE)
+    said = [name for name in ("fault", "reason", "by") if settings[name]]
+    if said and not settings["gpu"]:
+        raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(settings) or STATE_DIR
     try:
         faults = state_file.read(folder / NAME).faults

@@ -54,12 +54,15 @@ def run(arguments: Sequence[str]) -> int:
     folder = Path(settings["state-dir"])
     logs.configure("info", "logfmt")
     try:
-        (folder / "ended").mkdir(parents=True, exist_ok=True)
-        store = Store(folder / "summaries.sqlite")
+        if not settings["list"]:
+            (folder / "ended").mkdir(parents=True, exist_ok=True)
+        store = Store(folder / "summaries.sqlite", reads=settings["list"])
     except (OSError, sqlite3.Error) as error:
-        raise ConfigError(f"--state-dir {folder}: {error}") from None
+        raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None
     try:
         return _show(settings, store) if settings["list"] else _work(settings, store, folder)
+    except sqlite3.DatabaseError as error:
+        raise ConfigError(f"--state-dir {folder}: {error}") from None
     finally:
         store.close()
 

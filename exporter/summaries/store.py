@@ -40,7 +40,12 @@ class Waiting:
 class Store:
     """Opened for the time of one round. Every method is one transaction."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, reads: bool = False) -> None:
+        """One that only `reads` neither makes nor changes the file. Raises OSError, or sqlite3.Error."""
+        if reads:
+            file.stat()
+            self._database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", timeout=30, uri=True)
+            return
         self._database = sqlite3.connect(file, timeout=30, isolation_level=None)
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.executescript(_SCHEMA)
