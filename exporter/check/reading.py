@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,13 @@ from exporter.sampling.xids import past_xids
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
+
+_FAILED = "# FAILED "
+_LONGEST = 200
+"""Characters of what a child says went wrong."""
+_MOMENT = 1.0
+"""Seconds in which a child that has ended shows how."""
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
 
 
 class PciNode(UnknownNode):
@@ -70,11 +78,21 @@ def read_node(
     return Renderer().render(snapshot.blocks, "")[1].decode()
 
 
+class ChildError(Exception):
+    """The child ended before its time; in words, how."""
+
+    def __init__(self, how: str, *, crashed: bool) -> None:
+        super().__init__(how)
+        self.crashed = crashed
+        """By a signal of its own making: what runs there beside Python is the driver's library."""
+
+
 def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
     """What `work` returns, run in a child process; None when it is not there within `deadline` seconds.
 
-    A child that hangs in the kernel cannot even be killed. It holds nothing of ours but one end of a pipe, and
-    nobody waits for it. Call it before the process has threads.
+    Raises ChildError where the child is known to have ended without an answer. A child that hangs in the kernel cannot
+    even be killed. It holds nothing of ours but one end of a pipe, and nobody waits for it. Call it before the process
+    has threads.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -84,6 +102,8 @@ def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
     try:
         with progress_message("asking the driver"):
             text = _all_of(reader, monotonic_time() + deadline)
+    except _BrokenOffError as broken:
+        raise _ended(child, str(broken)) from None
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError):
@@ -102,19 +122,47 @@ def _in_child(work: Callable[[], str], writer: int) -> None:  # pragma: no cover
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         with os.fdopen(writer, "w") as pipe:
-            pipe.write(work() + "\n# EOF\n")
+            try:
+                text = work()
+            except Exception as error:
+                pipe.write(f"{_FAILED}{type(error).__name__}: {error}")
+                raise
+            pipe.write(text + "\n# EOF\n")
         status = 0
     finally:
         os._exit(status)
 
 
+class _BrokenOffError(Exception):
+    """The pipe came to its end without the mark; what went wrong, where the child could say so."""
+
+
 def _all_of(reader: int, end: MonotonicTime) -> str | None:
-    """Everything up to the mark of its end; None without it."""
+    """Everything up to the mark of its end; None where it does not come in time."""
     parts: list[bytes] = []
     while (left := end - monotonic_time()) > 0 and select.select([reader], [], [], left)[0]:
         part = os.read(reader, 1 << 16)
         if not part:
-            break
+            text = b"".join(parts).decode("utf-8", "replace")
+            if text.endswith("# EOF\n"):
+                return text.removesuffix("# EOF\n")
+            raise _BrokenOffError(" ".join(text.partition(_FAILED)[2].split())[:_LONGEST])
         parts.append(part)
-    text = b"".join(parts).decode()
-    return text.removesuffix("# EOF\n") if text.endswith("# EOF\n") else None
+    return None
+
+
+def _ended(child: int, failure: str) -> ChildError:
+    """A child that has closed its pipe is gone in a moment, but for one with a thread that hangs in the kernel."""
+    end = monotonic_time() + _MOMENT
+    status = 0
+    while not failure and not status and monotonic_time() < end:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            break
+        time.sleep(_MOMENT / 100)
+    if failure or not os.WIFSIGNALED(status):
+        return ChildError(f"the check itself failed: {failure or 'it ended without an answer'}", crashed=False)
+    name = signal.Signals(os.WTERMSIG(status)).name
+    crashed = os.WTERMSIG(status) in _CRASHES
+    where = "the driver's library crashes" if crashed else "the process that asks the driver was ended"
+    return ChildError(f"{where}: {name}", crashed=crashed)

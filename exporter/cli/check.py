@@ -16,7 +16,7 @@ from exporter.check import drain, program
 from exporter.check.facts import parse
 from exporter.check.leftovers import job_gpus
 from exporter.check.options import OPTIONS
-from exporter.check.reading import PciNode, in_child_process, read_node
+from exporter.check.reading import ChildError, PciNode, in_child_process, read_node
 from exporter.check.render import FORMATS, short
 from exporter.check.rule import Finding, Limits, Verdict
 from exporter.check.rules import NAMES, RULES
@@ -123,7 +123,7 @@ def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Repor
         began = monotonic_time()
         report = _look(settings, stage, end - began)
         if report is None:
-            return last or _hangs(min(end - began, _LONGEST_READ))
+            return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
         waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
         if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
@@ -153,7 +153,10 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
     kmsg = None if driver.simulated else Path(settings["path.kmsg"])
     deadline = min(seconds, _LONGEST_READ)
     faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
-    found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+    try:
+        found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+    except ChildError as error:
+        return _hangs(str(error)) if error.crashed else unknown(str(error))
     return judge(parse(found, unix_time()), limits, ignored) if found is not None else None
 
 
@@ -195,9 +198,9 @@ def _short(error: requests.RequestException) -> str:
     return str(error)
 
 
-def _hangs(deadline: float) -> Report:
+def _hangs(why: str) -> Report:
     rule = next(rule for rule in RULES if rule.name == "driver_hangs")
-    reason = f"{rule.text}: no answer within {deadline:g} s"
+    reason = f"{rule.text}: {why}"
     finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
     return Report(Verdict.FAILED, (finding,), 0, ())
 

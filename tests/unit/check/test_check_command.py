@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from exporter.check.reading import ChildError
+from exporter.cli import check as command_line
 from tests.command import run
 
 
@@ -138,14 +140,27 @@ def test_nobody_at_the_url_is_unknown() -> None:
     )
 
 
-def test_work_that_hangs_or_dies_gives_nothing_within_the_deadline() -> None:
+def test_work_that_hangs_gives_nothing_and_work_that_dies_says_how() -> None:
     """As a process of its own: forking beside the test runner's threads is not what a command does."""
     program = """
-import time
-from exporter.check.reading import in_child_process
+import os, signal, time
+from exporter.check.reading import ChildError, in_child_process
+
+def died(work):
+    began = time.monotonic()
+    try:
+        in_child_process(work, 20)
+    except ChildError as error:
+        assert time.monotonic() - began < 15
+        return str(error), error.crashed
+
 assert in_child_process(lambda: "text", 20) == "text\\n"
 assert in_child_process(lambda: time.sleep(100) or "", 0.2) is None
-assert in_child_process(lambda: 1 / 0, 20) is None
+assert died(lambda: 1 / 0) == ("the check itself failed: ZeroDivisionError: division by zero", False)
+assert died(lambda: os.abort()) == ("the driver's library crashes: SIGABRT", True)
+killed = died(lambda: os.kill(os.getpid(), signal.SIGKILL))
+assert killed == ("the process that asks the driver was ended: SIGKILL", False)
+assert died(lambda: os._exit(0)) == ("the check itself failed: it ended without an answer", False)
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 0
 
@@ -159,6 +174,27 @@ def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2
     assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["fault", "hw_thermal"]
+
+
+def test_check_that_fails_itself_is_unknown_and_a_library_that_crashes_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --drain an unknown verdict leaves the node as it is: no GPU of it has been seen to fail."""
+
+    def dies(*, crashed: bool) -> Callable[..., str]:
+        def in_child_process(*_: object) -> str:
+            raise ChildError("so", crashed=crashed)
+
+        return in_child_process
+
+    monkeypatch.setattr(command_line, "in_child_process", dies(crashed=False))
+    failed = run("check", "--simulate", "1xT4")
+    monkeypatch.setattr(command_line, "in_child_process", dies(crashed=True))
+    crashed = run("check", "--simulate", "1xT4", "--format", "nagios")
+
+    assert (failed.returncode, failed.stdout) == (3, "unknown: so\n")
+    assert (crashed.returncode, crashed.stdout.partition(" | ")[0]) == (
+        2,
+        "GPU CRITICAL - the driver, or one of its GPUs, hangs: so",
+    )
 
 
 def test_call_that_hangs_in_the_driver_library_is_a_verdict(fake_nvml: Callable[..., Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from exporter.check import reading
-from exporter.check.reading import _all_of, _in_child, in_child_process
+from exporter.check.reading import _all_of, _BrokenOffError, _in_child, in_child_process
 from exporter.clock import MonotonicTime, monotonic_time
 
 PATIENCE = 60.0
@@ -31,11 +31,9 @@ def soon() -> MonotonicTime:
     [
         ("gpu_up 1\n# EOF\n", soon, "gpu_up 1\n"),
         ("# EOF\n", soon, ""),
-        ("gpu_up 1\n", soon, None),
-        ("", soon, None),
         ("gpu_up 1\n# EOF\n", ended, None),
     ],
-    ids=["all", "nothing", "broken off", "silent", "too late"],
+    ids=["all", "nothing", "too late"],
 )
 def test_text_counts_where_it_came_to_its_end_in_time(
     written: str, end: Callable[[], MonotonicTime], text: str | None
@@ -46,6 +44,26 @@ def test_text_counts_where_it_came_to_its_end_in_time(
 
     assert _all_of(reader, end()) == text
     os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("gpu_up 1\n", ""),
+        ("", ""),
+        ("# FAILED KeyError: 'a\nb'", "KeyError: 'a b'"),
+        ("# FAILED " + "x" * 999, "x" * 200),
+    ],
+)
+def test_text_that_breaks_off_says_what_the_child_said(written: str, says: str) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, written.encode())
+    os.close(writer)
+
+    with pytest.raises(_BrokenOffError) as raised:
+        _all_of(reader, soon())
+    os.close(reader)
+    assert str(raised.value) == says
 
 
 @pytest.fixture
@@ -98,9 +116,9 @@ def fails() -> str:
     raise KeyError("bug")
 
 
-@pytest.mark.parametrize(("work", "status", "text"), [(answers, 0, "gpu_up 1\n"), (fails, 1, None)])
+@pytest.mark.parametrize(("work", "status"), [(answers, 0), (fails, 1)])
 def test_child_gives_its_streams_away_and_says_by_its_status_how_it_went(
-    system: SimpleNamespace, work: Callable[[], str], status: int, text: str | None
+    system: SimpleNamespace, work: Callable[[], str], status: int
 ) -> None:
     reader, writer = os.pipe()
     try:
@@ -110,5 +128,9 @@ def test_child_gives_its_streams_away_and_says_by_its_status_how_it_went(
 
     given: list[Any] = [call for call in system.noted if call[0] != "open"]
     assert given == [("setsid",), *(("dup2", 99, stream) for stream in range(3)), ("_exit", status)]
-    assert _all_of(reader, soon()) == text
+    if work is answers:
+        assert _all_of(reader, soon()) == "gpu_up 1\n"
+    else:
+        with pytest.raises(_BrokenOffError, match=r"^KeyError: 'bug'$"):
+            _all_of(reader, soon())
     os.close(reader)
