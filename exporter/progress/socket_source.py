@@ -29,6 +29,9 @@ _PAUSE = 0.05
 """Seconds between two batches: a flood costs its share of a core and no more."""
 _WAIT = 1.0
 
+_Identity = tuple[int, int] | None
+"""Device and inode."""
+
 
 class SocketSource:
     """Reads reports on a thread of its own until stopped."""
@@ -50,17 +53,29 @@ class SocketSource:
 
     def run(self) -> None:
         """Serve until stopped. Raises OSError where the socket cannot be made: the thread is run again later."""
-        try:
-            server = _bound(self._path)
-        except OSError as error:
-            self.error = f"{self._path}: {error.strerror or error}"
-            raise
-        self.error = ""
-        with server:
-            while not self._stopped.is_set():
-                if self.read(server) >= _BATCH:
-                    self._stopped.wait(_PAUSE)
-        self._path.unlink(missing_ok=True)
+        while not self._stopped.is_set():
+            try:
+                server = _bound(self._path)
+            except OSError as error:
+                self.error = f"{self._path}: {error.strerror or error}"
+                raise
+            with server:
+                self._serve(server, _identity(self._path))
+            self._stopped.wait(_PAUSE)
+
+    def _serve(self, server: socket.socket, own: _Identity) -> None:
+        """Until stopped, or until nobody can find the socket any more.
+
+        A second exporter (a rollout, a mistake) takes the path over. This one leaves it alone, also at its own end.
+        """
+        found = own
+        while not self._stopped.is_set() and found:
+            self.error = "" if found == own else f"{self._path}: another program's now"
+            if self.read(server) >= _BATCH:
+                self._stopped.wait(_PAUSE)
+            found = _identity(self._path)
+        if found == own:
+            self._path.unlink(missing_ok=True)
 
     def stop(self) -> None:
         self._stopped.set()
@@ -116,6 +131,15 @@ def _bound(path: Path) -> socket.socket:
         server.close()
         raise
     return server
+
+
+def _identity(path: Path) -> _Identity:
+    """What is at the path; None where nothing is."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, int] | None:
