@@ -13,6 +13,7 @@ from typing import Any, cast
 from exporter.capture.codec import decode
 from exporter.clock import UnixTime
 from exporter.driver.interface import Device, Driver, DriverError, Mig, Record, UnsupportedError, XidEvent
+from exporter.host import site_file
 from exporter.units import Share
 
 FORMAT = "gpu-exporter capture"
@@ -22,6 +23,8 @@ BY_METRIC = "nvmlGpmMetricsGet"
 SAMPLES = "nvmlDeviceGetSamples"
 PROCESS_SAMPLES = frozenset({"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetProcessesUtilizationInfo"})
 _EVENT_STEP = 0.1
+_LARGEST = 256 << 20
+"""Bytes: an hour of eight GPUs."""
 
 
 def key_of(function: str, args: Sequence[Any]) -> str:
@@ -85,7 +88,7 @@ class CaptureDriver(Driver):
             self._devices = tuple(_device(entry, self._moment) for entry in capture["devices"])
             self._events = tuple((float(at), XidEvent(str(uuid), int(xid), UnixTime(float(stamp))))
                                  for at, uuid, xid, stamp in capture["events"])  # fmt: skip
-        except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError, RecursionError) as error:
             reason = " ".join(f"{type(error).__name__} {error}".split())
             raise ValueError(f"not a capture ({reason}); expected what `gpu-exporter capture` writes") from error
 
@@ -151,11 +154,11 @@ class _CaptureDevice(Device):
 
 
 def load(path: Path, clock: Callable[[], float] = wall.time) -> CaptureDriver:
-    """The driver of a capture file. Raises OSError, or ValueError: one line that reports what was expected."""
-    text = path.read_text(encoding="utf-8")
+    """The driver of a capture file. Raises ValueError: one line that reports what was expected."""
+    text = site_file.read(path, _LARGEST)
     try:
         capture = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({error}); expected what `gpu-exporter capture` writes") from error
     if not isinstance(capture, dict):
         raise ValueError("not a capture; expected a JSON object")  # noqa: TRY004 - the user's file

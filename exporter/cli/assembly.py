@@ -106,8 +106,6 @@ def driver_of(config: Config) -> Driver:
 
         try:
             return load(Path(capture))
-        except OSError as error:
-            raise ConfigError(f"--driver.capture {capture}: {error.strerror or error}") from None
         except ValueError as error:
             raise ConfigError(f"--driver.capture {capture}: {error}") from None
     from exporter.driver.nvml import NvmlDriver  # noqa: PLC0415

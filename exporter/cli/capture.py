@@ -41,11 +41,18 @@ def run(arguments: Sequence[str]) -> int:
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(settings["log.level"], settings["log.format"])
+    if not _writable(Path(file)):  # told before what is recorded is lost
+        raise ConfigError(f"capture: {file}: not a file that can be written")
     return _record(assembly.driver_of(settings), Path(file), settings)
 
 
 def table() -> Sequence[Option]:
     return (*OPTIONS, *config.options())
+
+
+def _writable(file: Path) -> bool:
+    place = file if file.exists() else file.parent
+    return not file.is_dir() and place.exists() and os.access(place, os.W_OK)
 
 
 def _record(driver: Driver, file: Path, settings: config.Config) -> int:
