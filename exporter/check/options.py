@@ -32,7 +32,14 @@ def reference(value: str) -> Mapping[str, str]:
     found = {name.strip(): text.strip() for name, _, text in pairs}
     if not all(found.values()) or not found.keys() <= REFERENCES.keys() or len(found) != len(pairs):
         raise ValueError(f"NAME=VALUE,… with names of {', '.join(REFERENCES)}")
-    return found
+    return {name: _accepted(name, text) for name, text in found.items()}
+
+
+def _accepted(name: str, text: str) -> str:
+    try:
+        return REFERENCES[name].accepts(text)
+    except ValueError as error:
+        raise ValueError(f"{name} to be {error}") from None
 
 
 # fmt: off

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ class Reference:
     family: str
     value: Callable[[Series], str]
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    accepts: Callable[[str], str] = str
+    """A value as a site gives it, made what `value` would give. Raises ValueError with what was expected."""
 
 
 def _label(name: str) -> Callable[[Series], str]:
@@ -31,6 +34,22 @@ def _label(name: str) -> Callable[[Series], str]:
 
 def _switch(series: Series) -> str:
     return _SWITCH.get(series.value, "")
+
+
+def _on_or_off(text: str) -> str:
+    if text not in _SWITCH.values():
+        raise ValueError(f"on or off, got {text!r}")
+    return text
+
+
+def _number(text: str) -> str:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise ValueError(f"a number, got {text!r}")
+    return f"{found:g}"
 
 
 def _watts(series: Series) -> str:
@@ -45,11 +64,11 @@ REFERENCES: Mapping[str, Reference] = {
     "driver": Reference("gpu_driver_info", _label("driver")),
     "vbios": Reference("gpu_info", _label("vbios")),
     "model": Reference("gpu_info", _label("model")),
-    "ecc": Reference("gpu_ecc_mode_enabled", _switch),
-    "persistence": Reference("gpu_persistence_mode_enabled", _switch),
-    "power-limit": Reference("gpu_power_limit_watts", _watts),
-    "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}),
-    "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}),
+    "ecc": Reference("gpu_ecc_mode_enabled", _switch, accepts=_on_or_off),
+    "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
+    "power-limit": Reference("gpu_power_limit_watts", _watts, accepts=_number),
+    "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
+    "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
 }
 """By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
 

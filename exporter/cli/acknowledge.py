@@ -55,6 +55,8 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(str(error)) from None
     if not settings["gpu"]:
         sys.stdout.writelines(_line(fault) for fault in faults)
+        if not faults:
+            sys.stderr.write(f"gpu-exporter: no fault is known in {folder}\n")
         return 0
     acknowledgement = _acknowledgement(settings)
     if not any(map(acknowledgement.covers, faults)):

@@ -131,6 +131,22 @@ def test_reference_that_is_none_is_refused(value: str) -> None:
 
 def test_reference_is_read() -> None:
     assert reference("driver=580.95.05, ecc=on") == {"driver": "580.95.05", "ecc": "on"}
+    assert reference("power-limit=700.0,sm-clock=1980") == {"power-limit": "700", "sm-clock": "1980"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("ecc=maybe", "ecc to be on or off, got 'maybe'"),
+        ("persistence=1", "persistence to be on or off, got '1'"),
+        ("power-limit=700W", "power-limit to be a number, got '700W'"),
+        ("memory-clock=nan", "memory-clock to be a number, got 'nan'"),
+    ],
+)
+def test_value_that_no_gpu_can_have_is_refused(value: str, expected: str) -> None:
+    """Every GPU would differ from it."""
+    with pytest.raises(ValueError, match=expected):
+        reference(value)
 
 
 @pytest.mark.parametrize(

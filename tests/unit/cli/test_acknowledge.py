@@ -21,4 +21,8 @@ def test_a_fault_without_its_gpu_is_a_wrong_option(tmp_path: Path, arguments: tu
 
 
 def test_without_any_of_them_the_faults_are_listed(tmp_path: Path) -> None:
-    assert run("acknowledge", "--state.dir", str(tmp_path)) == (0, "", "")
+    assert run("acknowledge", "--state.dir", str(tmp_path)) == (
+        0,
+        "",
+        f"gpu-exporter: no fault is known in {tmp_path}\n",
+    )
