@@ -220,4 +220,6 @@ def test_rule_that_it_says_it_has(
     server = Server(said)
 
     assert client(server, monkeypatch).has_rule("a:b:c") is has
-    assert server.sent == [("GET", "http://prometheus:9090/prefix/api/v1/rules", {"type": "record"}, {"timeout": 2.5, "stream": True})]
+    assert server.sent == [
+        ("GET", "http://prometheus:9090/prefix/api/v1/rules", {"type": "record"}, {"timeout": 2.5, "stream": True})
+    ]
