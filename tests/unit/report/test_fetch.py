@@ -32,8 +32,11 @@ def dripping(piece: bytes) -> Answer:
 
 
 def saying(head: bytes, body: bytes) -> Answer:
+    """Reads what it is asked: closed with it unread, the connection is reset, and the answer may be lost on its way."""
+
     def answer(handler: BaseHTTPRequestHandler) -> None:
         with contextlib.suppress(OSError):
+            handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
             handler.wfile.write(b"HTTP/1.0 200 OK\r\n" + head + b"\r\n" + body)
 
     return answer
