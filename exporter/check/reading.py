@@ -107,8 +107,8 @@ def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    os.waitpid(child, os.WNOHANG)
+            os.kill(child, signal.SIGKILL)  # not waited for yet: its number is nobody else's
+        os.waitpid(child, os.WNOHANG)
     return text
 
 
@@ -154,15 +154,13 @@ def _all_of(reader: int, end: MonotonicTime) -> str | None:
 def _ended(child: int, failure: str) -> ChildError:
     """A child that has closed its pipe is gone in a moment, but for one with a thread that hangs in the kernel."""
     end = monotonic_time() + _MOMENT
-    status = 0
-    while not failure and not status and monotonic_time() < end:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            break
-        time.sleep(_MOMENT / 100)
-    if failure or not os.WIFSIGNALED(status):
+    ended = None
+    while not failure and ended is None and monotonic_time() < end:
+        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            time.sleep(_MOMENT / 100)
+    if failure or ended is None or ended.si_code not in {os.CLD_KILLED, os.CLD_DUMPED}:
         return ChildError(f"the check itself failed: {failure or 'it ended without an answer'}", crashed=False)
-    name = signal.Signals(os.WTERMSIG(status)).name
-    crashed = os.WTERMSIG(status) in _CRASHES
+    name, crashed = signal.Signals(ended.si_status).name, ended.si_status in _CRASHES
     where = "the driver's library crashes" if crashed else "the process that asks the driver was ended"
     return ChildError(f"{where}: {name}", crashed=crashed)
