@@ -67,10 +67,11 @@ MEMORY_FULL = Alert(
         f"""\
   max by {_WORKLOAD} (
     (
-      max by {_DEVICE} (min_over_time(gpu_memory_used_bytes[<window>]))
-      / on {_DEVICE}
-      max by {_DEVICE} (gpu_memory_total_bytes - gpu_memory_reserved_bytes or gpu_memory_total_bytes)
-      > <full>
+      max by {_DEVICE} (
+        min_over_time(gpu_memory_used_bytes[<window>])
+          / (gpu_memory_total_bytes - gpu_memory_reserved_bytes or gpu_memory_total_bytes)
+        > <full>
+      )
     )
     * on {_DEVICE} group_right () (gpu_owner_share > bool 0)
   ) > 0

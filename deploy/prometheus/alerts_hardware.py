@@ -70,7 +70,7 @@ FAN = Alert(
     expr=f"""\
 (gpu_fan_speed_rpm == 0 or on (cluster, instance, uuid, fan) gpu_fan_speed_ratio == 0)
 and on {_GPU} gpu_temperature_celsius{{sensor="gpu"}} > <hot>""",
-    for_="5m",
+    for_="10m",
     keep_firing_for="10m",
     params=(Param("hot", 70, Unit.CELSIUS, "Temperature at which a fan must turn."),),
     summary=f"Fan {{{{ $labels.fan }}}} of {GPU} stands still",
@@ -231,15 +231,22 @@ or on (cluster, instance, uuid)
     "{{ else }} corrected memory errors a minute: it works, and uncorrectable ones are likely{{ end }}. "
     f"Plan its replacement. {HIT}",
 )
-_ECC_MODE = """\
-gpu_ecc_mode_enabled
+
+
+def _of_model(expr: str) -> str:
+    """What is asked of GPUs, with their model."""
+    return f"""\
+({expr}
   * on (cluster, instance, uuid) group_left (model)
-  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info))"""
+  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info)))"""
+
+
 ECC_DISABLED = _flag(
     "GpuEccDisabled",
     Severity.WARNING,
     # Models without ECC, and sites that switch it off on all of a model, are no fault: most others must have it on.
-    f"({_ECC_MODE}) == 0\nand on (cluster, model) avg by (cluster, model) ({_ECC_MODE}) > 0.5",
+    f"{_of_model('(gpu_ecc_mode_enabled == 0)')}\n"
+    f"and on (cluster, model) avg by (cluster, model) {_of_model('gpu_ecc_mode_enabled')} > 0.5",
     (
         "has ECC switched off, unlike most {{ $labels.model }} here",
         "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",
@@ -252,10 +259,10 @@ LIMITED = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     expr="""\
-(label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts, "limit", "power limit", "", "") < <power>)
+label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
 or
 (
-  label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"}, "limit", "clock", "", "") < <clock>
+  label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"} < <clock>, "limit", "clock", "", "")
   and on (cluster, instance, uuid) gpu_utilization_ratio > <load>
 )""",
     for_="15m",

@@ -112,7 +112,7 @@ def _idle(seconds: str, share: str) -> str:
     """Devices an owner holds and leaves idle, each once however often it is scraped."""
     return f"""\
     max by (cluster, uuid, workload) (
-      (max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"held_idle|held_unused"}}[<window>]))) > <idle>)
+      max by {_DEVICE} (sum without (state) (rate({seconds}{{state=~"held_idle|held_unused"}}[<window>])) > <idle>)
       * on {_DEVICE} group_right () ({share} > 0)
       and on (cluster, instance, uuid, workload) {share} offset <window> > 0
     )"""
@@ -186,6 +186,17 @@ STALLED = Alert(
     "Look for a rank that hangs in a collective operation, a full disk or a checkpoint that does not end.",
 )
 
+_NEW_XID = f"""\
+(changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
+      or
+      ({_XID} and on (cluster, instance) gpu_exporter_build_info offset <recent>) unless {_XID} offset <recent>"""
+_ALONE = f"""\
+max by (cluster, instance, uuid, workload) (
+      gpu_owner_share offset <recent> == 1
+      and on {_DEVICE} ({_NEW_XID})
+    )"""
+"""Who held all of a GPU before an error that is new. The GPUs with one are chosen first: they are few of many."""
+
 XID_APPLICATION = Alert(
     name="GpuXidApplication",
     audience=Audience.OWNER,
@@ -194,15 +205,10 @@ XID_APPLICATION = Alert(
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
-    max by (cluster, instance, uuid, workload) (gpu_owner_share offset <recent> == 1)
+    {_ALONE}
     unless on {_DEVICE} count by {_DEVICE} (
-      max by (cluster, instance, uuid, workload) (gpu_owner_share offset <recent> == 1)
+      {_ALONE}
     ) > 1
-    and on {_DEVICE} (
-      (changes({_XID}[<recent>]) > 0 and {_XID} offset <recent>)
-      or
-      ({_XID} and on {_DEVICE} gpu_up offset <recent>) unless {_XID} offset <recent>
-    )
   )""",
         "<recent>",
     ),

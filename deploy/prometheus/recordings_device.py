@@ -45,6 +45,12 @@ LINK_ERRORS = record(
     once(("gpu", "uuid", "type"), "rate(gpu_nvlink_errors_total[5m]) > 0"),
     "NVLink errors per second by type, of GPUs that have any.",
 )
+PCIE_REPLAYS = record(
+    "gpu_uuid:gpu_pcie_replays:rate5m",
+    ("instance", "gpu", "uuid"),
+    once(("gpu", "uuid"), "rate(gpu_pcie_replays_total[5m]) > 0"),
+    "PCIe packets sent again per second, of GPUs that have any.",
+)
 _ONE_NODE = f" * on (cluster, instance) group_left (node) (topk by (cluster, instance) (1, {COPIES.record}) > bool 0)"
 """Adds the name of the node to what is recorded of its GPUs."""
 
@@ -87,7 +93,7 @@ def device_count(level: Level) -> tuple[Recording, ...]:
         record(
             f"{level.name}:gpu_up:count",
             level.labels,
-            level.total("gpu_up:count", "gpu_up >= bool 0"),
+            f"count {by(level.labels)} ({_INFO})" if level.join else level.total("gpu_up:count", "gpu_up >= bool 0"),
             "GPUs the exporters know, answering or not.",
         ),
         record(f"{level.name}:gpu_up:sum", level.labels, level.total("gpu_up:sum", "gpu_up"), "GPUs that answer."),
@@ -248,8 +254,8 @@ GPU_LINK_ERRORS = (
     record(
         "gpu:gpu_pcie_replays:rate5m",
         ("instance", "gpu"),
-        summed(("instance", "gpu"), once(("gpu", "uuid"), "rate(gpu_pcie_replays_total[5m]) > 0")),
-        "PCIe packets sent again per second, of GPUs that have any.",
+        summed(("instance", "gpu"), PCIE_REPLAYS.record),
+        "PCIe packets sent again per second, of places of GPUs that have any.",
     ),
 )
 HEAT = (

@@ -33,13 +33,13 @@ PART_USED = record(
 _STARTED = "workload:gpu_workload_start_time_seconds:max"
 _RESTARTED = "workload:gpu_workload_restarts:max"
 _COUNTED = f"max_over_time({_RESTARTED}[1d]) - min_over_time({_RESTARTED}[1d])"
+WORKLOAD_USED = _of_parts(
+    "gpu_workload_used:rate5m",
+    "sum",
+    PART_USED.record,
+    "GPUs' worth of time that it ran kernels, whatever it holds.",
+)
 WORKLOAD_PARTS = (
-    _of_parts(
-        "gpu_workload_used:rate5m",
-        "sum",
-        PART_USED.record,
-        "GPUs' worth of time that it ran kernels, whatever it holds.",
-    ),
     _of_parts(
         "gpu_workload_start_time_seconds:max",
         "max",
@@ -110,6 +110,26 @@ def owner_share(level: str, labels: tuple[str, ...]) -> Recording:
     )
 
 
+def _total(level: str, labels: tuple[str, ...], name: str, expr: str, help: str) -> Recording:
+    """The sum of `expr` over the parts of a workload, or of what is recorded so of the workloads of a level."""
+    total = once(OWNER_LABELS, expr) if level == "workload" else f'workload:{name}{{{level}!=""}}'
+    return record(f"{level}:{name}", labels, summed(labels, total), help)
+
+
+def owner_held(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
+    """What a level that is made of workloads holds."""
+    return (
+        _total(level, labels, "gpu_workload_gpus:sum", "gpu_workload_gpus", "GPUs held."),
+        _total(
+            level,
+            labels,
+            "gpu_workload_memory_bytes:sum",
+            "gpu_workload_memory_bytes",
+            "GPU memory its processes use, bytes.",
+        ),
+    )
+
+
 def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     """The rules of a level that is made of workloads; all but `workload` itself add up that one."""
     base = level == "workload"
@@ -118,11 +138,6 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
     seconds = f"{_WORKLOAD_SECONDS}{{{own}}}"
     if base:
         seconds = PART_STATES.record
-    raw = {
-        "gpu_workload_gpus:sum": ("gpu_workload_gpus", "GPUs held."),
-        "gpu_workload_memory_bytes:sum": ("gpu_workload_memory_bytes", "GPU memory its processes use, bytes."),
-        "gpu_workload_energy_joules:rate5m": ("rate(gpu_workload_energy_joules_total[5m])", "Energy, joules/s."),
-    }
     held = f"{level}:gpu_workload_held:rate5m"
     observed = f"{level}:gpu_workload_observed:rate5m"
 
@@ -130,10 +145,6 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         return f"{summed(labels, f'{state}{{{matcher}}}')} or 0 * {held}"
 
     rows = [
-        (f"{level}:{name}", summed(labels, once(OWNER_LABELS, expr) if base else f"workload:{name}{{{own}}}"), text)
-        for name, (expr, text) in raw.items()
-    ]
-    rows += [
         (held, summed(labels, state), "GPUs' worth of time that was held."),
         (
             observed,
@@ -164,4 +175,9 @@ def owner_level(level: str, labels: tuple[str, ...]) -> tuple[Recording, ...]:
         summed((*labels, "state"), seconds),
         "The owners' ledger: GPUs' worth of held time in each state that took any. Sums to the GPUs held.",
     )
-    return (ledger, *(record(name, labels, expr, text) for name, expr, text in rows))
+    energy = "rate(gpu_workload_energy_joules_total[5m])"
+    return (
+        ledger,
+        _total(level, labels, "gpu_workload_energy_joules:rate5m", energy, "Energy, joules/s."),
+        *(record(name, labels, expr, text) for name, expr, text in rows),
+    )

@@ -19,7 +19,7 @@ def held(owner: str, values: str, node: str = NODE) -> dict[str, str]:
 
 SECOND_NODE = NODE.replace("n1", "n2")
 
-UP = gauge("gpu_up", "1x200")
+UP = {f"gpu_exporter_build_info{{{NODE}}}": "1x200"}
 
 
 JOB_BEFORE = JOB.replace(',partition="gpu"', "")

@@ -91,7 +91,7 @@ def test_engine_in_a_pod(engine: str, tmp_path: Path) -> None:
 
     check(
         tmp_path,
-        {"gpu-device", "gpu-part", "gpu-serving"},
+        {"gpu-device", "gpu-part", "gpu-held", "gpu-serving"},
         {**scraped(engine, f'cluster="c1",instance="gpu1:8000",{POD}'), **gpus(IN_POD, 2, 8000)},
         {
             "engine:llm_requests:rate5m": {labels: 2},
@@ -119,7 +119,7 @@ def test_engines_on_a_bare_host_are_told_apart_by_their_port(tmp_path: Path) -> 
     target = 'cluster="c1",instance="gpu1:{}"'
     check(
         tmp_path,
-        {"gpu-device", "gpu-part", "gpu-serving"},
+        {"gpu-device", "gpu-part", "gpu-held", "gpu-serving"},
         {
             **scraped("vllm", target.format(8000)),
             **scraped("sglang", target.format(30000)),
@@ -158,7 +158,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
     series = {name.replace("vllm:inter_token_latency_seconds", old): values for name, values in series.items()}
     check(
         tmp_path,
-        {"gpu-part", "gpu-serving"},
+        {"gpu-part", "gpu-held", "gpu-serving"},
         series,
         {"engine:llm_inter_token_latency_seconds:p50_5m": {of("vllm", f",{POD}"): 0.025}},
     )
@@ -167,7 +167,7 @@ def test_older_releases_call_the_time_between_tokens_otherwise(tmp_path: Path) -
 def test_numbers_that_are_called_as_nims_but_are_nobodys_model_are_left_out(tmp_path: Path) -> None:
     check(
         tmp_path,
-        {"gpu-part", "gpu-serving"},
+        {"gpu-part", "gpu-held", "gpu-serving"},
         {'generation_tokens_total{cluster="c1",instance="gpu1:8000"}': "0+60x30"},
         {"engine:llm_generated_tokens:rate5m": {}},
     )
