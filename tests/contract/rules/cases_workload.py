@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, JOB, NODE, OTHER, OWNER, fires, silent
-from tests.contract.rules.series import gauge, share, twice
+from tests.contract.rules.series import share, twice
 
 SECONDS = "gpu_workload_gpu_seconds_total"
 INSTANCE = f'{NODE},gpu="3",uuid="MIG-1",parent_uuid="GPU-3",profile="1g.10gb",gi="7",ci="0"'

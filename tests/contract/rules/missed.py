@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,7 @@ from typing import Any
 
 from tests.contract.rules.case import Case
 from tests.contract.rules.notation import GONE, minutes
-from tests.contract.rules.promtool import NEEDS, minutes_of, only
-from tests.stack import program
+from tests.contract.rules.promtool import NEEDS, complaint, minutes_of, only
 
 NOBODY, ONE, ALL = "nobody", "one target", "all targets"
 """Who is not scraped."""
@@ -86,20 +83,12 @@ def _ups(case: Case) -> tuple[str, ...]:
 
 def watch(alert: str, runs: Sequence[Run], step: int, folder: Path) -> list[Fired]:
     """What fires of `alert` in each run; its rules are evaluated every `step` minutes."""
-    rules, path = folder / "rules.yaml", folder / "test.yaml"
+    rules = folder / "rules.yaml"
     rules.write_text(json.dumps(only({alert, *NEEDS.get(alert, ())})))
     tests = [_test(alert, number, run) for number, run in enumerate(runs)]
     document = {"rule_files": [str(rules)], "evaluation_interval": f"{step}m", "tests": tests}
-    path.write_text(json.dumps(document))
-    done = subprocess.run(
-        [program("promtool"), "test", "rules", path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(os.environ, GOMAXPROCS="1"),
-    )
     found: list[dict[int, frozenset[str]]] = [dict.fromkeys(run.looks, frozenset()) for run in runs]
-    said = done.stdout + done.stderr
+    said = complaint(document, folder)
     answers = list(_ANSWER.finditer(said))
     assert len(answers) == said.count("expr: "), said
     for answer in answers:
