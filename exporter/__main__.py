@@ -6,6 +6,7 @@ import errno
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 
 from exporter import __version__
@@ -15,7 +16,8 @@ from exporter.config.command_line import COMMANDS
 from exporter.config.option import ConfigError
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
-"""Status of a command whose 1 and 2 are verdicts, for a wrong input and for output that cannot be written."""
+"""Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what
+it did not expect: Python's own status of a program that breaks off is 1."""
 _OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EBADF})
 
 
@@ -25,6 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["--version"]:
         return _finish(f"gpu-exporter {__version__}\n")
     name = given.pop(0) if given and not given[0].startswith("-") else "serve"
+    try:
+        return _status(name, given)
+    except Exception:
+        if name not in _UNKNOWN:
+            raise
+        traceback.print_exc()
+        return _UNKNOWN[name]
+
+
+def _status(name: str, given: Sequence[str]) -> int:
     try:
         _refuse_unknown_variables()
         status = int(importlib.import_module(_module(name)).run(given))

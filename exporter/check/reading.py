@@ -27,10 +27,12 @@ from exporter.report.terminal import progress_message
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.xids import past_xids
+from exporter.threads.runner import Threads
 
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
 
+_OURS = "the check itself failed"
 _FAILED = "# FAILED "
 _LONGEST = 200
 """Characters of what a child says went wrong."""
@@ -66,12 +68,19 @@ def read_node(
     deadline: float,
     faults: FaultWatch | None = None,
 ) -> str:
-    """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0."""
+    """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
+
+    Raises RuntimeError where a thread of ours does not run: the GPUs it was to read have not been asked.
+    """
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
     sampler = Sampler(driver, node, collectors, pacing, accounting, faults=faults)
-    sampler.start()
+    threads = Threads()
+    sampler.start(threads)
     snapshot = sampler.run_pass()
+    name, _ = threads.longest_down()
+    if name:
+        raise RuntimeError(f"thread {name} does not run")
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
         snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
@@ -95,7 +104,12 @@ def in_child_process(work: Callable[[], str], deadline: float) -> str | None:
     has threads.
     """
     reader, writer = os.pipe()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError as error:  # no memory, or no more processes
+        os.close(reader)
+        os.close(writer)
+        raise ChildError(f"{_OURS}: {error.strerror}", crashed=False) from None
     if child == 0:  # pragma: no cover - the child's coverage is not collected
         _in_child(work, writer)
     os.close(writer)
@@ -160,7 +174,7 @@ def _ended(child: int, failure: str) -> ChildError:
         if ended is None:
             time.sleep(_MOMENT / 100)
     if failure or ended is None or ended.si_code not in {os.CLD_KILLED, os.CLD_DUMPED}:
-        return ChildError(f"the check itself failed: {failure or 'it ended without an answer'}", crashed=False)
+        return ChildError(f"{_OURS}: {failure or 'it ended without an answer'}", crashed=False)
     name, crashed = signal.Signals(ended.si_status).name, ended.si_status in _CRASHES
     where = "the driver's library crashes" if crashed else "the process that asks the driver was ended"
     return ChildError(f"{where}: {name}", crashed=crashed)

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 _CODES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
@@ -36,7 +36,8 @@ def progress_message(what: str, after: float = _TELL_AFTER) -> Generator[None, N
     """Say on standard error what is going on, once it has taken `after` seconds."""
     timer = threading.Timer(after, lambda: sys.stderr.write(f"{what} ...\n"))
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # no more threads: it goes on without a word
+        timer.start()
     try:
         yield
     finally:

@@ -197,6 +197,38 @@ def test_check_that_fails_itself_is_unknown_and_a_library_that_crashes_is_not(mo
     )
 
 
+@pytest.mark.parametrize(
+    "wrong", [MemoryError(), ImportError("no memory to map it"), PermissionError(13, "no"), KeyError("a bug")]
+)
+def test_what_nobody_expected_is_no_verdict_on_the_node(wrong: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's own status of a program that breaks off is 1, which is this command's for a degraded node."""
+
+    def fails(*_: object) -> None:
+        raise wrong
+
+    monkeypatch.setattr(command_line, "_report", fails)
+    done = run("check", "--simulate", "1xT4")
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert type(wrong).__name__ in done.stderr.splitlines()[-1]
+
+
+def test_where_no_thread_can_be_started_no_gpu_is_said_to_be_silent() -> None:
+    """The limit of a cgroup or of memory is the check's trouble: the GPUs were not asked."""
+    program = (
+        "import sys, threading\n"
+        'def refused(self): raise RuntimeError("can\'t start new thread")\n'
+        "threading.Thread.start = refused\n"
+        "from exporter.__main__ import main\n"
+        "sys.exit(main(['check', '--simulate', '2xH200', '--check.deadline', '4s', '--log.level', 'error']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 3
+    assert done.stdout.startswith("unknown: the check itself failed: RuntimeError: thread ")
+    assert done.stdout.endswith(" does not run\n")
+
+
 def test_call_that_hangs_in_the_driver_library_is_a_verdict(fake_nvml: Callable[..., Any]) -> None:
     """The command ends though the call does not: the process that made it is left behind and killed."""
     fake = fake_nvml({"gpu1.call.nvmlDeviceGetUtilizationRates": "SLEEP 600"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from exporter.check import reading
-from exporter.check.reading import _all_of, _BrokenOffError, _in_child, in_child_process
+from exporter.check.reading import ChildError, _all_of, _BrokenOffError, _in_child, in_child_process
 from exporter.clock import MonotonicTime, monotonic_time
 
 PATIENCE = 60.0
@@ -106,6 +107,23 @@ def test_child_is_killed_once_it_has_answered_and_is_not_waited_for(
     assert in_child_process(lambda: "", PATIENCE) == "gpu_up 1\n"
     assert system.noted == [("kill", 7, signal.SIGKILL), ("waitpid", 7, os.WNOHANG)]
     assert said == ["asking the driver"]
+
+
+def test_machine_without_room_for_a_process_is_the_checks_trouble(
+    system: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(system, "fork", refused)
+    with pytest.raises(ChildError, match=r"^the check itself failed: Resource temporarily unavailable$") as raised:
+        in_child_process(lambda: "", PATIENCE)
+
+    assert not raised.value.crashed
+    assert system.noted == []
+    for end in system.ends:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(end)
 
 
 def answers() -> str:

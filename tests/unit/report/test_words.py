@@ -143,6 +143,17 @@ class Timer:
         self.state = "cancelled"
 
 
+def test_wait_is_not_told_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with progress_message("asking"):
+        asked = True
+
+    assert asked
+
+
 def test_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     timers: list[Timer] = []
     said = io.StringIO()
