@@ -33,14 +33,18 @@ and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
         expr="""\
 (gpu_exporter_device_sample_age_seconds > <age> unless on (cluster, instance, uuid) gpu_up == 0)
 or on (cluster, instance)
-rate(gpu_exporter_passes_total[5m]) == 0""",
+(
+  rate(gpu_exporter_passes_total[5m]) == 0
+  or on (cluster, instance)
+  min without (thread) (gpu_exporter_thread_up{thread=~"driver|gpus.*"}) == 0
+)""",
         for_="2m",
         keep_firing_for="10m",
         params=(Param("age", 60, Unit.SECONDS, "Age of a GPU's last good reading."),),
         summary="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of {{ end }}" + NODE + " has stale readings",
         description="{{ if $labels.uuid }}GPU {{ $labels.gpu }} of " + NODE + " was last read "
         "{{ $value | humanizeDuration }} ago{{ else }}The exporter of " + NODE + " takes no samples{{ end }}: "
-        "the driver hangs, or the node is out of CPU. " + NODE_HIT,
+        "the driver hangs, or the node is out of CPU, memory or processes. " + NODE_HIT,
     ),
     Alert(
         name="GpuDriverMismatch",

@@ -40,7 +40,7 @@ class Notifier:
 def status_line(snapshot: Snapshot) -> str:
     """What `systemctl status` shows."""
     gpus = snapshot.status.gpus
-    answering = sum(gpu.up for gpu in gpus)
+    answering = sum(gpu.up is True for gpu in gpus)
     return f"STATUS={snapshot.not_ready or f'{answering} of {len(gpus)} GPUs answer'}"
 
 

@@ -48,7 +48,7 @@ def _unresolved(status: NodeStatus) -> Iterable[Sample]:
 
 # fmt: off
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
-    gauges("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`.", Unit.NONE, _per_gpu(lambda g: g.up), DEVICE, NODE),
+    gauges("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`; absent while no thread of the exporter can ask it.", Unit.NONE, _per_gpu(lambda g: g.up), DEVICE, NODE),
     gauges("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, _per_gpu(lambda g: g.unattributed_bytes), DEVICE, NODE),
     gauges("gpu_devices", "GPUs of this node that the driver gives a handle for, that it counts (enumerated), and that the PCI bus shows; fewer by driver is a lost GPU.", Unit.NONE, by(lambda s: (("driver", s.driver_gpus), ("enumerated", s.enumerated_gpus), ("pci", s.pci_gpus))), ("source",), NODE),
     info("gpu_driver_info", "Versions of the driver, of NVML and of CUDA.", _driver, DRIVER_LABELS, NODE),

@@ -121,6 +121,7 @@ LEAN: Mapping[str, Part] = {
     "gpu_clock_hertz": _CLOCK,
     "gpu_clock_max_hertz": _CLOCK,
     "gpu_scrape_collector_success": ZERO,
+    "gpu_exporter_thread_up": ZERO,
     "gpu_exporter_readings_rejected_total": NONZERO,
     "gpu_exporter_series_dropped_total": NONZERO,
 }

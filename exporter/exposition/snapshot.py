@@ -90,7 +90,8 @@ class GpuStatus:
     index: int
     uuid: str
     model: str
-    up: bool
+    up: bool | None
+    """Whether it answers; None where no thread of the exporter could ask it."""
     age: float
     """Seconds since it last answered; infinite when it never did."""
     hung_seconds: float = 0.0

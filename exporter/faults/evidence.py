@@ -16,7 +16,7 @@ from exporter.faults.model import ObservedGpu
 
 
 def seen(
-    device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool, failure: str
+    device: Device, readings: Mapping[str, Any], xids: Mapping[int, UnixTime], *, up: bool | None, failure: str
 ) -> ObservedGpu:
     """`readings` are the last good ones, by collector; what a GPU or an option leaves out is not known."""
     info, power, ecc = readings.get("info"), readings.get("power"), readings.get("ecc")

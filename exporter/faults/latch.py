@@ -76,6 +76,8 @@ def _one(
     if (known.index, known.serial, known.bus) != place or not known.expected:
         known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=True)
     standing = tuple(faults)
+    if seen.up is None:
+        return known, (*standing, *_new_xids(known, seen, standing))
     if not seen.up:
         known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
         if lost and not _stands(standing, seen.uuid, Kind.LOST):

@@ -107,7 +107,8 @@ class ObservedGpu:
     index: int
     serial: str
     bus: str
-    up: bool
+    up: bool | None
+    """None where nobody could ask it: that tells nothing of it."""
     failure: str = ""
     joules: float | None = None
     uncorrected: float | None = None

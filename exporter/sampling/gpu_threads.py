@@ -38,18 +38,24 @@ class GpuThreads(Generic[T]):
         self._own: dict[str, Worker[_Results[T]]] = {}
         self._prompt: dict[str, int] = {}
         """Of the GPUs with a thread of their own: reads in a row that kept to a turn."""
+        self.unasked: frozenset[str] = frozenset()
+        """Of the last read those that nobody asked, as their thread does not run: it tells nothing of these GPUs."""
 
     def read(self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime) -> Mapping[str, T | None]:
         """Results by name; None for one that is not there by `deadline` (monotonic seconds).
 
-        A GPU whose read of an earlier pass still runs is left out.
+        A GPU whose read of an earlier pass still runs is left out, and so is one that is not asked.
         """
+        unasked = {name for name in tasks if name in self._own and self._own[name].down}
         waiting = [name for name in tasks if name in self._own and self._submit(name, tasks[name])]
         found: _Results[T] = {}
         left = {name: task for name, task in tasks.items() if name not in self._own} if self._own else tasks
         while left:
             turns = _Turns(left, self._turn)
             worker = self._shared = self._shared or self._new()
+            if worker.down:
+                unasked.update(left)
+                break
             worker.submit(turns.run)
             worker.wait(min(monotonic_time() + self._turn, deadline))  # mostly all have been read then
             late = turns.overstayed(deadline)
@@ -63,6 +69,7 @@ class GpuThreads(Generic[T]):
         for name in waiting:
             found |= self._own[name].wait(deadline) or {}
         self._release(found)
+        self.unasked = frozenset(unasked)
         return {name: found[name][0] if name in found else None for name in tasks if name in found or name in waiting}
 
     def busy_seconds(self, name: str) -> float:
@@ -75,7 +82,8 @@ class GpuThreads(Generic[T]):
             worker.stop()
 
     def _submit(self, name: str, task: Callable[[], T]) -> bool:
-        return self._own[name].submit(_Turns({name: task}, self._turn).run)
+        worker = self._own[name]
+        return not worker.down and worker.submit(_Turns({name: task}, self._turn).run)
 
     def _new(self) -> Worker[_Results[T]]:
         running = self.threads.states()

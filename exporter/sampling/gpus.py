@@ -36,9 +36,16 @@ class Gpu:
     reading: bool = False
     """Whether it answered in this pass."""
     failure: str = ""
+    asked: bool = True
+    """Whether this pass could ask it: not while the thread that would does not run."""
 
-    def answers(self, monotonic: MonotonicTime, patience: float) -> bool:
-        """Late is not lost: one that missed a deadline counts as answering until `patience` s after its last answer."""
+    def answers(self, monotonic: MonotonicTime, patience: float) -> bool | None:
+        """Late is not lost: one that missed a deadline counts as answering until `patience` s after its last answer.
+
+        None where it is not known, since nobody asked.
+        """
+        if not self.asked and self.present:
+            return None
         if not self.present or self.answered == NEVER:
             return False
         return not self.failure or (self.failure == LATE and monotonic - self.answered <= patience)
@@ -115,6 +122,7 @@ class Gpus:
             elif self._gpus[uuid].failure != LATE:
                 log.warning("GPU %s does not answer within the deadline", uuid)
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
+        self._gpus |= {uuid: replace(self._gpus[uuid], asked=False) for uuid in self.threads.unasked}
         return tuple(errors)
 
     def look(self, devices: Sequence[Device], deadline: MonotonicTime, monotonic: MonotonicTime) -> Mapping[str, Look]:

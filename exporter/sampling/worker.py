@@ -27,12 +27,18 @@ class Worker(Generic[T]):
         """Numbers of the last task that was submitted, that has ended, and whose result was given out."""
         self._since = NEVER
         self._stopped = False
-        (threads or Threads()).start(name, self._run, longest_pause=1.0)
+        self._threads = threads or Threads()
+        self._threads.start(name, self._run, longest_pause=1.0)
 
     @property
     def busy_seconds(self) -> float:
         """How long the task at hand has been running; 0 when idle."""
         return 0.0 if self._done == self._given else monotonic_time() - self._since
+
+    @property
+    def down(self) -> bool:
+        """Whether its thread could not be started, or has failed and waits to be run again: it takes no task."""
+        return self._threads.is_down(self.name)
 
     def submit(self, task: Callable[[], T]) -> bool:
         """Start `task` unless the one before still runs; whether it was started."""

@@ -64,6 +64,12 @@ class Threads:
         with self._lock:
             return {name: thread.state for name, thread in self._threads.items()}
 
+    def is_down(self, name: str) -> bool:
+        """Whether this thread could not be started, or waits to be run again."""
+        with self._lock:
+            thread = self._threads.get(name)
+        return thread is not None and thread.state.down_since is not None
+
     def longest_down(self) -> tuple[str, float]:
         """The thread that has been down longest, and for how many seconds; empty and 0 where all run."""
         now = self._clock()

@@ -51,6 +51,8 @@ def _finding(finding: Finding) -> str:
 
 
 def _silence(gpu: GpuStatus) -> str:
+    if gpu.up is None:
+        return "not asked: a thread of the exporter does not run"
     if gpu.hung_seconds > 1:
         return f"hung for {gpu.hung_seconds:.0f} s"
     return f"silent for {gpu.age:.0f} s" if gpu.age != float("inf") else "never answered"

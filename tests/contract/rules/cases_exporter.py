@@ -29,6 +29,22 @@ CASES: tuple[Case, ...] = (
         },
     ),
     fires("GpuSampleStale", "no passes", "20m", node("gpu_exporter_passes_total", "0+60x10 600x20")),
+    fires(
+        "GpuSampleStale",
+        "passes that ask no GPU: the thread that would cannot be started",
+        "20m",
+        node("gpu_exporter_passes_total", "0+60x30")
+        | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="gpus"')
+        | node("gpu_exporter_thread_up", "1x30", ',thread="sampler"'),
+    ),
+    silent(
+        "GpuSampleStale",
+        "a thread of the pages has failed, and one of the GPUs for a moment",
+        "12m 20m",
+        node("gpu_exporter_passes_total", "0+60x30")
+        | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="web-page-0"')
+        | node("gpu_exporter_thread_up", "1x10 0 1x20", ',thread="gpus"'),
+    ),
     silent(
         "GpuSampleStale",
         "slow, but it answers",

@@ -33,6 +33,24 @@ def test_gpu_that_is_lost_and_back_every_21_seconds_is_one_fault() -> None:
     assert len(times) == 1
 
 
+def test_gpu_that_nobody_could_ask_is_not_lost() -> None:
+    node = Node()
+    node.change(up=None)
+    node.look(3600)
+
+    assert node.faults == []
+
+
+def test_lost_gpu_stays_lost_while_nobody_can_ask_it() -> None:
+    node = Node()
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(60)
+    node.change(up=None, failure="")
+    node.look(3600)
+
+    assert node.faults == [("lost", "GPU_IS_LOST")]
+
+
 def test_reset_of_a_few_seconds_loses_no_gpu() -> None:
     node = Node()
     gone(node)

@@ -56,6 +56,64 @@ def test_gpus_that_answer_are_read_in_order_on_one_thread() -> None:
     readers.stop()
 
 
+def refused(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Threads of these names cannot be started from now on."""
+    start = threading.Thread.start
+
+    def starts(thread: threading.Thread) -> None:
+        if thread.name in names:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+
+
+def test_gpus_are_not_asked_while_no_thread_can_be_started_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing is known of them: they are not late."""
+    readers: Threads = GpuThreads(turn=PATIENCE)
+    with monkeypatch.context() as full:
+        refused(full, "gpus")
+        for _ in range(2):
+            assert readers.read({"a": here, "b": here}, soon()) == {}
+            assert readers.unasked == {"a", "b"}
+
+    readers.threads.revive()
+
+    assert readers.read({"a": here, "b": here}, soon()) == {"a": "gpus", "b": "gpus"}
+    assert readers.unasked == set()
+    readers.stop()
+
+
+def test_gpu_that_is_late_is_told_from_those_that_nobody_can_ask_then(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers: Threads = GpuThreads(turn=0.01)
+    with monkeypatch.context() as full:
+        refused(full, "gpus-2")
+        found = readers.read({"late": held(gate), "other": here}, soon())
+
+        assert found == {"late": None}
+        assert readers.unasked == {"other"}
+
+    gate.set()
+    readers.stop()
+
+
+def test_gpu_with_a_thread_of_its_own_that_has_failed_is_not_asked(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(turn=0.01)
+    readers.read({"late": held(gate), "other": here}, soon())
+    gate.set()
+    worker = readers._own["late"]
+    until(lambda: worker.busy_seconds == 0)
+    worker.wait(soon())
+    worker.submit(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    until(lambda: worker.down)
+
+    assert readers.read({"late": here, "other": here}, soon()) == {"other": "gpus-2"}
+    assert readers.unasked == {"late"}
+    readers.stop()
+
+
 def test_thread_more_has_the_first_name_that_is_free() -> None:
     """Threads have series of their own: names are few, whatever comes and goes."""
     threads = runner.Threads()

@@ -42,6 +42,26 @@ def test_hung_gpu_costs_only_itself_and_is_read_again_once_it_answers(gate: thre
     gpus.stop()
 
 
+def test_gpu_that_nobody_could_ask_neither_answers_nor_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    gpus = Gpus([collector("value")])
+    device = Scripted(0, lambda _: 1.0)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refused)
+        gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 100.0)
+        assert [(gpu.answers(500.0, 10.0), gpu.failure) for gpu in gpus.all] == [(None, "")]
+        gpus.read((), 0.0, time.monotonic() + DEADLINE, 101.0)
+        assert gpus.all[0].answers(101.0, 10.0) is False, "the driver does not show it"
+
+    gpus.threads.threads.revive()
+    gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 102.0)
+
+    assert gpus.all[0].answers(102.0, 10.0)
+    gpus.stop()
+
+
 def test_late_gpu_is_not_lost_until_its_gauges_are_stale(gate: threading.Event) -> None:
     """One deadline missed on a loaded host is no lost GPU; see the alert GpuLost, and LOST on the dashboards."""
     values = iter((1.0,))

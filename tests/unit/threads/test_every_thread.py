@@ -189,3 +189,29 @@ def test_page_of_passes_that_hang_loses_its_gauges_and_says_why(
     monkeypatch.setattr("exporter.cli.housekeeping._HOPELESS", 0.0)
     assert process.keeping.unhealthy().startswith("no pass for ")
     release.set()
+
+
+def test_gpus_are_not_said_to_be_silent_while_no_thread_can_be_started_to_ask_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+    full = True
+
+    def starts(thread: threading.Thread) -> None:
+        if full and thread.name.startswith("gpus"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    process = Process()
+    process.start()
+    page = process.pages.page(Scraper("")).body.decode()
+
+    assert 'gpu_exporter_thread_up{thread="gpus"} 0.0' in page
+    assert "\ngpu_up{" not in page
+    assert [gpu.up for gpu in process.exporter.snapshot.status.gpus] == [None, None]
+
+    full = False
+    until(lambda: 'gpu_up{gpu="1"' in process.page())
+    assert [gpu.up for gpu in process.exporter.snapshot.status.gpus] == [True, True]
+    process.stop()

@@ -182,3 +182,10 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
 )
 def test_times_are_as_one_says_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_a_gpu_that_nobody_could_ask_is_not_said_to_be_silent() -> None:
+    unasked = GpuStatus(index=0, uuid="GPU-0", model="H200", up=None, age=40.0)
+    text = drawn(Report(Verdict.OK, (), 0, ()), unasked)
+    assert "not asked: a thread of the exporter does not run" in text
+    assert "silent" not in text
