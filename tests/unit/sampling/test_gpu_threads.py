@@ -90,7 +90,7 @@ def test_gpu_that_is_late_is_told_from_those_that_nobody_can_ask_then(
     readers: Threads = GpuThreads(turn=0.01)
     with monkeypatch.context() as full:
         refused(full, "gpus-2")
-        found = readers.read({"late": held(gate), "other": here}, soon())
+        found = readers.read({"late": held(gate), "other": here}, time.monotonic() + 0.2)
 
         assert found == {"late": None}
         assert readers.unasked == {"other"}
@@ -99,15 +99,14 @@ def test_gpu_that_is_late_is_told_from_those_that_nobody_can_ask_then(
     readers.stop()
 
 
-def test_gpu_with_a_thread_of_its_own_that_has_failed_is_not_asked(gate: threading.Event) -> None:
+def test_gpu_with_a_thread_of_its_own_that_has_failed_is_not_asked(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     readers: Threads = GpuThreads(turn=0.01)
-    readers.read({"late": held(gate), "other": here}, soon())
+    readers.read({"late": held(gate), "other": here}, time.monotonic() + 0.2)
     gate.set()
-    worker = readers._own["late"]
-    until(lambda: worker.busy_seconds == 0)
-    worker.wait(soon())
-    worker.submit(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    until(lambda: worker.down)
+    until(lambda: not any(worker.busy_seconds for worker in readers._own.values()))
+    monkeypatch.setattr(readers.threads, "is_down", lambda name: name == "gpus")
 
     assert readers.read({"late": here, "other": here}, soon()) == {"other": "gpus-2"}
     assert readers.unasked == {"late"}
@@ -180,7 +179,7 @@ def test_gpu_that_keeps_to_its_turn_again_goes_back_to_the_thread_of_all(gate: t
     readers.stop()
 
 
-def test_read_that_raises_costs_its_pass_alone() -> None:
+def test_read_that_raises_costs_passes_until_its_thread_runs_again() -> None:
     readers: Threads = GpuThreads(turn=PATIENCE)
 
     def fails() -> str:
@@ -189,7 +188,9 @@ def test_read_that_raises_costs_its_pass_alone() -> None:
     found = readers.read({"a": fails, "b": here}, soon())
 
     assert found.get("a") is None
-    assert readers.read({"a": here, "b": here}, time.monotonic() + PATIENCE)["a"] is not None
+    until(lambda: readers.threads.states()["gpus"].failures)
+    until(lambda: not readers.threads.is_down("gpus"))
+    assert readers.read({"a": here, "b": here}, soon()) == {"a": "gpus", "b": "gpus"}
     readers.stop()
 
 
