@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.check.facts import Facts, Series
 from exporter.check.rule import Cause, Limits
+from exporter.config.option import number
 
 _SWITCH = {1.0: "on", 0.0: "off"}
 _MHZ = 1e6
@@ -44,12 +44,9 @@ def _on_or_off(text: str) -> str:
 
 def _number(text: str) -> str:
     try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise ValueError(f"a number, got {text!r}")
-    return f"{found:g}"
+        return f"{number(text):g}"
+    except ValueError as wanted:
+        raise ValueError(f"{wanted}, got {text!r}") from None
 
 
 def _watts(series: Series) -> str:
