@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.utils import floatToGoString
 
+from exporter.exposition import own_process
 from exporter.exposition.negotiation import content_type
 from exporter.exposition.number import go_number
 from exporter.exposition.snapshot import AnyBlock, Block, LazyBlock
@@ -96,6 +101,22 @@ def test_own_process_is_told_as_by_the_client_library(accept: str) -> None:
     assert _value(ours, "process_max_fds") == _value(theirs, "process_max_fds")
     assert float(_value(ours, "process_cpu_seconds_total")) > 0
     assert 2**20 < float(_value(ours, "process_resident_memory_bytes")) < 2**40
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["a kernel that tells", "one to be counted on"])
+def test_open_descriptors_are_counted(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a case
+    if not told:
+        monkeypatch.setattr(own_process.os, "stat", lambda _: SimpleNamespace(st_size=0))
+
+    def count() -> float:
+        return float(_value(Renderer().render([], "")[1].decode(), "process_open_fds"))
+
+    before = count()
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(Path(os.devnull).open())
+        assert count() == before + 3
+    assert 3 <= before < 10_000
 
 
 def _named(line: str) -> str:
