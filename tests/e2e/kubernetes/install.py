@@ -183,7 +183,7 @@ def test_rules_are_loaded_and_evaluate(cluster: Cluster) -> None:
             raise NotYetError("not evaluated yet")
         return rules
 
-    rules = wait_for(evaluated, 240)  # groups start spread over their minute
+    rules = wait_for(evaluated, 360)  # groups start spread over their interval, five minutes at most
     assert {rule["health"] for rule in rules} == {"ok"}
     assert {"alerting", "recording"} == {rule["type"] for rule in rules}
 
