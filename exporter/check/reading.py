@@ -32,6 +32,8 @@ from exporter.threads.runner import Threads
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
 
+_ASKING = ("driver", "gpus")
+"""What the names of the threads that call the driver begin with."""
 _OURS = "the check itself failed"
 _FAILED = "# FAILED "
 _LONGEST = 200
@@ -70,7 +72,7 @@ def read_node(
 ) -> str:
     """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
 
-    Raises RuntimeError where a thread of ours does not run: the GPUs it was to read have not been asked.
+    Raises RuntimeError where a thread that asks the driver does not run: then no GPU has been asked.
     """
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
@@ -78,9 +80,9 @@ def read_node(
     threads = Threads()
     sampler.start(threads)
     snapshot = sampler.run_pass()
-    name, _ = threads.longest_down()
-    if name:
-        raise RuntimeError(f"thread {name} does not run")
+    down = [name for name in threads.states() if name.startswith(_ASKING) and threads.is_down(name)]
+    if down:
+        raise RuntimeError(f"thread {down[0]} does not run")
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
         snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs

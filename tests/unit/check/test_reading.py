@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,24 @@ def test_every_gpu_of_the_driver_is_read_once(read: Callable[[Driver], str]) -> 
     assert facts.models == ("NVIDIA H200", "NVIDIA H200")
     assert [(series.gpu, series.value) for series in facts.of("gpu_up")] == [("0", 1.0), ("1", 1.0)]
     assert facts.value("gpu_devices", source="driver") == 2.0
+
+
+def test_thread_that_asks_no_gpu_costs_no_verdict(
+    read: Callable[[Driver], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def starts(thread: threading.Thread) -> None:
+        if thread.name == "network-ports":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", starts)
+    monkeypatch.setattr(UnknownNode, "start", lambda _, threads: threads.start("network-ports", lambda: None))
+
+    facts = parse(read(simulate("1xH200:training")), NOW)
+
+    assert [series.value for series in facts.of("gpu_up")] == [1.0]
 
 
 def test_xids_of_the_kernel_log_are_read_with_the_gpus(read: Callable[[Driver], str], kmsg: Path) -> None:
