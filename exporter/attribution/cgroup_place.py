@@ -13,6 +13,7 @@ from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
 from exporter.host.cgroup_mounts import mounts
+from exporter.host.presence import is_folder
 
 _QOS = ("", "burstable", "besteffort")
 
@@ -59,4 +60,4 @@ def absolute(path: str, cgroupfs: Path) -> str:
         path = path[3:]
     candidates = (f"{parent}{path}" for parent in _PARENTS) if path and ".." not in path.split("/") else ()
     roots = mounts(cgroupfs)
-    return next((each for each in candidates for root in roots if Path(f"{root}{each}").is_dir()), "")
+    return next((each for each in candidates for root in roots if is_folder(f"{root}{each}")), "")

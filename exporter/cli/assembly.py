@@ -28,6 +28,7 @@ from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.faults.expected import boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
+from exporter.host.presence import exists
 from exporter.host.users import UserNames
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
@@ -130,7 +131,7 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     short, gres_conf = host.partition(".")[0], Path(config["attribution.slurm.gres-conf"])
     names = frozenset({host, short})
     slurm = None
-    if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and gres_conf.exists()):
+    if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and exists(gres_conf)):
         scontrol: str = config["attribution.slurm.scontrol"]
         slurm = BackgroundSource(
             lambda: slurm_maintenance(scontrol, short),

@@ -14,6 +14,7 @@ from exporter.config import load as config
 from exporter.config.command_line import ARGUMENT, Page
 from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
 from exporter.driver.interface import Driver, DriverError
+from exporter.host.presence import exists, is_folder
 
 OPTIONS = (
     Option("capture.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
@@ -51,8 +52,8 @@ def table() -> Sequence[Option]:
 
 
 def _writable(file: Path) -> bool:
-    place = file if file.exists() else file.parent
-    return not file.is_dir() and place.exists() and os.access(place, os.W_OK)
+    place = file if exists(file) else file.parent
+    return not is_folder(file) and exists(place) and os.access(place, os.W_OK)
 
 
 def _record(driver: Driver, file: Path, settings: config.Config) -> int:

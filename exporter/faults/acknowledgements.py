@@ -46,16 +46,25 @@ def read(folder: Path) -> tuple[Acknowledgement, ...]:
     path = folder / NAME
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            content = _last(descriptor)
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
-            raise StateError(f"{path}: not a file that only root and the exporter's user may write: ignored")
-        file.seek(max(0, found.st_size - _LARGEST))
-        return tuple(_parsed(file.read(_LARGEST)))
+    if content is None:
+        raise StateError(f"{path}: not a file that only root and the exporter's user may write: ignored")
+    return tuple(_parsed(content))
+
+
+def _last(descriptor: int) -> bytes | None:
+    """The end of the file; None where it is no plain file, or others may write it."""
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        return None
+    return os.pread(descriptor, _LARGEST, max(0, found.st_size - _LARGEST))
 
 
 def _parsed(content: bytes) -> Iterator[Acknowledgement]:

@@ -70,7 +70,7 @@ FAULT_FAMILIES: tuple[AnyFamily, ...] = (
     ),
     gauges(
         "gpu_exporter_node_source_success",
-        "Whether Slurm or Kubernetes answered last time it was asked of this node's GPUs and maintenance.",
+        "Whether Slurm, Kubernetes or the maintenance file told last time of this node's GPUs and maintenance.",
         Unit.NONE,
         by(_sources),
         ("source",),

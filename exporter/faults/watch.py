@@ -61,6 +61,8 @@ class FaultWatch:
         self._complaint = ""
         self._saver = Saver(site.folder / NAME) if site.folder and not site.read_only else None
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
+        self._file: tuple[bool, str] = (False, "")
+        """Whether the file of maintenance is there, by the last answer; and why there is none now."""
         if site.folder:
             try:
                 self._state = state_file.read(site.folder / NAME)
@@ -87,9 +89,12 @@ class FaultWatch:
         named = (("slurm", self._site.slurm), ("kubernetes", self._site.kubernetes))
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
         return {
-            name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
-            for name, error, health in states
-            if health.success or error or health.age > HANGS_SECONDS
+            **({"file": self._file[1]} if self._site.maintenance_file else {}),
+            **{
+                name: "" if health.success else error or f"no answer for {HANGS_SECONDS:g} s"
+                for name, error, health in states
+                if health.success or error or health.age > HANGS_SECONDS
+            },
         }
 
     def due(self, monotonic: MonotonicTime) -> bool:
@@ -112,6 +117,8 @@ class FaultWatch:
         _log_changes(before.faults, self._state.faults)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
+        if self._site.maintenance_file:
+            self._file = _there(self._site.maintenance_file, self._file[0])
         errors = self._errors_of_sources(monotonic)
         _log_sources(self._status.sources, errors)
         self._status = FaultStatus(
@@ -141,9 +148,9 @@ class FaultWatch:
         return {"kubernetes": kubernetes.answer.value.gpus} if kubernetes else {}
 
     def _maintenance(self) -> tuple[str, ...]:
-        file, slurm, kubernetes = self._site.maintenance_file, self._site.slurm, self._site.kubernetes
+        slurm, kubernetes = self._site.slurm, self._site.kubernetes
         sources = {
-            "file": bool(file and file.exists()),
+            "file": self._file[0],
             "slurm": bool(slurm and slurm.answer.value),
             "kubernetes": bool(kubernetes and kubernetes.answer.value.maintenance),
         }
@@ -160,6 +167,17 @@ class FaultWatch:
             self._complaint = str(error)
             return ()
         return self._last_acknowledged
+
+
+def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer
+    """Whether the file is there; where that cannot be told, as before, and why."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False, ""
+    except OSError as error:
+        return before, f"{file}: {error.strerror or error}"
+    return True, ""
 
 
 def _substance(state: FaultState) -> object:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.host.model import HostUsage
+from exporter.host.presence import exists
 from exporter.host.pressure import pressure_seconds
 from exporter.host.text import lines, natural, read_text
 from exporter.units import Bytes
@@ -32,9 +33,9 @@ class Limits(NamedTuple):
 
 def hierarchy(cgroupfs: Path) -> Hierarchy:
     """Which layout is mounted at `cgroupfs`."""
-    if (cgroupfs / "cgroup.controllers").exists():
+    if exists(cgroupfs / "cgroup.controllers"):
         return Hierarchy.V2
-    return Hierarchy.HYBRID if (cgroupfs / "unified" / "cgroup.controllers").exists() else Hierarchy.V1
+    return Hierarchy.HYBRID if exists(cgroupfs / "unified" / "cgroup.controllers") else Hierarchy.V1
 
 
 def parse_flat(text: str) -> Mapping[str, int]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from exporter.host.presence import exists
+
 
 def mounts(cgroupfs: Path) -> tuple[str, ...]:
     """Where hierarchies are mounted: the v2 root alone, or v1's controllers and the hybrid's v2 tree."""
-    if (cgroupfs / "cgroup.controllers").exists():
+    if exists(cgroupfs / "cgroup.controllers"):
         return (str(cgroupfs),)
     return tuple(f"{cgroupfs}/{name}" for name in sorted(folders(str(cgroupfs))))
 

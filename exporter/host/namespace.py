@@ -6,6 +6,7 @@ import os
 import posixpath
 from pathlib import Path
 
+from exporter.host.presence import exists
 from exporter.host.text import lines
 
 
@@ -16,7 +17,7 @@ def own_cgroup(cgroupfs: Path, mine: Path = Path("/sys/fs/cgroup")) -> str:
     shows the whole tree already, or nothing shows where it is.
     """
     try:
-        if not (mine / "cgroup.controllers").exists() or cgroupfs.stat().st_ino == (wanted := mine.stat().st_ino):
+        if not exists(mine / "cgroup.controllers") or cgroupfs.stat().st_ino == (wanted := mine.stat().st_ino):
             return ""
     except OSError:
         return ""

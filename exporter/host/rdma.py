@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter.host.presence import is_folder
 from exporter.host.text import bounded, natural, read_text
 
 _CLASS = "class/infiniband"
@@ -81,7 +82,7 @@ def ports(sysfs: Path) -> tuple[Port, ...]:
 
 
 def present(sysfs: Path) -> bool:
-    return (sysfs / _CLASS).is_dir()
+    return is_folder(sysfs / _CLASS)
 
 
 def pci_path(sysfs: Path, bus_id: str) -> PciPath:

@@ -16,6 +16,7 @@ from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy
 from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.presence import exists
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
@@ -105,7 +106,7 @@ class HostReader:
 
     def _looks(self) -> frozenset[str]:
         threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"})
-        has_pressure = self._files.hierarchy is not Hierarchy.V1 and (self.procfs / "pressure" / "io").exists()
+        has_pressure = self._files.hierarchy is not Hierarchy.V1 and exists(self.procfs / "pressure" / "io")
         return threads | ({"cpu_pressure", "io_pressure", "memory_pressure"} if has_pressure else frozenset[str]())
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from exporter.collectors import COLLECTORS
 from exporter.config.load import options
 from exporter.config.option import Option, default_of
+from exporter.host.presence import exists
 from exporter.metrics.family import AnyFamily
 from exporter.reference.sources import sources
 from exporter.sampling.families import groups
@@ -102,7 +103,7 @@ def outdated(docs: Path) -> Iterable[str]:
     """Names of the pages that differ from the declarations."""
     for name, made in PAGES.items():
         path = docs / name
-        if not path.exists() or path.read_text() != made():
+        if not exists(path) or path.read_text() != made():
             yield name
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from exporter.host.presence import exists
 from exporter.report import words
 from exporter.summaries.summary import Summary
 
@@ -58,7 +59,7 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
 
 
 def _known(file: Path) -> dict[str, str]:
-    text = file.read_text("utf-8", "replace") if file.exists() else ""
+    text = file.read_text("utf-8", "replace") if exists(file) else ""
     return dict(line.split("\t", 1) for line in text.split("\n") if "\t" in line)
 
 

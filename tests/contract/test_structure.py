@@ -46,6 +46,14 @@ def test_lines_end_with_a_newline_alone() -> None:
     assert [str(path) for path in users] == ["host/text.py"]
 
 
+def test_nothing_is_looked_for_in_a_way_that_raises() -> None:
+    """By exists() and is_folder() of `exporter/host/presence.py`: Path's own raise where a folder is closed to us."""
+    asked = re.compile(r"\.(exists|is_dir|is_file|is_symlink|is_mount)\(\)")
+    users = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if asked.search(path.read_text())]
+
+    assert users == ["host/presence.py"]  # where it is told why
+
+
 @pytest.mark.parametrize("room", ORDER)
 def test_page_on_the_architecture_tells_what_every_folder_imports(room: str) -> None:
     """Which may be fewer than the page says only where it says most of them."""

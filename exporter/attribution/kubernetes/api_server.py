@@ -18,6 +18,7 @@ from exporter.attribution.documents import Document, decoded, lines, part, parts
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.host.presence import exists
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class ApiServer:
                 self.url + path,
                 params=dict(parameters),
                 headers={"Authorization": f"Bearer {token}", "Accept": accept},
-                verify=str(authority) if authority.exists() else True,
+                verify=str(authority) if exists(authority) else True,
                 timeout=(_CONNECT_SECONDS, _READ_SECONDS if stream else 30.0),
                 stream=True,
             ) as response:

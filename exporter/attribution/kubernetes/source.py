@@ -18,6 +18,7 @@ from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.host.presence import exists
 from exporter.threads.runner import Threads
 
 POD_RESOURCES = "kubernetes"
@@ -152,7 +153,7 @@ class Kubernetes:
             self._claims_wanted = False
             with suppress(SourceError):  # then it is asked for again, as long as it is needed
                 self._claimable = self._ask_slices()
-        if not self._socket.exists():
+        if not exists(self._socket):
             if self._met:
                 raise SourceError(f"{self._socket}: no such socket")
             return ()

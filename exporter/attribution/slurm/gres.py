@@ -14,9 +14,9 @@ from exporter.host.text import lines
 
 NVIDIA_MAJOR = 195
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
-_NVIDIA = re.compile(r".*/nvidia([0-9]+)")
-_CAP = re.compile(r".*/nvidia-cap([0-9]+)")
-_MINORS = re.compile(r"gpu([0-9]+)/gi([0-9]+)(?:/ci([0-9]+))?/access ([0-9]+)")
+_NVIDIA = re.compile(r".*/nvidia([0-9]{1,9})")
+_CAP = re.compile(r".*/nvidia-cap([0-9]{1,9})")
+_MINORS = re.compile(r"gpu([0-9]{1,9})/gi([0-9]{1,9})(?:/ci([0-9]{1,9}))?/access ([0-9]{1,9})")
 
 
 def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:

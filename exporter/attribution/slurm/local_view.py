@@ -14,6 +14,7 @@ from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm import environ as slurm_environ
 from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes
 from exporter.attribution.slurm.environ import JobEnviron
+from exporter.host.presence import is_folder
 from exporter.host.text import read_text
 
 Allocation = Mapping[DeviceName, float | None]
@@ -87,7 +88,7 @@ class DevicePrograms:
 
     def _held(self, path: str, bpf: device_program.Bpf) -> Allocation | None:
         root = self._site.cgroupfs
-        folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if at.is_dir()), None)
+        folder = next((at for at in (Path(f"{root}{path}"), Path(f"{root}/unified{path}")) if is_folder(at)), None)
         if folder is None:
             return None
         try:

@@ -1,0 +1,55 @@
+"""What the latch looks at comes from the collectors' readings, each from its own; what one leaves out is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from exporter.collectors.ecc import Ecc
+from exporter.collectors.fields import Fields
+from exporter.collectors.info import Info
+from exporter.collectors.nvlink import Nvlink
+from exporter.collectors.paced import Paced
+from exporter.collectors.power import Limits, Power
+from exporter.collectors.remapped_rows import RemappedRows
+from exporter.faults.evidence import seen
+from exporter.faults.model import ObservedGpu
+from tests.unit.collectors.answers import FakeDevice
+
+NO_FIELDS = Fields((), {}, 0.0)
+INFO = Info("H200", "0000:1a:00.0", "S1", "", "", "", "", "", None, None, None, None)
+POWER = Power(400.0, 5e6, Paced(Limits(None, None, None, None), 0.0))
+ECC = Ecc(
+    {"corrected": 7.0, "uncorrected": 2.0}, {"uncorrected": 9.0}, {}, sram_threshold_exceeded=True, fields=NO_FIELDS
+)
+NVLINK = Nvlink({0: True, 1: False, 2: True}, {}, None, 3, NO_FIELDS, NO_FIELDS, ())
+ROWS = RemappedRows(0, 1, pending=False, failed=True, banks={})
+WHOLE = {"info": INFO, "power": POWER, "ecc": ECC, "nvlink": NVLINK, "remapped_rows": ROWS}
+
+
+def test_each_part_is_of_its_own_reading() -> None:
+    assert seen(FakeDevice(), WHOLE, {79: 100.0}, up=False, failure="GPU_IS_LOST") == ObservedGpu(
+        uuid="GPU-1",
+        index=0,
+        serial="S1",
+        bus="0000:1a:00.0",
+        up=False,
+        failure="GPU_IS_LOST",
+        joules=5e6,
+        uncorrected=2.0,
+        links=2,
+        remap_failed=True,
+        sram_exceeded=True,
+        xids={79: 100.0},
+    )
+
+
+def test_what_was_never_read_is_not_known() -> None:
+    assert seen(FakeDevice(), {}, {}, up=True, failure="") == ObservedGpu("GPU-1", 0, "", "0000:1a:00.0", up=True)
+
+
+def test_gpu_without_links_and_without_counts_reports_none_of_them() -> None:
+    readings = {"nvlink": replace(NVLINK, up={}), "ecc": replace(ECC, since_load={}, sram_threshold_exceeded=None)}
+
+    found = seen(FakeDevice(), readings, {}, up=True, failure="")
+
+    assert (found.links, found.uncorrected, found.sram_exceeded) == (None, None, None)

@@ -1,0 +1,234 @@
+"""The edge around the latch: how often it looks and asks, what is saved at once, and what Slurm is asked."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.background_source import SourceError
+from exporter.faults import acknowledgements, state_file
+from exporter.faults.expected import slurm_maintenance
+from exporter.faults.model import FaultState, KnownGpu, ObservedGpu
+from exporter.faults.state_file import StateError
+from exporter.faults.watch import NAME, FaultWatch, Saver, Site
+
+HEALTHY = ObservedGpu("GPU-0", 0, "S", "0000:00:00.0", up=True, joules=5e6, uncorrected=0.0, links=18)
+
+
+def look(watch: FaultWatch, second: float, gpu: ObservedGpu = HEALTHY) -> None:
+    watch.look(1000.0 + second, second, (gpu,), (), driver=True)
+
+
+def saved(folder: Path) -> FaultState:
+    return state_file.read(folder / NAME)
+
+
+def save(watch: FaultWatch) -> None:
+    watch._saver.save_once()  # type: ignore[union-attr]
+
+
+def test_next_look_is_due_five_seconds_after_the_last() -> None:
+    watch = FaultWatch(Site())
+    assert watch.due(0.0)
+
+    look(watch, 100.0)
+
+    assert [watch.due(second) for second in (100.0, 104.9, 105.0)] == [False, False, True]
+
+
+def test_files_of_the_site_are_read_once_a_minute() -> None:
+    asked: list[float] = []
+    watch = FaultWatch(Site(expected=lambda: {"option": len(asked)} if not asked.append(0.0) else {}))
+
+    counts = []
+    for second in (0.0, 59.9, 60.0, 119.9, 120.0):
+        look(watch, second)
+        counts.append(watch.status.expected["option"])
+
+    assert counts == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "at_once"),
+    [
+        ({}, False),
+        ({"joules": 6e6}, False),
+        ({"links": 19}, True),
+        ({"links": 17}, True),
+        ({"uncorrected": 1.0}, True),
+        ({"serial": "T"}, True),
+        ({"index": 1}, True),
+        ({"xids": {119: 1005.0}}, True),
+    ],
+)
+def test_what_must_not_be_lost_is_saved_at_once_and_marks_are_not(
+    change: dict[str, object], at_once: object, tmp_path: Path
+) -> None:
+    watch = FaultWatch(Site(tmp_path, boot="b"))
+    look(watch, 0.0)
+    save(watch)
+    before = saved(tmp_path)
+
+    look(watch, 5.0, replace(HEALTHY, **change))  # type: ignore[arg-type]
+    save(watch)
+
+    assert (saved(tmp_path) != before) is at_once
+    assert watch.status.saved
+
+
+def test_acknowledgement_and_restart_of_the_node_are_saved_at_once(tmp_path: Path) -> None:
+    state_file.write(tmp_path / NAME, FaultState("a", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18)}))
+    watch = FaultWatch(Site(tmp_path, boot="b"))
+
+    look(watch, 0.0)
+    save(watch)
+
+    assert saved(tmp_path).boot == "b"
+
+
+def test_node_whose_file_somebody_else_keeps_writes_none(tmp_path: Path) -> None:
+    watch = FaultWatch(Site(tmp_path, read_only=True))
+    look(watch, 0.0, replace(HEALTHY, uncorrected=1.0))
+    watch.stop()
+
+    assert watch.status.saved is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fault_is_logged_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    watch = FaultWatch(Site())
+    with caplog.at_level(logging.INFO):
+        look(watch, 0.0)
+        for second in (5.0, 10.0, 15.0):
+            look(watch, second, replace(HEALTHY, links=17))
+        for second in range(20, 90, 5):
+            look(watch, float(second))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "fault: GPU 0 nvlink_down (1 of 18 links down), mended by: inspect",
+        "fault over: GPU 0 nvlink_down (1 of 18 links down)",
+    ]
+
+
+@pytest.mark.parametrize("stop_first", [False, True])
+def test_saver_writes_what_it_is_offered_and_ends_with_what_it_is_stopped_with(
+    tmp_path: Path, stop_first: object
+) -> None:
+    written: list[str] = []
+    both = threading.Barrier(2, timeout=30)
+
+    def write(_path: Path, state: FaultState) -> None:
+        written.append(state.boot)
+        if not stop_first and state.boot == "offered":
+            both.wait()
+
+    saver = Saver(tmp_path, write)
+    if stop_first:
+        saver.stop(FaultState("last"))
+    thread = threading.Thread(target=saver.run, daemon=True)
+    thread.start()
+    if not stop_first:
+        saver.offer(FaultState("offered"), 0.0, urgent=False)
+        both.wait()
+        saver.stop(FaultState("last"))
+    thread.join(30)
+
+    assert not thread.is_alive()
+    assert written == (["last"] if stop_first else ["offered", "last"])
+
+
+def test_maintenance_stays_what_it_was_while_nobody_can_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "maintenance"
+    watch = FaultWatch(Site(maintenance_file=file))
+    told: list[tuple[tuple[str, ...], bool]] = []
+
+    def told_at(second: float) -> None:
+        look(watch, second)
+        told.append((watch.status.maintenance, watch.status.sources["file"]))
+
+    told_at(0.0)
+    file.touch()
+    told_at(5.0)
+    with monkeypatch.context() as closed:
+        closed.setattr(Path, "stat", refuse)
+        told_at(10.0)
+        told_at(15.0)
+    file.unlink()
+    told_at(20.0)
+
+    assert told == [((), True), (("file",), True), (("file",), False), (("file",), False), ((), True)]
+    assert caplog.text.count("Permission denied") == 1
+
+
+def refuse(path: Path) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
+def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_pass(tmp_path: Path) -> None:
+    watch = FaultWatch(Site(maintenance_file=tmp_path / ("x" * 300)))
+
+    look(watch, 0.0)
+
+    assert (watch.status.maintenance, watch.status.sources) == ((), {"file": False})
+
+
+def scontrol(folder: Path, body: str) -> str:
+    program = folder / "scontrol"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_slurm_is_asked_of_this_node(tmp_path: Path) -> None:
+    asked = scontrol(tmp_path, 'test "$*" = "show node n1" && echo "NodeName=n1 State=MAINT"')
+
+    assert slurm_maintenance(asked, "n1")
+    with pytest.raises(SourceError):
+        slurm_maintenance(asked, "n2")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+
+
+def link(path: Path) -> None:
+    (path.parent / "target").write_text('{"time":1,"gpu":"0","fault":"xid","by":"a","why":"b"}\n')
+    (path.parent / "target").chmod(0o600)
+    path.symlink_to("target")
+
+
+@pytest.mark.parametrize(
+    ("plant", "complaint"), [(fifo, "not a file"), (link, "Too many levels"), (Path.mkdir, "not a file")]
+)
+def test_acknowledgements_in_anything_but_a_file_of_their_own_are_not_read(
+    plant: Callable[[Path], object], complaint: str, tmp_path: Path
+) -> None:
+    plant(tmp_path / acknowledgements.NAME)
+
+    with pytest.raises(StateError, match=f"acknowledged.jsonl: {complaint}"):
+        acknowledgements.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("plant", "complaint"),
+    [
+        (Path.mkdir, r"faults.json: Is a directory$"),
+        (lambda path: path.write_text('{"version": 2}'), "faults.json: .*: version 2$"),
+    ],
+)
+def test_complaint_about_the_file_names_it_and_says_what_is_wrong(
+    plant: Callable[[Path], object], complaint: str, tmp_path: Path
+) -> None:
+    plant(tmp_path / NAME)
+
+    with pytest.raises(StateError, match=complaint):
+        saved(tmp_path)
