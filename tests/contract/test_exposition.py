@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client import exposition
 from prometheus_client.metrics_core import Metric
@@ -152,6 +152,12 @@ def test_accept_header_of_nonsense_asks_for_plain_text(accept: str) -> None:
     assert content_type(accept) == "text/plain; version=0.0.4; charset=utf-8"
 
 
+@example(float("nan"))
+@example(float("inf"))
+@example(float("-inf"))
+@example(1e6)
+@example(-1e6)
+@example(12345678.5)
 @given(st.floats() | st.integers(-(2**62), 2**62))
 def test_number_is_written_as_by_the_client_library(number: float) -> None:
     assert go_number(number) == floatToGoString(number)
@@ -224,6 +230,16 @@ def test_lines_follow_their_series_when_others_come_and_go(change: str) -> None:
     changed = [Block(made, ("0", "GPU-0"), in_columns((*then[:1], Sample(0.5, then[1].labels), *then[2:])))]
 
     assert without_process(renderer.render(changed, "")[1]) == reference(changed, "")
+
+
+def test_lines_of_another_device_are_its_own() -> None:
+    """The same families as on the page before, of a GPU that has taken another's place."""
+    made, renderer = family(Type.GAUGE), Renderer()
+    samples = in_columns([Sample(1.0, ("x", "y"))])
+    renderer.render([Block(made, ("0", "GPU-0"), samples)], "")
+    then = [Block(made, ("0", "GPU-9"), samples)]
+
+    assert without_process(renderer.render(then, "")[1]) == reference(then, "")
 
 
 @pytest.mark.parametrize("accept", ACCEPTS)

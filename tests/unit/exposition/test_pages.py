@@ -72,6 +72,16 @@ def test_page_is_rendered_once_however_many_ask(store: PageStore) -> None:
     assert all(page is pages[0] for page in pages)
 
 
+def test_page_that_is_made_is_there_for_who_asks_next(store: PageStore) -> None:
+    passes = Passes()
+    store.publish(passes.snapshot(1))
+    assert store.kept(CURL) is None
+
+    page = store.page(CURL)
+
+    assert store.kept(CURL) is page
+
+
 def test_nothing_is_rendered_for_nobody(store: PageStore) -> None:
     passes = Passes()
     for number in range(10):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.background_source import SourceError
+from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import slurm_maintenance
 from exporter.faults.model import FaultState, KnownGpu, ObservedGpu
@@ -194,6 +194,67 @@ def test_slurm_is_asked_of_this_node(tmp_path: Path) -> None:
     assert slurm_maintenance(asked, "n1")
     with pytest.raises(SourceError):
         slurm_maintenance(asked, "n2")
+
+
+def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[object] = [SourceError("refused"), SourceError("refused"), True, True, SourceError("gone")]
+    source = BackgroundSource(
+        lambda: answered(answers), nothing=False, name="slurm-node", interval=lambda _: 1.0, clock=lambda: 0.0
+    )
+    watch = FaultWatch(Site(slurm=source))
+    told: list[tuple[tuple[str, ...], dict[str, bool]]] = []
+    with caplog.at_level(logging.INFO):
+        look(watch, 0.0)
+        assert watch.status.sources == {}
+        for second in (5.0, 10.0, 15.0, 20.0, 25.0):
+            source.ask_once()
+            look(watch, second)
+            told.append((watch.status.maintenance, dict(watch.status.sources)))
+
+    assert told == [
+        ((), {"slurm": False}),
+        ((), {"slurm": False}),
+        (("slurm",), {"slurm": True}),
+        (("slurm",), {"slurm": True}),
+        (("slurm",), {"slurm": False}),
+    ]
+    refused = "slurm does not say what this node should have, nor whether it is in maintenance: "
+    assert [record.getMessage() for record in caplog.records if record.name.endswith("watch")] == [
+        f"{refused}refused",
+        "slurm says again what this node should have, and whether it is in maintenance",
+        f"{refused}gone",
+    ]
+
+
+def answered(answers: list[object]) -> bool:
+    answer = answers.pop(0)
+    if isinstance(answer, SourceError):
+        raise answer
+    return bool(answer)
+
+
+class Started:
+    """In place of the threads: what is started, by name."""
+
+    def __init__(self) -> None:
+        self.threads: dict[str, Callable[[], None]] = {}
+
+    def start(self, name: str, run: Callable[[], None]) -> None:
+        self.threads[name] = run
+
+
+def test_faults_are_saved_by_a_thread_of_their_own_to_the_end(tmp_path: Path) -> None:
+    watch, started = FaultWatch(Site(tmp_path, boot="b")), Started()
+    watch.start(started)  # type: ignore[arg-type]
+    look(watch, 0.0)
+    thread = threading.Thread(target=started.threads["faults"], daemon=True)
+    watch.stop()
+    thread.start()
+    thread.join(30)
+
+    assert list(started.threads) == ["faults"]
+    assert not thread.is_alive()
+    assert saved(tmp_path) == watch._state
 
 
 def fifo(path: Path) -> None:
