@@ -210,3 +210,14 @@ def test_pace_is_told_from_the_first_steps_on_whatever_came_before_them(tmp_path
     reported = node.reader.read(Ownership(processes={71: JOB}, holders=HELD))
 
     assert reported.ranks[JOB][0].step_seconds == 0.2
+
+
+def test_workload_is_as_far_as_its_last_rank_and_needs_as_long_as_its_slowest(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.report(node.process(71), ratio=0.5, remaining=60.0, time_to_target=600.0)
+    node.report(node.process(72), ratio=0.25, remaining=90.0, time_to_target=500.0)
+    node.report(node.process(73), counters={"samples": 1.0})
+
+    found = node.reader.read(Ownership(processes={71: JOB, 72: JOB, 73: JOB}, holders=HELD)).owners[JOB]
+
+    assert (found.ratio, found.remaining, found.time_to_target) == (0.25, 90.0, 600.0)

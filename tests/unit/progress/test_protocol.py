@@ -25,8 +25,8 @@ def test_every_counter_is_taken() -> None:
 def test_whole_report() -> None:
     found = parse(
         text(
-            version=1, pid=71, rank=3, group="dp0", tokens=4096, steps=10, total=40, remaining_seconds=30,
-            phases={"data": 1.5, "communication": 0.5},
+            version=1, pid=71, rank=3, group="dp0", group_size=4, tokens=4096, steps=10, total=40, remaining_seconds=30,
+            phases={"data": 1.5, "communication": 0.5}, step_seconds=8, time_to_target_seconds=600,
         )
     )  # fmt: skip
 
@@ -34,10 +34,13 @@ def test_whole_report() -> None:
         pid=71,
         rank=3,
         group="dp0",
+        group_size=4,
         counters={"tokens": 4096.0, "steps": 10.0},
         phases={"data": 1.5, "communication": 0.5},
         ratio=0.25,
         remaining=30.0,
+        step_seconds=8.0,
+        time_to_target=600.0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.progress.protocol import Report
-from exporter.progress.reporters import BURST, REPORTERS_PER_USER, Process, Reporters
+from exporter.progress.reporters import BURST, REPORTERS_PER_USER, Process, Reporter, Reporters
 
 REPORT = Report(counters={"samples": 1.0})
 
@@ -42,3 +42,54 @@ def test_nothing_is_kept_of_users_who_are_gone() -> None:
     reporters.forget(set())
 
     assert not reporters._buckets
+
+
+def steps(number: float) -> Report:
+    return Report(counters={"steps": number})
+
+
+def test_pace_is_told_by_a_report_two_intervals_back_with_another_step() -> None:
+    reporters, process = Reporters(), Process(71, 1, 1000)
+    found: list[Reporter] = []
+    for second, number in ((0.0, 1.0), (9.9, 2.0), (10.0, 2.0), (10.5, 3.0), (20.4, 4.0), (20.5, 5.0)):
+        reporters.add(process, steps(number), second)
+        found += reporters.all()
+
+    assert [(each.report, each.time, each.earlier, each.earlier_time) for each in found] == [
+        (steps(1.0), 0.0, steps(1.0), 0.0),
+        (steps(2.0), 9.9, steps(1.0), 0.0),
+        (steps(2.0), 10.0, steps(1.0), 0.0),  # no step since the last report
+        (steps(3.0), 10.5, steps(2.0), 10.0),
+        (steps(4.0), 20.4, steps(3.0), 10.5),
+        (steps(5.0), 20.5, steps(4.0), 20.4),
+    ]
+
+
+def test_interval_of_who_reports_seldom_is_its_own() -> None:
+    reporters, process = Reporters(), Process(71, 1, 1000)
+    for second in (0.0, 100.0, 199.9):
+        reporters.add(process, steps(second), second, 100.0)
+        assert reporters.all()[0].earlier_time == 0.0
+    reporters.add(process, steps(200.0), 200.0, 100.0)
+
+    assert reporters.all()[0].earlier_time == 199.9
+
+
+def test_first_steps_of_a_program_are_where_its_pace_begins() -> None:
+    reporters, process = Reporters(), Process(71, 1, 1000)
+    reporters.add(process, REPORT, 0.0)
+    reporters.add(process, steps(1.0), 3.0)
+
+    assert reporters.all() == (Reporter(process, steps(1.0), 3.0, steps(1.0), 3.0),)
+
+
+def test_report_of_a_process_that_came_since_is_not_forgotten() -> None:
+    reporters, process = Reporters(), Process(71, 1, 1000)
+    reporters.add(process, REPORT, 0.0)
+    counted = reporters.all()
+    reporters.add(process, steps(1.0), 1.0)
+    reporters.forget(counted)
+
+    assert reporters.known(71, 1000) == process
+    reporters.forget(reporters.all())
+    assert reporters.known(71, 1000) is None

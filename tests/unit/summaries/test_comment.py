@@ -13,10 +13,13 @@ for word; do last=$word; done
 echo "$last" | cut -d= -f2- | {keep} > {folder}/comment
 echo "$5" >> {folder}/jobs
 """
+_SACCT = """#!/bin/sh
+test "$*" = "-n -X -P -j 11_1 -o AdminComment" && cat {folder}/comment
+"""
 
 
 def commands(folder: Path, keep: str) -> Commenter:
-    for name, text in (("sacctmgr", _SACCTMGR), ("sacct", "#!/bin/sh\ncat {folder}/comment\n")):
+    for name, text in (("sacctmgr", _SACCTMGR), ("sacct", _SACCT)):
         (folder / name).write_text(text.format(folder=folder, keep=keep))
         (folder / name).chmod(0o755)
     return Commenter(str(folder / "sacctmgr"), str(folder / "sacct"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,45 @@ def test_answer_and_failures_of_the_command(tmp_path: Path) -> None:
         Sacct(script(tmp_path, "echo Slurm accounting storage is disabled >&2; exit 1")).jobs(["1"])
     with pytest.raises(SacctError, match="No such file"):
         Sacct("/nowhere/sacct").jobs(["1"])
+
+
+def test_sacct_is_asked_for_what_ended_in_this_time_of_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    (tmp_path / "said").write_text("".join(f"{job}|{job}{'|' * 9}{end}{'|' * 7}\n" for job, end in ENDED.items()))
+    sacct = Sacct(script(tmp_path, f'printf "%s\\n" "$@" > {tmp_path}/asked; cat {tmp_path}/said'))
+    try:
+        found = sacct.ended(86400.0, 90000.0)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    fields, *asked = (tmp_path / "asked").read_text().split("\n-o\n")[1].split()
+    assert fields.startswith("JobIDRaw,JobID,User,")
+    assert asked == [
+        *("-a", "-X", "-s", "CD,F,TO,CA,OOM,NF,PR,DL,BF"),
+        *("-S", "1970-01-02T02:00:00", "-E", "1970-01-02T03:00:01"),
+    ]
+    assert [job.raw_id for job in found] == ["2", "3"]
+
+
+ENDED = {"1": "86399", "2": "86400", "3": "90000", "4": "90001", "5": "Unknown"}
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ("", 0.0),
+        ("cpu=4,node=1", 0.0),
+        ("gres/gpu=3", 3.0),
+        ("gres/gpu:a100=1,gres/gpu:h100=2", 3.0),
+        ("gres/gpu=2,gres/gpu:h100=2", 2.0),
+        ("gres/gpu:h100=2,gres/gpumem=80G,gres/gpuutil=5", 2.0),
+    ],
+)
+def test_gpus_of_all_types_count_once(tres: str, gpus: float) -> None:
+    (job,) = parse(f"7|7{'|' * 15}{tres}\n".replace("7|7", "7|7|", 1))
+
+    assert job.gpus == gpus
