@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,14 +88,23 @@ class Running:
 
 
 @contextlib.contextmanager
-def exporter(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """A running exporter, up to its first pass; ended with the block."""
+def exporter(
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("-m", "exporter"),
+) -> Iterator[Running]:
+    """A running exporter, up to its first pass; ended with the block. `program` is what Python runs."""
     url = f"http://127.0.0.1:{free_port()}"
     log = folder / "exporter.log"
     listen = ("--web.listen-address", url.removeprefix("http://"))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*COMMAND, *listen, *arguments], stdout=output, stderr=output, env=environment or os.environ, cwd=ROOT
+            [sys.executable, *program, *listen, *arguments],
+            stdout=output,
+            stderr=output,
+            env=environment or os.environ,
+            cwd=ROOT,
         )
     running = Running(url, process, log)
     try:
