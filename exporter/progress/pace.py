@@ -12,6 +12,8 @@ from exporter.record import record
 
 _FRESH = 3.0
 """Seconds after its last report from which nothing is known of what a process does now."""
+_LEAST = 1e-6
+"""Of a step: less is no step, and no time can be told by it."""
 COMMUNICATION = "communication"
 """The phase in which a rank waits for the others: the slow rank is the one that spends the least in it."""
 
@@ -73,7 +75,7 @@ def step_seconds(reporter: Reporter) -> float | None:
     if before is None or "steps" not in before.counters or "steps" not in now.counters:
         return None
     steps = now.counters["steps"] - before.counters["steps"]
-    if steps <= 0:
+    if steps < _LEAST:
         return None
     if now.step_seconds is not None and before.step_seconds is not None:
         return max(0.0, now.step_seconds - before.step_seconds) / steps

@@ -19,8 +19,10 @@ def process(pid: int, procfs: Path) -> Process | None:
 
 
 def lives(known: Process, procfs: Path) -> bool:
-    stat = parse_stat(read_text(f"{procfs}/{known.pid}/stat"))
-    return stat is not None and stat.start_ticks == known.start_ticks
+    """One of which nothing can be read for now (no descriptor is free) is not taken for one that has ended."""
+    path = f"{procfs}/{known.pid}/stat"
+    stat = parse_stat(read_text(path))
+    return Path(path).exists() if stat is None else stat.start_ticks == known.start_ticks
 
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:

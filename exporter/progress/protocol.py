@@ -1,13 +1,12 @@
 """One report of a program, version 1 of the protocol (docs/progress.md): a JSON object of at most 4 KiB.
 
-Everything in it was written by a user: numbers that are negative, not finite or not numbers are left out, names are
+Everything in it was written by a user: numbers that are negative, too large or not numbers are left out, names are
 bounded and counted, and what is no report at all is refused.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -22,6 +21,8 @@ COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model
 MAX_PHASES = 16
 MAX_NAME = 40
 MAX_RANK = 1_000_000
+MAX_NUMBER = 1e30
+"""More than any program counts (an exaflop machine has 3e25 operations a year), and sums of such are still numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +105,4 @@ def _number(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if 0 <= number <= MAX_NUMBER else None  # nor NaN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner
@@ -16,26 +15,11 @@ from exporter.progress.progress import Progress, Reported
 from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
+from exporter.progress.totals import Totals
 from exporter.threads.runner import Threads
 
 _LOOKS_EVERY = 2.0
 """Seconds between two looks at whether reporters still live."""
-_MAX_PHASES = 24
-"""Of one workload, over all its processes."""
-
-_PER_RANK = frozenset({"steps", "epochs"})
-"""Taken by all ranks together: the furthest rank counts. All other counters add up over the groups."""
-
-
-@dataclass(slots=True)
-class _Totals:
-    """Of one workload. `last` are the values already counted, by group or process, and by name."""
-
-    counters: dict[str, float] = field(default_factory=dict[str, float])
-    by_rank: dict[tuple[object, str], float] = field(default_factory=dict[tuple[object, str], float])
-    """What ranks take together, by rank: a rank that was started anew goes on where it was."""
-    phases: dict[str, float] = field(default_factory=dict[str, float])
-    last: dict[tuple[object, str], float] = field(default_factory=dict[tuple[object, str], float])
 
 
 class ProgressReader:
@@ -58,7 +42,7 @@ class ProgressReader:
         self._owners: dict[Process, Owner] = {}
         """Whose a process was last: what it reported before it ended still counts."""
         self._spent = Phases()
-        self._totals: dict[Owner, _Totals] = {}
+        self._totals: dict[Owner, Totals] = {}
 
     def start(self, threads: Threads) -> None:
         if self._socket:
@@ -84,7 +68,10 @@ class ProgressReader:
             if owner != NOBODY:
                 by_owner.setdefault(owner, []).append(reporter)
         present = {*by_owner, *(owner for held in ownership.holders.values() for owner in held)}
-        self._totals = {owner: totals for owner, totals in self._totals.items() if owner in present}
+        processes = {each.process for each in reporters}
+        self._totals = {
+            owner: totals for owner, totals in self._totals.items() if owner in present or totals.counts(processes)
+        }
         ranks = self._spent.ranks(reporters, self._clock())
         owners = {owner: self._progress(owner, found) for owner, found in by_owner.items()}
         self._forget(reporters)
@@ -101,31 +88,34 @@ class ProgressReader:
         left = {each.process for each in self.reporters.all()}
         self._paths = {process: paths for process, paths in self._paths.items() if process in left}
         self._owners = {process: owner for process, owner in self._owners.items() if process in left}
+        for totals in self._totals.values():
+            totals.keep(left)
 
     def _owner(self, process: Process, ownership: Ownership) -> Owner:
+        """Whose it is now; of one that has ended, whose it was, for its pid may be another's by now."""
+        known = self._owners.get(process, NOBODY)
         owner = ownership.processes.get(process.pid) or self._by_cgroup(process, ownership)
-        if owner != NOBODY:
-            self._owners[process] = owner
-        elif process in self._owners and lives(process, self._procfs):
+        if owner == known or not lives(process, self._procfs):
+            return known
+        if owner == NOBODY:
             del self._owners[process]  # it goes on without the workload
-        return self._owners.get(process, NOBODY)
+        else:
+            self._owners[process] = owner
+        return owner
 
     def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
             self._paths[process] = tuple(cgroup_paths(process.pid, self._procfs))
-        for candidate, path in ownership.cgroups.items():
-            if path and any(each == path or each.startswith(f"{path}/") for each in self._paths[process]):
-                return candidate
-        return NOBODY
+        found = [
+            (len(path), candidate)
+            for candidate, path in ownership.cgroups.items()
+            if path and any(each == path or each.startswith(f"{path}/") for each in self._paths[process])
+        ]
+        return max(found, default=(0, NOBODY))[1]  # the innermost, for cgroups nest
 
     def _progress(self, owner: Owner, reporters: list[Reporter]) -> Progress:
-        totals = self._totals.setdefault(owner, _Totals())
-        for (group, name), value in _by_group(reporters).items():
-            gained = _gained(totals, (group, name), value)
-            totals.counters[name] = totals.counters.get(name, 0.0) + gained
-        for reporter in reporters:
-            self._add_per_rank(totals, reporter)
-            self._phases(totals, reporter)
+        totals = self._totals.setdefault(owner, Totals())
+        totals.add(reporters, lambda process: not lives(process, self._procfs))
         ratios = [each.report.ratio for each in reporters if each.report.ratio is not None]
         left = [each.report.remaining for each in reporters if each.report.remaining is not None]
         return Progress(
@@ -140,47 +130,8 @@ class ProgressReader:
             ),
         )
 
-    @staticmethod
-    def _add_per_rank(totals: _Totals, reporter: Reporter) -> None:
-        rank: object = reporter.process if reporter.report.rank is None else reporter.report.rank
-        for name in _PER_RANK & reporter.report.counters.keys():
-            gained = _gained(totals, (reporter.process, name), reporter.report.counters[name])
-            reached = totals.by_rank[rank, name] = totals.by_rank.get((rank, name), 0.0) + gained
-            totals.counters[name] = max(totals.counters.get(name, 0.0), reached)
-
-    @staticmethod
-    def _phases(totals: _Totals, reporter: Reporter) -> None:
-        for name, seconds in reporter.report.phases.items():
-            if name not in totals.phases and len(totals.phases) >= _MAX_PHASES:
-                continue
-            gained = _gained(totals, (reporter.process, f"phase {name}"), seconds)
-            totals.phases[name] = totals.phases.get(name, 0.0) + gained
-
-
-def _gained(totals: _Totals, key: tuple[object, str], value: float) -> float:
-    """What a value has gained since it was last counted; one that fell back has gained nothing."""
-    before = totals.last.get(key, 0.0)
-    totals.last[key] = max(value, before)
-    return max(0.0, value - before)
-
 
 def _by_owner(
     by_owner: Mapping[Owner, Sequence[Reporter]], ranks: Mapping[Process, Rank]
 ) -> Mapping[Owner, tuple[Rank, ...]]:
     return {owner: tuple(ranks[each.process] for each in found) for owner, found in by_owner.items()}
-
-
-def _by_group(reporters: Iterable[Reporter]) -> Mapping[tuple[object, str], float]:
-    """What adds up, once per group: the member that is furthest. Who names no group is one of its own.
-
-    Who reports how large its group is counts for its part, wherever the others are.
-    """
-    found: dict[tuple[object, str], float] = {}
-    for reporter in reporters:
-        alone = reporter.report.group_size > 1 or not reporter.report.group
-        group: object = reporter.process if alone else reporter.report.group
-        for name, value in reporter.report.counters.items():
-            if name in _PER_RANK:
-                continue
-            found[group, name] = max(found.get((group, name), 0.0), value / reporter.report.group_size)
-    return found

@@ -109,7 +109,8 @@ class SocketSource:
             self._reporters.refuse("malformed")
             return
         # With each report, since the pid may be another's by now. A process that has ended is known by its pid.
-        known = process(pid, self._procfs) or self._reporters.known(pid, user)
+        found = process(pid, self._procfs)
+        known = found if found and found.user == user else self._reporters.known(pid, user)
         if known is None:
             self._reporters.refuse("unknown_sender")
             return

@@ -115,7 +115,7 @@ FAULTS = (
     Fault("faults/latch.py", "and time > known.cured ", "", "unit/faults/test_acknowledgement.py"),
     # Progress
     Fault(
-        "progress/reader.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
+        "progress/totals.py", "return max(0.0, value - before)", "return value", "unit/progress/test_progress_reader.py"
     ),
     Fault(
         "progress/reporters.py",

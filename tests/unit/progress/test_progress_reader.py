@@ -111,6 +111,10 @@ def test_workload_that_has_gone_is_forgotten(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.report(node.process(71), counters={"samples": 100.0})
     node.counters()
+    (tmp_path / "proc/71/stat").unlink()
+    node.now = 10.0
+    node.reader.read(Ownership())
+    node.now = 20.0
     node.reader.read(Ownership())
 
     assert not node.reader._totals

@@ -50,6 +50,20 @@ def test_report_is_its_senders_whatever_pid_it_names(
     assert reporter.report.counters == {"samples": 7.0}
 
 
+def test_report_of_one_whose_pid_is_another_users_by_now_is_nobodys(served: Served, tmp_path: Path) -> None:
+    _, reporters, server, path = served
+    folder = tmp_path / "proc" / str(os.getpid())
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text((PROC / "self/stat").read_text())
+    (folder / "status").write_text("Name:\tx\nUid:\t4242\t4242\t4242\t4242\n")
+    source = SocketSource(path, reporters, tmp_path / "proc", lambda: 0.0)
+    send(path, b'{"samples": 7}')
+    source.read(server)
+
+    assert reporters.all() == ()
+    assert reporters.results()["unknown_sender"] == 1
+
+
 def test_giant_malformed_and_empty_reports_are_counted(
     served: Served,
 ) -> None:
