@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from exporter.attribution import naming
-from exporter.attribution.allocations import weights
+from exporter.attribution.allocations import Amounts, weights
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.host_owners import HostNow, HostOwners
@@ -224,16 +224,38 @@ class Attribution:
 def _given(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Mapping[str, Mapping[Owner, float | None]]:
     """By target: those it was given to, with the amount each has. A job in a pod outranks the pod it runs in."""
     found: dict[str, dict[Owner, float | None]] = defaultdict(dict)
-    by_job = ((jobs.owners.get(job), allocation.targets) for job, allocation in jobs.given.items())
-    for owner, amounts in (*by_job, *host.given.items()):
-        for uuid, amount in amounts.items() if owner else ():
-            found[uuid][cast("Owner", owner)] = amount
+    for owner, amounts in (*_given_to_jobs(pods, jobs, host), *host.given.items()):
+        for uuid, amount in amounts.items():
+            found[uuid][owner] = amount
     for place, amounts in pods.given.items():
         pod = pods.owner(place)
         for uuid, amount in amounts.items() if pod else ():
             if not any((owner.namespace, owner.pod) == (place.namespace, place.pod) for owner in found[uuid]):
                 found[uuid][cast("Owner", pod)] = amount
     return found
+
+
+def _given_to_jobs(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Iterator[tuple[Owner, Amounts]]:
+    """A job's own word takes nothing that somebody else was given, or shares, by a better one: its user wrote it."""
+    sure = {uuid for each in jobs.given.values() if not each.low_trust for uuid in each.targets}
+    sure.update(*host.given.values())
+    in_pods: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for place, amounts in pods.given.items():
+        for uuid in amounts:
+            in_pods[uuid].add((place.namespace, place.pod))
+    for job, allocation in jobs.given.items():
+        owner = jobs.owners.get(job)
+        if owner is None:
+            continue
+        own = (owner.namespace, owner.pod)
+        yield (
+            owner,
+            {
+                uuid: amount
+                for uuid, amount in allocation.targets.items()
+                if not allocation.low_trust or (uuid not in sure and own in in_pods.get(uuid, {own}))
+            },
+        )
 
 
 def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner], bool]:

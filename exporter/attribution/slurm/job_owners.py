@@ -37,7 +37,7 @@ class JobsNow:
     offered: frozenset[str] = frozenset()
     """Uuids of what Slurm gives out, to whomever."""
     unsure: frozenset[Owner] = frozenset()
-    """Jobs of which no source reports what they were given."""
+    """Jobs of which no source but their own word reports what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     open: bool = False
     """Whether more may come to be known of the same processes: so wherever Slurm is."""
@@ -64,7 +64,8 @@ class JobOwners:
         self._slurm = slurm
         self._environs = Environs(procfs)
         self._first = FirstSeen()
-        self._untracked: Mapping[int, JobEnviron] = {}
+        self._untracked: Mapping[str, JobEnviron] = {}
+        """What processes outside of the cgroups of jobs say of the jobs that may be theirs."""
         self._pods: dict[str, PodPlace] = {}
 
     def start(self, threads: Threads) -> None:
@@ -93,11 +94,13 @@ class JobOwners:
             if (job := jobs.job_of(group.cgroup))
         ]
         environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
+        tracked = _users(running)
         untracked = {
             pid: environ.job
             for pid, environ in environs.items()
-            if environ.job and self._may_be_of(index.hosts[pid].user, environ.job)
+            if environ.job and self._may_be_of(index.hosts[pid].user, environ.job, tracked)
         }
+        self._untracked = {environs[pid].job: environs[pid] for pid in reversed(untracked)}
         everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
         given, conflicts = job_allocations(
             {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
@@ -129,7 +132,7 @@ class JobOwners:
                 for job, owner in owners.items()
             },
             offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
-            unsure=frozenset(owner for job, owner in owners.items() if job not in given),
+            unsure=frozenset(owner for job, owner in owners.items() if job not in given or given[job].low_trust),
             conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
             open=node.present or bool(everyone),
         )
@@ -145,9 +148,12 @@ class JobOwners:
         user = user or self._slurm.node.users.get(job, "")
         return naming.job_owner(job, self._slurm.job(job), self._job_environ(job), user, self._pods.get(job, NO_POD))
 
-    def _may_be_of(self, user: str, job: str) -> bool:
-        """An environment is the user's own text: it names no job of somebody else."""
-        return user in ("", "root") or self._user(job) in ("", user)
+    def _may_be_of(self, user: str, job: str, tracked: Mapping[str, str]) -> bool:
+        """An environment is the user's own text: it names no job of somebody else.
+
+        `tracked` is who runs in the cgroups of jobs.
+        """
+        return user in ("", "root") or (self._user(job) or tracked.get(job, "")) in ("", user)
 
     def _user(self, job: str) -> str:
         """Whose the job is, by Slurm or the kernel; empty where neither reports."""
@@ -155,8 +161,7 @@ class JobOwners:
         return known.user if known else self._slurm.node.users.get(job, "")
 
     def _job_environ(self, job: str) -> JobEnviron | None:
-        found = self._slurm.node.job_environ.get(job)
-        return found or next((environ for environ in self._untracked.values() if environ.job == job), None)
+        return self._slurm.node.job_environ.get(job) or self._untracked.get(job)
 
     def _places(
         self, everyone: Iterable[str], running: Iterable[_Running], pod_of: Callable[[Cgroup], PodPlace | None]
@@ -172,8 +177,7 @@ class JobOwners:
     def _read_untracked(self, index: ProcessIndex) -> Mapping[int, JobEnviron]:
         """What processes say that Slurm may track without cgroups; each is read once."""
         untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
-        self._untracked = self._environs.of({pid: index.hosts[pid].start_time for pid in untracked})
-        return self._untracked
+        return self._environs.of({pid: index.hosts[pid].start_time for pid in untracked})
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
