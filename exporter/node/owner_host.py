@@ -14,6 +14,7 @@ from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
 from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.node.carried_usage import CarriedUsage
 from exporter.node.process_totals import ProcessTotals
 from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
 from exporter.units import Bytes, BytesPerSecond
@@ -74,6 +75,7 @@ class OwnerHost:
     """Of an owner that does nothing, what is found is the same object turn after turn."""
 
     __slots__ = (
+        "_carried",
         "_counted_at",
         "_counters",
         "_files",
@@ -104,7 +106,14 @@ class OwnerHost:
         self._processes = ProcessTotals(files.kept)
         """Where the owner has no cgroup of its own."""
         self._programs = _Programs()
+        self._carried = CarriedUsage()
         self._network: _Network | None = None
+
+    def leave(self) -> None:
+        """It holds nothing any more. Where it comes back, its totals go on, and of the time between nothing is told."""
+        self._processes.usage(())
+        self._counters, self.signals, self._stood_still = None, None, False
+        self._programs, self._network = _Programs(), None
 
     def look(
         self,
@@ -125,6 +134,8 @@ class OwnerHost:
         still = before is not None and before.same(counters)
         if before is not None and not (still and self._stood_still and now > self._counted_at):
             said = self.signals.processes if self.signals else NOTHING_SAID
+            if path is None and self._processes.joined:
+                before = before.without_totals()
             self.signals = signals(before, counters, now - self._counted_at, self._files.cores, said)
         self._counters, self._counted_at, self._stood_still = counters, now, still
 
@@ -143,7 +154,8 @@ class OwnerHost:
         )
 
     def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:
-        usage = self._processes.usage(running) if path is None else self._cgroup(path, now)
+        counted = self._processes.usage(running) if path is None else self._cgroup(path, now)
+        usage = self._carried.of(counted, path)
         total, ports = self._network.total if self._network else usage.network_bytes, self._programs.ports
         if not total and not ports:
             return usage

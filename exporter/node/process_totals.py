@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
+from exporter.clock import UnixTime
 from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess, HostUsage
 from exporter.host.process_io import bytes_of
 from exporter.units import Bytes
+
+_MAX_LEFT = 64
+"""Kept of those that have left the GPUs."""
+
+
+class _Left(NamedTuple):
+    """How far one was counted that has left the GPUs: it may come back, as one does that frees its GPU in between."""
+
+    start_time: UnixTime
+    cpu_seconds: float
+    read: Bytes | None
+    written: Bytes | None
 
 
 class _Process:
@@ -28,20 +43,24 @@ class _Process:
 class ProcessTotals:
     """Also of those that have ended: a counter must not fall when one leaves."""
 
-    __slots__ = ("_cpu_seconds", "_files", "_processes", "_read", "_usage", "_written")
+    __slots__ = ("_cpu_seconds", "_files", "_left", "_processes", "_read", "_usage", "_written", "joined")
 
     def __init__(self, files: KeptFiles) -> None:
         self._files = files
         self._processes: dict[int, _Process] = {}
+        self._left: dict[int, _Left] = {}
         self._usage = HostUsage()
         self._cpu_seconds = 0.0
         self._read: Bytes | None = None
         self._written: Bytes | None = None
+        self.joined = False
+        """Whether the last `usage` has in it what a process used before it was first seen here."""
 
     def usage(self, running: Sequence[HostProcess]) -> HostUsage:
         """The same object again where nothing has changed; nothing is known without processes."""
         if not running and not self._processes:
             return HostUsage()
+        self.joined = False
         changed = self._forget(running)
         for process in running:
             changed = self._counted(process) or changed
@@ -58,7 +77,10 @@ class ProcessTotals:
         """Whether somebody has left."""
         gone = self._processes.keys() - {process.pid for process in running}
         for pid in gone:
-            del self._processes[pid]
+            known = self._processes.pop(pid)
+            self._left[pid] = _Left(known.process.start_time, known.cpu_seconds, known.read, known.written)
+        for pid in tuple(islice(self._left, max(0, len(self._left) - _MAX_LEFT))):
+            del self._left[pid]
         return bool(gone)
 
     def _counted(self, process: HostProcess) -> bool:
@@ -67,6 +89,11 @@ class ProcessTotals:
         if known is None or known.process.start_time != process.start_time:
             file = KeptFile(self._files, str(process.pid), "io")
             known = self._processes[process.pid] = _Process(file, process)
+            left = self._left.pop(process.pid, None)
+            if left and left.start_time == process.start_time:
+                known.cpu_seconds, known.read, known.written = left.cpu_seconds, left.read, left.written
+            else:
+                self.joined = True
         content = known.file.read()
         if content is known.content and process is known.process:
             return False
@@ -74,7 +101,9 @@ class ProcessTotals:
             read, written = bytes_of(content.decode("utf-8", "replace"), "read_bytes", "write_bytes")
             self._read = _grown(self._read, known.read, read)
             self._written = _grown(self._written, known.written, written)
-            known.content, known.read, known.written = content, read, written
+            known.content = content
+            known.read = known.read if read is None else read  # one that cannot be read for now goes on where it was
+            known.written = known.written if written is None else written
         self._cpu_seconds += max(0.0, process.cpu_seconds - known.cpu_seconds)
         known.cpu_seconds, known.process = process.cpu_seconds, process
         return True

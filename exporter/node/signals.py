@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
@@ -27,6 +27,10 @@ class Counters:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     still: frozenset[int] = frozenset()
     """Processes of which the kernel reports the same tasks as at the moment before."""
+
+    def without_totals(self) -> Counters:
+        """Where what was used since then cannot be told from what was used before it."""
+        return replace(self, usage=replace(self.usage, cpu_seconds=None, read_bytes=None, written_bytes=None))
 
     def same(self, other: Counters) -> bool:
         """Whether nothing was counted in between. What is found between two such moments holds for any time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""
 _MAX_FILES, _FILES_PART = 1024, 3 / 8
 """Descriptors kept, of tasks and of what processes read; and of this program's descriptors."""
+_MAX_AWAY = 64
+"""Owners kept that hold nothing any more: their totals go on where they come back."""
 _NOT_READ: Mapping[int, HostProcess] = {}
 
 
@@ -53,6 +56,7 @@ class HostReader:
     _files: HostFiles = field(init=False)
     _threads: ThreadReader = field(init=False)
     _owners: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
+    _away: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
     _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
     _signals_seen: frozenset[str] = frozenset()
     _running: _Running | None = None
@@ -92,8 +96,19 @@ class HostReader:
             pids = _pids(ownership, hosts)
             sizes = {owner: len(own) or 1 for owner, own in pids.items()}
             running = self._running = _Running(ownership, hosts, pids, sizes)
-            self._owners = {owner: self._owners.get(owner) or OwnerHost(self._files) for owner in pids}
+            self._leave([owner for owner in self._owners if owner not in pids])
+            self._owners = {owner: self._owners.get(owner) or self._come(owner) for owner in pids}
         return running.pids, running.sizes
+
+    def _leave(self, owners: Collection[Owner]) -> None:
+        for owner in owners:
+            each = self._away[owner] = self._owners[owner]
+            each.leave()
+        for owner in tuple(islice(self._away, max(0, len(self._away) - _MAX_AWAY))):
+            del self._away[owner]
+
+    def _come(self, owner: Owner) -> OwnerHost:
+        return self._away.pop(owner, None) or OwnerHost(self._files)
 
     def available_signals(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""
