@@ -15,6 +15,12 @@ class NoDataError(ReportError):
     status = 3
 
 
+class SeveralError(NoDataError):
+    """Several things are called so: nothing is known of one."""
+
+    status = 2
+
+
 class UnreachableError(ReportError):
     """No connection, or what answers is not the API of a Prometheus."""
 

@@ -12,7 +12,7 @@ from exporter.ledger.states import STATES
 from exporter.report import advice, promql
 from exporter.report.client import Client, Sample
 from exporter.report.definitions import Hours, held
-from exporter.report.failure import NoDataError, NoMetricsError
+from exporter.report.failure import NoDataError, NoMetricsError, SeveralError
 from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
 from exporter.report.price import PRICES, Price, of
 from exporter.report.progress import Ask, progress, runs
@@ -42,7 +42,7 @@ class ReportRequest:
 
 
 def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
-    """Raises ReportError; NoDataError where nothing is known of it in the range."""
+    """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
     span = held_span(client, request.selector, request.since, now)
     if span is None:
         raise nothing(client, request.title, request.since, now)
@@ -50,6 +50,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     after = min(_AFTER, now - span.until)
     wider = _asker(client, request.selector, window(span.seconds + _BEFORE + after), span.until + after)
     info = wider(promql.info)
+    _one_cluster(request.title, info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
     at_once = wider(promql.at_once) if len(nodes) > 1 else ()
@@ -102,15 +103,25 @@ def _days(seconds: float) -> str:
 
 
 def _name(title: str, info: Sequence[Sample]) -> Name:
-    if not info:
-        return Name(title)
-    labels = info[0].labels
     fields = ("workload", "job_name", "user", "account", "namespace", "partition", "image")
-    return Name(title, *(labels.get(field, "") for field in fields))
+    return Name(title, *(_said(info, field) for field in fields))
+
+
+def _said(info: Sequence[Sample], label: str) -> str:
+    """What all say who say anything: of programs of one name that belong to several people none is named."""
+    said = {sample.labels.get(label, "") for sample in info} - {""}
+    return said.pop() if len(said) == 1 else ""
+
+
+def _one_cluster(title: str, info: Sequence[Sample]) -> None:
+    """Raises SeveralError: what is called the same in two clusters is two."""
+    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
+    if len(clusters) > 1:
+        raise SeveralError(f"{title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
 
 
 def _number(info: Sequence[Sample], label: str) -> float | None:
-    text = info[0].labels.get(label, "") if info else ""
+    text = _said(info, label)
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
 
 
@@ -198,9 +209,9 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
 
     ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
-    for sample in read(lambda w: promql.advanced(f"{prefix}time_seconds_total", w), "state"):
+    for sample in read(lambda w: promql.went_on(f"{prefix}time_seconds_total", w), "state"):
         ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
-    active = read(lambda w: promql.advanced(f"{prefix}sm_active_seconds_total", w))
+    active = read(lambda w: promql.went_on(f"{prefix}sm_active_seconds_total", w))
     return _Readings(
         ledger=ledger,
         peak=_by_key(read(lambda w: f"max_over_time({prefix}memory_used_bytes[{w}])")),

@@ -1,8 +1,7 @@
-"""Every query of the report. What the Waste dashboard asks too is the same text here; a test holds them equal."""
+"""Every query of the report but those of its span. A test holds those equal that the Waste dashboard asks too."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,10 @@ EVERYTHING = 'cluster=~".*"'
 
 LEVELS = ("account", "namespace", "user")
 
+PLACE = "node, instance"
+"""Labels that name a node; `node` is there where the scrape adds it."""
+DEVICE = "node, instance, gpu, uuid"
+
 
 def quoted(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -40,7 +43,20 @@ def advanced(counter: str, window: str) -> str:
     `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
     exporter restarted (the counter was reset) it is the best there is.
     """
-    whole = f"(max_over_time({counter}[{window}]) - {counter} offset {window} or max_over_time({counter}[{window}]))"
+    return _advanced(counter, window, f"max_over_time({counter}[{window}])")
+
+
+def went_on(counter: str, window: str) -> str:
+    """The same of a device, which is older than the window: where nobody scraped it before, its first sample tells.
+
+    Only a state that it was never in before is counted from 0.
+    """
+    most, least = f"max_over_time({counter}[{window}])", f"min_over_time({counter}[{window}])"
+    return _advanced(counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})")
+
+
+def _advanced(counter: str, window: str, without_earlier: str) -> str:
+    whole = f"(max_over_time({counter}[{window}]) - {counter} offset {window} or {without_earlier})"
     return f"({whole} unless resets({counter}[{window}]) > 0 or increase({counter}[{window}]))"
 
 
@@ -155,49 +171,13 @@ def causes(scope: str, window: str) -> str:
 
 # --- one workload ----------------------------------------------------------------------------------------------
 
-PLACE = "node, instance"
-"""Labels that name a node; `node` is there where the scrape adds it."""
-DEVICE = "node, instance, gpu, uuid"
-
 
 def info(selector: str, window: str) -> str:
     return f"last_over_time(gpu_workload_info{{{selector}}}[{window}])"
 
 
-def holding(selector: str) -> str:
-    """GPUs held; no point while none is."""
-    return f"sum (gpu_workload_gpus{{{selector}}}) > 0"
-
-
-Since = Callable[[str, float], str]
-"""Makes a query of a selector that sees every sample of the last so many seconds."""
-
-
-def held_since(selector: str, seconds: float) -> str:
-    """GPUs held at any sample of the last `seconds`; no point while none was."""
-    return f"sum (max_over_time(gpu_workload_gpus{{{selector}}}[{_milliseconds(seconds)}])) > 0"
-
-
-def counted_since(selector: str, seconds: float) -> str:
-    return f"sum (max_over_time(gpu_workload_gpu_seconds_total{{{selector}}}[{_milliseconds(seconds)}])) > 0"
-
-
-def counted(selector: str) -> str:
-    """GPU seconds up to now."""
-    return f"sum ({_ONCE} (gpu_workload_gpu_seconds_total{{{selector}}}))"
-
-
-def started(selector: str, window: str) -> str:
-    """When the workload was given its GPUs, Unix seconds."""
-    return f"min (last_over_time(gpu_workload_start_time_seconds{{{selector}}}[{window}]))"
-
-
-_ONCE = "max without (job, service, endpoint, replica, prometheus, prometheus_replica)"
+ONCE = "max without (job, service, endpoint, replica, prometheus, prometheus_replica)"
 """Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{math.ceil(seconds * 1000)}ms"
 
 
 def nodes(selector: str, window: str) -> str:
@@ -212,12 +192,12 @@ def at_once(selector: str, window: str) -> str:
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
     """How far a counter of the workload got, per node."""
-    return f"sum by ({', '.join((PLACE, *more))}) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+    return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
 def highest(gauge: str, selector: str, window: str) -> str:
     """The highest a gauge of the workload was, per node."""
-    return f"sum by ({PLACE}) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
+    return f"sum by ({PLACE}) ({ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
 
 def last(gauge: str, selector: str, window: str) -> str:
@@ -237,12 +217,12 @@ _TOGETHER = frozenset({"steps"})
 def reported(counter: str, selector: str, window: str) -> str:
     """How far a counter that programs report got, over all nodes."""
     amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} ({_ONCE} ({amount}))"
+    return f"{_over_nodes(counter)} ({ONCE} ({amount}))"
 
 
 def reported_by_workloads(counter: str, selector: str, window: str) -> str:
     amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
-    return f"{_over_nodes(counter)} by (workload) ({_ONCE} ({amount}))"
+    return f"{_over_nodes(counter)} by (workload) ({ONCE} ({amount}))"
 
 
 def _over_nodes(counter: str) -> str:
@@ -250,11 +230,11 @@ def _over_nodes(counter: str) -> str:
 
 
 def of_workloads(counter: str, selector: str, window: str) -> str:
-    return f"sum by (workload) ({_ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+    return f"sum by (workload) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
 
 
 def highest_of_workloads(gauge: str, selector: str, window: str) -> str:
-    return f"sum by (workload) ({_ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
+    return f"sum by (workload) ({ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
 
 
 def last_of_workloads(gauge: str, selector: str, window: str) -> str:
@@ -285,7 +265,7 @@ def mig_shares(selector: str, window: str) -> str:
 def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
     """A device's series, summed by `more`, on the devices the workload held."""
     share = "gpu_mig_owner_share" if mig else "gpu_owner_share"
-    each = f"sum by ({', '.join((DEVICE, *more))}) ({_ONCE} ({expr}))"
+    each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
     return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.report import layout_digest, layout_job, promql
 from exporter.report.digest import Group, digest
-from exporter.report.failure import NoDataError, NoMetricsError, ReportError
+from exporter.report.failure import NoDataError, NoMetricsError, ReportError, SeveralError
 from exporter.report.formats import data, markdown, page, plain
 from exporter.report.job import ReportRequest, job_report, slurm_job
 from exporter.report.model import Digest, JobReport
@@ -133,6 +133,28 @@ def test_job_that_nothing_is_known_of(
         slurm_job(Scripted(answers), "", "9", since, NOW)
 
     assert str(raised.value) == says
+
+
+def _named(*info: str) -> JobReport:
+    answers = {**JOB, "gpu_workload_info": "\n".join(f"{{{labels}}} 1" for labels in info)}
+    return slurm_job(Scripted(answers, held=(BEGAN, ENDED)), "", "4711", 86_400.0, NOW)
+
+
+def test_nobody_is_named_where_several_are_called_so() -> None:
+    """Programs of one name, or sessions on two nodes."""
+    name = _named('user="ada", account="physics"', 'user="bob", account="physics"', 'user=""').name
+
+    assert (name.user, name.account) == ("", "physics")
+
+
+def test_what_is_called_the_same_in_two_clusters_is_asked_about() -> None:
+    assert _named('cluster="east", user="ada"', 'user="ada"').name.user == "ada"
+
+    with pytest.raises(SeveralError) as raised:
+        _named('cluster="west", user="ada"', 'cluster="east", user="bob"')
+
+    assert str(raised.value) == "Slurm job 4711 is in several clusters, name one by --cluster: east, west"
+    assert raised.value.status == 2
 
 
 _NOTHING_RECORDED = (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ledger.palette import look
-from exporter.report import advice, layout_job, price, promql, words
+from exporter.report import advice, layout_job, price, promql, promql_span, words
 from exporter.report.definitions import utilization
 from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
 from exporter.report.formats import data, markdown, page, plain
@@ -95,11 +95,12 @@ def test_any_name_makes_a_query_that_parses(name: str) -> None:
 def test_every_query_parses() -> None:
     selector, scope, prices = 'slurm_job="1"', promql.EVERYTHING, promql.rates(price.PRICES)
     queries = [
-        promql.holding(selector),
+        promql_span.holding(selector),
+        promql_span.began_before(selector),
         promql.nodes(selector, "60s"),
         promql.at_once(selector, "86400s"),
         promql.of_nodes("gpu_workload_gpu_seconds_total", selector, "60s", "state"),
-        promql.on_devices(promql.advanced("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
+        promql.on_devices(promql.went_on("gpu_time_seconds_total", "60s"), selector, "60s", "state"),
         promql.shares(selector, "60s"),
         promql.mig_shares(selector, "60s"),
         promql.models(selector, "60s"),
