@@ -253,4 +253,4 @@ def _file(name: str) -> Path | None:
 
 def _progress(config: Config, paths: Paths) -> ProgressReader | None:
     socket, folder = (Path(config[name]) if config[name] else None for name in ("progress.socket", "progress.dir"))
-    return ProgressReader(socket, folder, paths.procfs) if socket or folder else None
+    return ProgressReader(socket, folder, paths.procfs, cgroupfs=paths.cgroupfs) if socket or folder else None

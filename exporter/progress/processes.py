@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from exporter.attribution import cgroup_place
+from exporter.host import namespace
 from exporter.host.process import parse_stat
 from exporter.host.text import lines, natural, read_text
 from exporter.progress.reporters import Process
@@ -33,10 +36,19 @@ def in_host_namespace(pid: int, procfs: Path) -> bool:
     return True
 
 
-def cgroup_paths(pid: int, procfs: Path) -> Iterator[str]:
-    """Paths of the process's cgroups, without the names of their hierarchies."""
-    for line in lines(read_text(f"{procfs}/{pid}/cgroup")):
-        yield line.split(":", 2)[-1]
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """Finds the cgroups of processes in the host's tree, as owners' are: /proc may show them from elsewhere."""
+
+    procfs: Path
+    cgroupfs: Path
+    own: str = ""
+    """Where this reader's cgroup namespace begins; empty on the host."""
+
+    def paths(self, pid: int) -> Iterator[str]:
+        """Without the names of their hierarchies."""
+        for line in lines(namespace.absolute(read_text(f"{self.procfs}/{pid}/cgroup"), self.own)):
+            yield cgroup_place.absolute(line.split(":", 2)[-1], self.cgroupfs)
 
 
 def _field(status: str, name: str) -> int | None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth
 from exporter.clock import NEVER, MonotonicClock, monotonic_time
+from exporter.host.namespace import own_cgroup
 from exporter.progress.folder_source import FolderSource
 from exporter.progress.pace import Phases, step_times
-from exporter.progress.processes import cgroup_paths, lives
+from exporter.progress.processes import Cgroups, lives
 from exporter.progress.progress import Progress, Reported
 from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter, Reporters
@@ -31,11 +32,14 @@ class ProgressReader:
         folder: Path | None,
         procfs: Path = Path("/proc"),
         clock: MonotonicClock = monotonic_time,
+        *,
+        cgroupfs: Path = Path("/sys/fs/cgroup"),
     ) -> None:
         self.reporters = Reporters()
         self._socket = SocketSource(socket, self.reporters, procfs, clock) if socket else None
         self._folder = FolderSource(folder, self.reporters, procfs, clock) if folder else None
         self._procfs = procfs
+        self._cgroups = Cgroups(procfs, cgroupfs, own_cgroup(cgroupfs))
         self._clock = clock
         self._looked = NEVER
         self._paths: dict[Process, tuple[str, ...]] = {}
@@ -105,7 +109,7 @@ class ProgressReader:
 
     def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
-            self._paths[process] = tuple(cgroup_paths(process.pid, self._procfs))
+            self._paths[process] = tuple(self._cgroups.paths(process.pid))
         found = [
             (len(path), candidate)
             for candidate, path in ownership.cgroups.items()

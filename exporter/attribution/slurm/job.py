@@ -52,7 +52,7 @@ class Job:
         """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
         held = self.gres or ()
         everywhere = frozenset[str]().union(*(gres.nodes for gres in held))
-        if len(everywhere) == 1:
+        if len(everywhere) == 1 and (self.node_count or 1) == 1:
             return held
         return tuple(gres for gres in held if gres.nodes & nodes)
 

@@ -10,7 +10,7 @@ import pytest
 from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.slurm.job_files import parse
 from exporter.host.process import parse_uid
-from exporter.progress.processes import cgroup_paths, in_host_namespace, process
+from exporter.progress.processes import Cgroups, in_host_namespace, process
 from exporter.summaries.hints import update
 
 CUTS = sorted(
@@ -49,7 +49,7 @@ def test_name_of_a_users_cgroup_is_no_path_of_a_job(mark: str, tmp_path: Path) -
     (folder / "cgroup").write_text(line)
 
     assert understood(line, tmp_path).job == ""
-    assert list(cgroup_paths(7, tmp_path)) == [line[3:].rstrip("\n")]
+    assert list(Cgroups(tmp_path, tmp_path).paths(7)) == [line[3:].rstrip("\n")]
 
 
 def test_name_of_a_job_is_not_its_user(mark: str) -> None:

@@ -82,6 +82,13 @@ def test_node_holds_its_own_part_of_a_job() -> None:
     assert job.held_on(frozenset({"elsewhere"})) == ()
 
 
+def test_node_of_two_that_was_given_nothing_has_not_what_the_other_was_given() -> None:
+    job = Job("7", node_count=2, gres=(NodeGres(frozenset({"n2"}), "gpu", 1, (2,)),))
+
+    assert job.held_on(frozenset({"n1"})) == ()
+    assert job.held_on(frozenset({"n2"})) == job.gres
+
+
 def test_only_node_of_a_job_is_this_one_whatever_it_is_called() -> None:
     job = Job("7", gres=(NodeGres(frozenset({"n1"}), "gpu", 1, (2,)),))
 

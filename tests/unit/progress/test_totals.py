@@ -116,6 +116,19 @@ def test_process_goes_by_the_innermost_of_nested_cgroups(tmp_path: Path) -> None
         assert node.counters(cgroups=cgroups) == {"samples": 5.0}
 
 
+def test_reporter_in_a_pod_is_found_by_its_cgroup_from_within_a_container(tmp_path: Path) -> None:
+    """There /proc shows the cgroups of other pods relative to the exporter's own."""
+    slice_, scope = "kubepods-burstable-pod1234.slice", "cri-containerd-5678.scope"
+    parent = "/kubepods.slice/kubepods-burstable.slice"
+    (tmp_path / f"cgroup{parent}/{slice_}/{scope}").mkdir(parents=True)
+    (tmp_path / "cgroup/cgroup.controllers").write_text("")
+    node = Node(tmp_path)
+    node.reader = ProgressReader(None, None, node.procfs, lambda: node.now, cgroupfs=tmp_path / "cgroup")
+    node.report(node.process(500, f"/../../{slice_}/{scope}"), counters={"samples": 5.0})
+
+    assert node.counters(cgroups={JOB: f"{parent}/{slice_}/{scope}"}) == {"samples": 5.0}
+
+
 def test_workload_that_comes_back_is_not_counted_again(tmp_path: Path) -> None:
     """Its GPU process is started anew while its launcher, which reports, goes on."""
     node = Node(tmp_path)
