@@ -19,11 +19,14 @@ RESULTS = ("accepted", "malformed", "rate_limited", "over_quota", "unknown_sende
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this node, distinguished from a later one with the same pid. `user` is the real user id."""
+    """A process of this node, distinguished from a later one with the same pid.
+
+    `user` is the real user id: a server that began as root is the same process once it has given that up.
+    """
 
     pid: int
     start_ticks: int
-    user: int
+    user: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,10 @@ class Reporters:
             if known is None:
                 self._of_user[process.user] += 1
                 self._entries[process] = Reporter(process, report, now, report, now)
+            elif known.process.user != process.user:
+                self._leave(known.process)
+                self._of_user[process.user] += 1
+                self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
                 self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
             elif now - known.earlier_time >= 2 * pace_seconds and _stepped(known.report, report):
@@ -100,13 +107,16 @@ class Reporters:
         with self._lock:
             gone = [each.process for each in counted if self._entries.get(each.process) is each]
             for process in gone:
-                del self._entries[process]
-                self._of_user[process.user] -= 1
-                if self._of_user[process.user] <= 0:
-                    del self._of_user[process.user]
-                    self._buckets.pop(process.user, None)
+                self._leave(process)
             if len(self._buckets) > REPORTERS:
                 self._buckets = {user: self._buckets[user] for user in self._of_user if user in self._buckets}
+
+    def _leave(self, process: Process) -> None:
+        del self._entries[process]
+        self._of_user[process.user] -= 1
+        if self._of_user[process.user] <= 0:
+            del self._of_user[process.user]
+            self._buckets.pop(process.user, None)
 
     def all(self) -> tuple[Reporter, ...]:
         with self._lock:

@@ -93,3 +93,17 @@ def test_report_of_a_process_that_came_since_is_not_forgotten() -> None:
     assert reporters.known(71, 1000) == process
     reporters.forget(reporters.all())
     assert reporters.known(71, 1000) is None
+
+
+def test_process_that_becomes_another_user_is_the_same_and_gives_its_place_back() -> None:
+    reporters = Reporters()
+    for user, samples in ((0, 50.0), (1000, 60.0)):
+        reporters.add(Process(7, 100, user), Report(counters={"samples": samples}), 0.0)
+    (one,) = reporters.all()
+
+    assert (one.process.user, one.report.counters) == (1000, {"samples": 60.0})
+    assert reporters.known(7, 1000)
+    assert dict(reporters._of_user) == {1000: 1}
+    reporters.forget([one])
+    assert not reporters.all()
+    assert not reporters._of_user
