@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
+from exporter.attribution.owner import Owner
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, TRUST
 from exporter.units import Share
@@ -92,6 +93,29 @@ def job_allocations(
 
 def _resolved(held: Allocation, devices: Devices) -> Amounts:
     return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
+
+
+def within_pods(given: Mapping[Owner, float | None], runners: Collection[Owner]) -> Mapping[Owner, float | None]:
+    """Containers of one pod that were given the same target (a claim they share, slices of one GPU) hold it together.
+
+    Those of them that run on it have what the others leave: a pod that uses its GPU is not idle there. So it is where
+    nobody tells which of them runs.
+    """
+    pods: dict[tuple[str, str], list[Owner]] = defaultdict(list)
+    for owner in given:
+        if owner.kind == "pod":
+            pods[owner.pod_name].append(owner)
+    found = dict(given)
+    for containers in pods.values():
+        running = [owner for owner in containers if owner in runners]
+        running = running or [owner for owner in runners if owner == containers[0]._replace(container="")]
+        if not running or running == containers:
+            continue
+        amounts = [found.pop(owner) for owner in containers]
+        known = [amount for amount in amounts if amount is not None]
+        part = sum(known) / len(running) if len(known) == len(amounts) else None
+        found |= dict.fromkeys(running, part)
+    return found
 
 
 def weights(given: Mapping[H, float | None], runners: Iterable[H]) -> Mapping[H, Share]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from exporter.attribution import naming
-from exporter.attribution.allocations import Amounts, weights
+from exporter.attribution.allocations import Amounts, weights, within_pods
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.host_owners import HostNow, HostOwners
@@ -143,7 +143,10 @@ class Attribution:
         owners, running = self._owners(index, pods, jobs, host)
         given = _given(pods, jobs, host)
         runners = _runners(running)
-        parts = {uuid: weights(given.get(uuid, {}), runners.get(uuid, ())) for uuid in {*given, *runners}}
+        parts = {
+            uuid: weights(within_pods(given.get(uuid, {}), runners.get(uuid, ())), runners.get(uuid, ()))
+            for uuid in {*given, *runners}
+        }
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
         everyone = {owner for held in holders.values() for owner in held}
         self._paths = self._own_cgroups(everyone, running, jobs)
@@ -230,7 +233,7 @@ def _given(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Mapping[str, Mapping[
     for place, amounts in pods.given.items():
         pod = pods.owner(place)
         for uuid, amount in amounts.items() if pod else ():
-            if not any((owner.namespace, owner.pod) == (place.namespace, place.pod) for owner in found[uuid]):
+            if not any(owner.slurm_job and owner.pod_name == (place.namespace, place.pod) for owner in found[uuid]):
                 found[uuid][cast("Owner", pod)] = amount
     return found
 

@@ -37,6 +37,11 @@ class Owner(NamedTuple):
         return self
 
     @property
+    def pod_name(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.pod
+
+    @property
     def one_work(self) -> bool:
         """Not so of programs that have a name and a user, or a login session, a terminal or cron, in common."""
         return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.join import Attribution
+from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.process_index import HOLD_SECONDS
@@ -48,6 +52,44 @@ def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path
     assert at_once.processes == {7: NOBODY}
     assert later.processes == {7: Owner(f"pod:{POD}", "pod")}
     assert later.info[Owner(f"pod:{POD}", "pod")].pod_uid == POD
+
+
+def _container(name: str, pod: str = "train-0") -> Owner:
+    return Owner("ml/train" if pod == "train-0" else f"ml/{pod}", "pod", "ml", pod, name)
+
+
+def test_containers_of_one_pod_hold_what_each_was_given_of_a_gpu(tmp_path: Path) -> None:
+    slices = (("train-0", "one"), ("train-0", "two"), ("other", "main"))
+    given = [("ml", pod, name, f"{A.uuid}::{number}") for number, (pod, name) in enumerate(slices)]
+
+    ownership = Attribution(_kubernetes(tmp_path, given)).join([A], {}, {}, 1.0)
+
+    assert ownership.weights == {(A.uuid, _container(name, pod)): 1 / 3 for pod, name in slices}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_container_that_runs_has_what_the_others_of_its_pod_leave(tmp_path: Path, *, known: bool) -> None:
+    """A claim that two containers share, as in the first examples of NVIDIA's DRA driver; the API tells their names."""
+    source = _kubernetes(tmp_path, [("ml", "train-0", name, A.uuid) for name in ("one", "two")])
+    pod = Pod("ml", "train-0", POD, containers={CONTAINER_ID: ("two", "")})
+    view = replace(source.view(1.0), pods={POD: pod} if known else {})
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    with patch.object(source, "view", lambda _: view):
+        ownership = Attribution(source).join([A], {A.uuid: [7]}, process, 1.0)
+
+    assert {(owner.pod, owner.container): share for (_, owner), share in ownership.weights.items()} == {
+        ("train-0", "two" if known else ""): 1.0
+    }
+
+
+def test_container_with_a_gpu_of_its_own_is_not_idle_while_its_pod_runs_there(tmp_path: Path) -> None:
+    """Without the API nobody tells which of the two runs."""
+    source = _kubernetes(tmp_path, [("ml", "train-0", "one", A.uuid), ("ml", "train-0", "two", B.uuid)])
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+
+    ownership = Attribution(source).join([A, B], {A.uuid: [7]}, process, 1.0)
+
+    assert ownership.holders == {A.uuid: (_container(""),), B.uuid: (_container("two"),)}
 
 
 def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
