@@ -98,6 +98,8 @@ class PodWatch:
         self._good_at = clock()
         self._success = False
         self.error = ""
+        self._objects: dict[str, tuple[str, Pod]] = {}
+        """By the API object's uid: the one in its cgroups, and the pod."""
         self.pods: Mapping[str, Pod] = {}
         """By the uid in their cgroups. Replaced, never changed in place."""
 
@@ -134,7 +136,8 @@ class PodWatch:
         if "items" not in document:
             raise SourceError("not a list of pods")
         found = (pod_of(item, self._labels) for item in parts(document, "items"))
-        self.pods = {uid: pod for uid, pod in found if uid}
+        self._objects = {pod.uid: (uid, pod) for uid, pod in found if uid}
+        self.pods = dict(self._objects.values())
         self._good()
         return text(part(document, "metadata"), "resourceVersion")
 
@@ -163,9 +166,10 @@ class PodWatch:
         document = part(event, "object")
         uid, pod = pod_of(document, self._labels)
         if event.get("type") in ("ADDED", "MODIFIED") and uid:
-            self.pods = {**self.pods, uid: pod}
+            self._objects[pod.uid] = uid, pod
         elif event.get("type") == "DELETED":
-            self.pods = {key: pod for key, pod in self.pods.items() if key != uid}
+            self._objects.pop(pod.uid, None)
+        self.pods = dict(self._objects.values())
         self._good()
         return text(part(document, "metadata"), "resourceVersion")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from exporter.attribution.kubernetes.project_labels import LABELS
 from exporter.clock import UnixTime
 from exporter.host.text import count
 
-_CONFIG_HASH = "kubernetes.io/config.hash"
-"""Annotation of a static pod: the uid that its cgroup carries, which is not the API object's."""
+_CONFIG_HASH, _CONFIG_MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
+"""Annotations of a static pod: the uid that its cgroup carries, which is not the API object's."""
+_HASH = re.compile("[0-9a-f]{32}")
+"""No other pod's uid looks like it."""
 CLASS_LABEL = "gpu-exporter/class"
 """Pod label by which its owner reports what class of work it is."""
 
@@ -55,7 +58,8 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
     """One pod of the API's JSON, and the uid its cgroup carries."""
     metadata, status = part(document, "metadata"), part(document, "status")
     own, uid = part(metadata, "labels"), text(metadata, "uid")
-    statuses = [*parts(status, "initContainerStatuses"), *parts(status, "containerStatuses")]
+    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    statuses = [each for kind in kinds for each in parts(status, kind)]
     pod = Pod(
         namespace=text(metadata, "namespace"),
         name=text(metadata, "name"),
@@ -73,7 +77,13 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         restarts=dict(_restarts(statuses)),
         group_size=group_size(document),
     )
-    return text(part(metadata, "annotations"), _CONFIG_HASH) or uid, pod
+    return _static(part(metadata, "annotations")) or uid, pod
+
+
+def _static(annotations: Document) -> str:
+    """Who makes a pod writes its annotations: with these, and no such file on the node, the kubelet ends it."""
+    found = text(annotations, _CONFIG_HASH)
+    return found if _HASH.fullmatch(found) and found == text(annotations, _CONFIG_MIRROR) else ""
 
 
 def controller_of(metadata: Document) -> Reference | None:

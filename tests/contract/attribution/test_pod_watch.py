@@ -194,12 +194,45 @@ def test_missing_token_is_a_failure_that_names_it(api: Api, tmp_path: Path) -> N
     assert not watch.health(0).success
 
 
-def test_static_pod_goes_by_the_hash_in_its_cgroup() -> None:
-    uid, pod = pod_of(
-        document("proxy", "mirror", **{"kubernetes.io/config.hash": "8f6a44fc62e8cb075753c843896568ca"}), ()
-    )
+HASH = "8f6a44fc62e8cb075753c843896568ca"
 
-    assert (uid, pod.uid) == ("8f6a44fc62e8cb075753c843896568ca", "mirror")
+
+def static(**annotations: str) -> dict[str, str]:
+    return {f"kubernetes.io/config.{name}": value for name, value in annotations.items()}
+
+
+def test_static_pod_goes_by_the_hash_in_its_cgroup() -> None:
+    uid, pod = pod_of(document("proxy", "mirror", **static(hash=HASH, mirror=HASH)), ())
+
+    assert (uid, pod.uid) == (HASH, "mirror")
+
+
+VICTIM = "2fc932ce-fdcc-454b-97bd-aadfdeb4c340"
+
+
+@pytest.mark.parametrize("forged", [static(hash=VICTIM, mirror=VICTIM), static(hash=VICTIM), static(hash=HASH)])
+def test_annotations_that_anybody_may_write_take_no_other_pods_place(forged: dict[str, str]) -> None:
+    assert pod_of(document("evil", "own", **forged), ())[0] == "own"
+
+
+def test_pod_whose_annotations_change_is_there_once(account: Path) -> None:
+    watch = PodWatch(ApiServer("http://127.0.0.1:1", account), "n1")
+    for number in range(3):
+        mirror = f"{number:032x}"
+        pod = document("evil", "own", **static(hash=mirror, mirror=mirror))
+        watch._take({"type": "MODIFIED", "object": pod})
+    changed = set(watch.pods)
+    watch._take({"type": "DELETED", "object": document("evil", "own")})
+
+    assert changed == {f"{2:032x}"}
+    assert not watch.pods
+
+
+def test_container_that_somebody_debugs_with_has_its_name() -> None:
+    raw = document("train", "u1")
+    raw["status"]["ephemeralContainerStatuses"] = [{"name": "debugger", "containerID": "containerd://d", "image": "i"}]
+
+    assert pod_of(raw, ())[1].containers["d"] == ("debugger", "i")
 
 
 @pytest.mark.parametrize("raw", [{}, {"metadata": {}}, {"metadata": {"labels": None}, "status": {}}])

@@ -16,10 +16,11 @@ from exporter.attribution.kubernetes.pod import Pod, Reference, controller_of, p
 from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
 
 _DATA = Path(__file__).parent / "data"
+_HASH = "9d9c9b2f0d6f6b0a9d9c9b2f0d6f6b0a"
 _STATIC: Mapping[str, Any] = {
     "pod": {
         "name": "monitor-gpu01",
-        "annotations": {"kubernetes.io/config.hash": "9d9c9b2f0d6f6b0a"},
+        "annotations": {"kubernetes.io/config.hash": _HASH, "kubernetes.io/config.mirror": _HASH},
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gpu01", "uid": "n", "controller": True}],
     },
     "root": "Pod/monitor-gpu01",
