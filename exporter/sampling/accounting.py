@@ -26,7 +26,7 @@ from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
 from exporter.record import record
-from exporter.sampling.change import Calm, holders, since, until
+from exporter.sampling.change import Calm, holders, possible, since, until
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
@@ -147,7 +147,7 @@ class Accounting:
         last, limits = self._last, self._options.thresholds
         calm = Calm(looked - self._monotonic if self._monotonic is not None else 0.0, current.seconds)
         if last and 0.0 < calm.seconds < calm.whole and (changed or holders(last) != holders(current)):
-            first = until(last, calm, at.unix - current.unseen)
+            first = possible(until(last, calm, at.unix - current.unseen), current, calm)
             self._ledger = advance(self._ledger, first, limits)
             current = since(current, first, calm)
         self._ledger = prune(advance(self._ledger, current, limits), self._options.retention)

@@ -49,6 +49,13 @@ def until(last: LedgerInput, calm: Calm, end: UnixTime) -> LedgerInput:
     return replace(last, time=end, seconds=calm.seconds, unseen=0.0, readings=readings)
 
 
+def possible(first: LedgerInput, now: LedgerInput, calm: Calm) -> LedgerInput:
+    """`first` as far as the whole pass has room for it: loads go up and down, and both parts are what was counted."""
+    known = {each.target.uuid: each for each in now.readings}
+    readings = tuple([_possible(each, known.get(each.target.uuid), calm) for each in first.readings])
+    return replace(first, readings=readings)
+
+
 def since(now: LedgerInput, booked: LedgerInput, calm: Calm) -> LedgerInput:
     """What is left of the pass after `booked`."""
     before = {each.target.uuid: each for each in booked.readings}
@@ -59,6 +66,19 @@ def since(now: LedgerInput, booked: LedgerInput, calm: Calm) -> LedgerInput:
 def _as_before(reading: Reading, seconds: float, covered: float) -> Reading:
     joules = Joules(reading.joules * seconds / covered) if covered > 0 else Joules(0.0)
     return replace(reading, joules=joules, counted=None)
+
+
+def _possible(reading: Reading, whole: Reading | None, calm: Calm) -> Reading:
+    if whole is None or whole.signals is None or reading.signals is None:
+        return reading
+    room = calm.whole - calm.seconds
+    bounded: Mapping[str, float] = {
+        name: min(max(begun, (mean * calm.whole - room) / calm.seconds), mean * calm.whole / calm.seconds)
+        for name in _MEANS
+        for mean, begun in _both(whole.signals, reading.signals, name)
+    }
+    joules = Joules(min(reading.joules, max(0.0, whole.joules)))
+    return replace(reading, signals=replace(reading.signals, **bounded), joules=joules)
 
 
 def _less(reading: Reading, before: Reading | None, calm: Calm) -> Reading:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from exporter.attribution.owner import Owner
 from exporter.ledger.account import Counted, Holding, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
-from exporter.sampling.change import Calm, holders, since, until
+from exporter.sampling.change import Calm, holders, possible, since, until
 from exporter.units import Joules
 from tests.attribution_kit.nodes import gpu
 
@@ -75,6 +77,35 @@ def test_rest_is_never_less_than_nothing_nor_more_than_all_the_time() -> None:
 
     assert left.signals == Signals(busy=0.0, sm_active=1.0)
     assert (left.joules, left.counted) == (0.0, (0.0, 0.0))
+
+
+_PART = st.floats(0.0, 1.0)
+_JOULES = st.floats(0.0, 1e5)
+
+
+@given(_PART, _PART, _JOULES, _JOULES, st.floats(0.1, 11.9))
+def test_both_parts_sum_to_what_was_counted(
+    before: float, mean: float, joules_before: float, joules: float, seconds: float
+) -> None:
+    calm = Calm(seconds, 12.0)
+    now = passed(reading(busy=mean, joules=joules), seconds=12.0)
+    last = passed(reading(busy=before, joules=joules_before), seconds=1.0)
+
+    first = possible(until(last, calm, 103.0), now, calm)  # type: ignore[arg-type]
+    rest = since(now, first, calm)
+
+    parts = [(each.readings[0], each.seconds) for each in (first, rest)]
+    busy = [found.signals.busy or 0.0 for found, _ in parts if found.signals]
+    assert all(-1e-9 <= each <= 1 + 1e-9 for each in busy)
+    assert sum(each * length for each, (_, length) in zip(busy, parts, strict=True)) == pytest.approx(12 * mean)
+    assert sum(found.joules for found, _ in parts) == pytest.approx(joules)
+
+
+def test_part_of_a_gpu_that_is_not_read_any_more_is_as_it_was() -> None:
+    first = until(passed(reading(busy=0.5, joules=4.0)), CALM, 103.0)  # type: ignore[arg-type]
+
+    assert possible(first, passed(Reading(gpu(0), None)), CALM) == first
+    assert possible(first, passed(), CALM) == first
 
 
 def test_what_is_no_mean_or_was_not_known_before_is_as_it_is_now() -> None:
