@@ -9,7 +9,12 @@ from typing import Any
 Schema = dict[str, Any]
 
 DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
-_MATCHER = r'[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"([^"\\]|\\.)*"'
+_NO_TIME = "^(0+(ms|s|m|h|d|w|y))+$"
+_MAY_BE_NO_TIME = frozenset({"for", "keepFiringFor"})
+"""The other durations are ranges of PromQL, which knows none of 0s."""
+IN_QUOTES = r'([^"\\\n]|\\[\\"])*'
+"""Text between the quotes of PromQL: a backslash is doubled there, in a pattern's `\\\\.` too."""
+_MATCHER = rf'[a-zA-Z_][a-zA-Z0-9_]*(=|!=|=~|!~)"{IN_QUOTES}"'
 SELECTOR = f"^{_MATCHER}( *, *{_MATCHER})*$"
 
 Alerts = Mapping[str, Mapping[str, Any]]
@@ -56,4 +61,7 @@ def _parameter(key: str, value: Any) -> Schema:
         return {"type": "boolean"}
     if isinstance(value, (int, float)):
         return {"type": "number"}
-    return {"type": "string", "pattern": DURATION if re.match(DURATION, value) else SELECTOR}
+    if not re.match(DURATION, value):
+        return {"type": "string", "pattern": SELECTOR}
+    positive: Schema = {} if key in _MAY_BE_NO_TIME else {"not": {"pattern": _NO_TIME}}
+    return {"type": "string", "pattern": DURATION, **positive}

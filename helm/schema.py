@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from exporter.config.option import Option
-from helm.alert_schema import DURATION, Schema, overrides, rules
+from helm.alert_schema import DURATION, IN_QUOTES, Schema, overrides, rules
 
 MAYBE_DURATION = "^(([0-9]+(ms|s|m|h|d|w|y))+)?$"
 ABSOLUTE = "^/[^ ]*$"
@@ -14,6 +14,8 @@ MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
 LABEL = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
 NAME = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"
 LABEL_VALUE = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+LABEL_KEY = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+PROMETHEUS_LABEL = "^[a-zA-Z_][a-zA-Z0-9_]*$"
 CONFIG_KEY = "^[-._A-Za-z0-9]*$"
 REGISTRY = "^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$"
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]i?)?$"
@@ -89,6 +91,7 @@ RULES: dict[str, Schema] = {
     "revisionHistoryLimit": {"minimum": 0},
     "terminationGracePeriodSeconds": {"minimum": 0},
     "service.type": {"enum": ["ClusterIP", "NodePort"]},
+    "service.clusterIP": {"pattern": "^(None|[0-9A-Fa-f.:]+)?$"},
     "service.internalTrafficPolicy": {"enum": ["", "Cluster", "Local"]},
     "serviceMonitor.namespace": {"pattern": LABEL},
     "serviceMonitor.interval": {"pattern": MAYBE_DURATION},
@@ -99,8 +102,13 @@ RULES: dict[str, Schema] = {
     "prometheusRule.namespace": {"pattern": LABEL},
     "prometheusRule.alerts.interval": {"pattern": DURATION},
     "prometheusRule.alerts.slowInterval": {"pattern": DURATION},
+    "prometheusRule.alerts.jobs": {"pattern": f"^{IN_QUOTES}$"},
+    # Labels of Prometheus, with any text.
+    "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},
     "dashboards.namespace": {"pattern": LABEL},
+    "dashboards.label": {"pattern": LABEL_KEY},
+    "dashboards.folderAnnotation": {"pattern": LABEL_KEY},
     "dashboards.labelValue": {"pattern": LABEL_VALUE},
     "verticalPodAutoscaler.updateMode": {"enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "Auto"]},
     "global.imageRegistry": {"pattern": REGISTRY},
@@ -164,7 +172,8 @@ def _kind(value: Any, path: str) -> Schema:
 def _map(value: Mapping[str, Any], path: str) -> Schema:
     kind = path.rpartition(".")[2]
     if kind in STRINGS:
-        return {"type": "object", "additionalProperties": _STRING.get(kind, {"type": "string"})}
+        text = _STRING.get(kind, {"type": "string"})
+        return {"type": "object", "additionalProperties": False, "patternProperties": {LABEL_KEY: text}}
     if path in OPEN or (path and not value):
         return {"type": "object"}
     properties = {key: _of(child, f"{path}.{key}".lstrip(".")) for key, child in value.items()}

@@ -3,7 +3,7 @@
 {{- define "gpu-exporter.monitor.endpoint" -}}
 {{- $monitor := .monitor -}}
 port: metrics
-path: {{ .root.Values.web.telemetryPath }}
+path: {{ quote .root.Values.web.telemetryPath }}
 honorLabels: {{ $monitor.honorLabels }}
 {{- with $monitor.interval }}
 interval: {{ . }}
@@ -40,7 +40,7 @@ metadata:
   {{- include "gpu-exporter.metadata" (dict "root" $root "name" (include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace)) "namespace" $namespace "labels" .monitor.labels "annotations" .monitor.annotations) | nindent 2 }}
 spec:
   jobLabel: app.kubernetes.io/name
-  namespaceSelector: {matchNames: [{{ $home }}]}
+  namespaceSelector: {matchNames: [{{ quote $home }}]}
   selector:
     matchLabels:
       {{- include "gpu-exporter.selectorLabels" $root | nindent 6 }}

@@ -29,8 +29,8 @@
 {{- end -}}
 
 {{- define "gpu-exporter.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "gpu-exporter.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "gpu-exporter.name" . | quote }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end -}}
 
 {{- define "gpu-exporter.chartLabels" -}}
@@ -46,9 +46,9 @@ app.kubernetes.io/component: exporter
 {{- $chart := include "gpu-exporter.chartLabels" .root | fromYaml -}}
 {{- $labels := mergeOverwrite (dict) $chart .root.Values.commonLabels (default (dict) .labels) $own -}}
 {{- $annotations := mergeOverwrite (dict) .root.Values.commonAnnotations (default (dict) .annotations) -}}
-name: {{ .name }}
+name: {{ quote .name }}
 {{- with .namespace }}
-namespace: {{ . }}
+namespace: {{ quote . }}
 {{- end }}
 labels:
   {{- toYaml $labels | nindent 2 }}

@@ -23,7 +23,7 @@
 - --attribution.kubernetes.api
 {{- end }}
 {{- with $v.attribution.pods.labels }}
-- --attribution.kubernetes.pod-labels={{ join "," . }}
+- {{ printf "--attribution.kubernetes.pod-labels=%s" (join "," .) | quote }}
 {{- end }}
 {{- end }}
 - --attribution.slurm={{ $v.attribution.slurm.mode }}
@@ -76,25 +76,25 @@
 rows:
 {{- if $v.attribution.pods.enabled }}
 {{- /* Made where it is missing: a kubelet that lives elsewhere costs attribution, not the pod. */}}
-- [pod-resources, {{ $v.attribution.pods.kubeletDir }}/pod-resources, /var/lib/kubelet/pod-resources, DirectoryOrCreate]
+- [pod-resources, {{ printf "%s/pod-resources" $v.attribution.pods.kubeletDir | quote }}, /var/lib/kubelet/pod-resources, DirectoryOrCreate]
 {{- with $v.attribution.pods.logsDir }}
-- [pod-logs, {{ . }}, /var/log/pods, DirectoryOrCreate]
+- [pod-logs, {{ quote . }}, /var/log/pods, DirectoryOrCreate]
 {{- end }}
 {{- end }}
 {{- if $v.attribution.processes.enabled }}
 - [cgroups, /sys/fs/cgroup, /host/sys/fs/cgroup, Directory]
 {{- end }}
 {{- with $v.attribution.slurm.mappingHostPath }}
-- [slurm-mapping, {{ . }}, /host/slurm-mapping, Directory]
+- [slurm-mapping, {{ quote . }}, /host/slurm-mapping, Directory]
 {{- end }}
 {{- with $v.progress.hostPath }}
-- [progress, {{ . }}, /host/progress, DirectoryOrCreate]
+- [progress, {{ quote . }}, /host/progress, DirectoryOrCreate]
 {{- end }}
 {{- with $v.progress.socketHostPath }}
-- [progress-socket, {{ . }}, /host/progress-socket, DirectoryOrCreate]
+- [progress-socket, {{ quote . }}, /host/progress-socket, DirectoryOrCreate]
 {{- end }}
 {{- with $v.driver.hostPath }}
-- [driver, {{ . }}, {{ $v.driver.mountPath }}, Directory]
+- [driver, {{ quote . }}, {{ quote $v.driver.mountPath }}, Directory]
 {{- end }}
 {{- if $v.nvidia.devicesAsMount }}
 - [nvidia-devices, /dev/null, /var/run/nvidia-container-devices/all, CharDevice]
@@ -104,17 +104,17 @@ rows:
 {{- define "gpu-exporter.volumes" -}}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
 - name: {{ index . 0 }}
-  hostPath: {path: {{ index . 1 }}, type: {{ index . 3 }}}
+  hostPath: {path: {{ index . 1 | quote }}, type: {{ index . 3 }}}
 {{- end }}
 - name: state
 {{- with include "gpu-exporter.stateHostPath" . }}
-  hostPath: {path: {{ . }}, type: DirectoryOrCreate}
+  hostPath: {path: {{ quote . }}, type: DirectoryOrCreate}
 {{- else }}
   emptyDir: {}
 {{- end }}
 {{- if .Values.gpuOperator.waitForToolkit }}
 - name: validations
-  hostPath: {path: {{ .Values.gpuOperator.validationsDir }}, type: DirectoryOrCreate}
+  hostPath: {path: {{ quote .Values.gpuOperator.validationsDir }}, type: DirectoryOrCreate}
 {{- end }}
 {{- if .Values.config }}
 - name: config
@@ -122,11 +122,11 @@ rows:
 {{- end }}
 {{- if include "gpu-exporter.web.on" . }}
 - name: web
-  secret: {secretName: {{ include "gpu-exporter.web.secretName" . }}}
+  secret: {secretName: {{ include "gpu-exporter.web.secretName" . | quote }}}
 {{- end }}
 {{- if and .Values.web.tls.enabled .Values.web.tls.existingSecret }}
 - name: tls
-  secret: {secretName: {{ .Values.web.tls.existingSecret }}}
+  secret: {secretName: {{ quote .Values.web.tls.existingSecret }}}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
@@ -136,7 +136,7 @@ rows:
 {{- define "gpu-exporter.volumeMounts" -}}
 - {name: state, mountPath: /var/lib/gpu-exporter}
 {{- range (include "gpu-exporter.hostPaths" . | fromYaml).rows }}
-- {name: {{ index . 0 }}, mountPath: {{ index . 2 }}{{ if ne (index . 0) "progress-socket" }}, readOnly: true{{ end }}{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
+- {name: {{ index . 0 }}, mountPath: {{ index . 2 | quote }}{{ if ne (index . 0) "progress-socket" }}, readOnly: true{{ end }}{{ if eq (index . 0) "driver" }}, mountPropagation: HostToContainer{{ end }}}
 {{- end }}
 {{- if .Values.config }}
 - {name: config, mountPath: /etc/gpu-exporter/config, readOnly: true}
@@ -220,7 +220,7 @@ volumeMounts:
 
 {{- define "gpu-exporter.podSpec" -}}
 {{- $v := .Values -}}
-serviceAccountName: {{ include "gpu-exporter.serviceAccountName" . }}
+serviceAccountName: {{ include "gpu-exporter.serviceAccountName" . | quote }}
 automountServiceAccountToken: {{ ternary "true" "false" (eq (include "gpu-exporter.callsApi" .) "yes") }}
 enableServiceLinks: false
 {{- if $v.attribution.processes.enabled }}
@@ -231,10 +231,10 @@ hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- with $v.runtimeClass.name }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ quote . }}
 {{- end }}
 {{- with include "gpu-exporter.priorityClassName" . }}
-priorityClassName: {{ . }}
+priorityClassName: {{ quote . }}
 {{- end }}
 terminationGracePeriodSeconds: {{ int64 $v.terminationGracePeriodSeconds }}
 {{- with include "gpu-exporter.imagePullSecrets" . }}

@@ -10,19 +10,19 @@ imagePullSecrets:
 {{- end }}
 containers:
 - name: scrape
-  image: {{ default (include "gpu-exporter.image" .root) .root.Values.test.image }}
+  image: {{ default (include "gpu-exporter.image" .root) .root.Values.test.image | quote }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   command: [python3, -c]
   args:
   - |
     {{- .root.Files.Get "files/test/scrape.py" | nindent 4 }}
   env:
-  - {name: URL, value: {{ .url }}}
+  - {name: URL, value: {{ quote .url }}}
   {{- if .root.Values.web.basicAuth.enabled }}
   - name: USERNAME
-    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root }}, key: username}}
+    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root | quote }}, key: username}}
   - name: PASSWORD
-    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root }}, key: password}}
+    valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root | quote }}, key: password}}
   {{- end }}
   resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
   securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}

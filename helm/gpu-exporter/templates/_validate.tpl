@@ -51,6 +51,9 @@
 {{- if and $web.existingSecret (not (or $web.tls.enabled $web.basicAuth.enabled)) -}}
 {{- fail "web.existingSecret needs web.tls.enabled or web.basicAuth.enabled to say what it holds: probes and monitors depend on it" -}}
 {{- end -}}
+{{- if and $web.basicAuth.enabled (not $web.existingSecret) (gt (len $web.basicAuth.password) 72) -}}
+{{- fail "web.basicAuth.password has more than the 72 bytes that bcrypt takes" -}}
+{{- end -}}
 {{- if and $web.basicAuth.passwordHash (not $web.basicAuth.password) -}}
 {{- fail "web.basicAuth.passwordHash needs web.basicAuth.password, which the monitors send" -}}
 {{- end -}}

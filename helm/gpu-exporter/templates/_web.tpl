@@ -89,18 +89,18 @@ same random values. What the cluster already has is kept, so that an upgrade cha
 {{- if $web.tls.enabled }}
 scheme: https
 tlsConfig:
-  serverName: {{ include "gpu-exporter.web.serverName" . }}
+  serverName: {{ include "gpu-exporter.web.serverName" . | quote }}
   {{- if $web.tls.insecureSkipVerify }}
   insecureSkipVerify: true
   {{- else if and $web.tls.existingSecret $web.tls.caKey }}
-  ca: {secret: {name: {{ $web.tls.existingSecret }}, key: {{ $web.tls.caKey }}}}
+  ca: {secret: {name: {{ quote $web.tls.existingSecret }}, key: {{ quote $web.tls.caKey }}}}
   {{- else if not $web.tls.existingSecret }}
-  ca: {secret: {name: {{ $secret }}, key: {{ default "ca.crt" $web.tls.caKey }}}}
+  ca: {secret: {name: {{ quote $secret }}, key: {{ default "ca.crt" $web.tls.caKey | quote }}}}
   {{- end }}
 {{- end }}
 {{- if $web.basicAuth.enabled }}
 basicAuth:
-  username: {name: {{ $secret }}, key: username}
-  password: {name: {{ $secret }}, key: password}
+  username: {name: {{ quote $secret }}, key: username}
+  password: {name: {{ quote $secret }}, key: password}
 {{- end }}
 {{- end -}}

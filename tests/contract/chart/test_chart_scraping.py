@@ -132,6 +132,14 @@ def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) 
     assert render_recordings()
 
 
+def test_labels_of_alerts_are_prometheus_labels_and_jobs_a_pattern_of_promql(render: Render, tmp_path: Path) -> None:
+    alerts = {"labels": {"team": "GPU platform, {{ $labels.node }}"}, "jobs": r"gpu\\.exporter/.{2}\"'"}
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": alerts}}), "alerts")
+
+    assert promtool(made, tmp_path).returncode == 0
+    assert all(rule["labels"]["team"] == alerts["labels"]["team"] for group in made for rule in group["rules"])
+
+
 def test_dashboards_are_one_config_map_each(render: Render) -> None:
     maps = [each for each in render({"dashboards": {"enabled": True, "folder": "GPUs"}}) if each["kind"] == "ConfigMap"]
     sources = {path.name: path for path in (ROOT / "dashboards/json").glob("*.json")}

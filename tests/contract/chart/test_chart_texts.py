@@ -1,0 +1,75 @@
+"""What is a text stays one: YAML makes a number of a name such as 70707, and a truth of one such as `on`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.contract.chart import custom_resources
+from tests.contract.chart.conftest import CHART, Render, Values
+from tests.contract.chart.test_chart_profiles import NEWEST
+
+NUMBER = 70707
+EVERYTHING: Values = yaml.safe_load((CHART / "ci/everything-values.yaml").read_text())
+
+
+def texts(at: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Path of every value that is a text by default."""
+    for key, child in at.items():
+        if isinstance(child, dict):
+            yield from texts(child, (*path, key))
+        elif isinstance(child, str):
+            yield (*path, key)
+
+
+def changed(at: Values, path: tuple[str, ...], value: str) -> Values:
+    first, *rest = path
+    return {**at, first: changed(at.get(first, {}), tuple(rest), value) if rest else value}
+
+
+def holds(at: Any, number: int) -> bool:
+    if isinstance(at, dict):
+        return any(holds(each, number) for pair in at.items() for each in pair)
+    return any(holds(each, number) for each in at) if isinstance(at, list) else at == number
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
+@pytest.mark.parametrize("name", [str(NUMBER), "on", "null", "0x1f", "1e5"])
+def test_release_and_namespace_may_be_called_anything(values: Values, name: str, render: Render) -> None:
+    own_names = {**values, "fullnameOverride": "", "extraObjects": []}
+    for document in (*render(own_names, name=name), *render(own_names, namespace=name)):
+        if (document["apiVersion"], document["kind"]) in custom_resources.VALIDATORS:
+            assert list(custom_resources.errors(document)) == []
+        else:
+            kubernetes_validate.validate(document, NEWEST, strict=True)
+        assert document["metadata"]["labels"]["app.kubernetes.io/instance"] in {name, "rel"}
+
+
+def test_text_that_looks_like_a_number_stays_a_text(render: Render) -> None:
+    became_numbers: list[str] = []
+    for path in texts(yaml.safe_load((CHART / "values.yaml").read_text())):
+        try:
+            documents = render(changed(EVERYTHING, path, str(NUMBER)))
+        except helm_python.HelmError:
+            continue  # refused: the other tests' subject
+        if holds(documents, NUMBER):
+            became_numbers.append(".".join(path))
+
+    assert became_numbers == []
+
+
+def test_host_path_with_any_letter_is_that_path(render: Render) -> None:
+    odd = "/srv/a,b]:{c}#d"
+    for value in ("kubeletDir", "logsDir"):
+        (spec,) = (
+            each["spec"]["template"]["spec"]
+            for each in render({"attribution": {"pods": {value: odd}}})
+            if each["kind"] == "DaemonSet"
+        )
+        paths = {volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+        assert paths & {odd, f"{odd}/pod-resources"}
