@@ -1,9 +1,22 @@
+{{/* Not the DaemonSet's: its controller deletes strangers that match its selector. */}}
+{{- define "gpu-exporter.test.labels" -}}
+app.kubernetes.io/name: {{ printf "%s-test" (include "gpu-exporter.name" . | trunc 58) | quote }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
+{{- end -}}
+
 {{/* The pod of `helm test`: asks the service for the metrics, at Pod Security level restricted. */}}
 {{- define "gpu-exporter.test.podSpec" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
-securityContext: {runAsNonRoot: true, runAsUser: 65534, runAsGroup: 65534, seccompProfile: {type: RuntimeDefault}}
+securityContext:
+  runAsNonRoot: true
+  {{- /* A cluster that assigns users refuses every other. */}}
+  {{- if ne (toString .root.Values.security.runAsUser) "cluster" }}
+  runAsUser: 65534
+  runAsGroup: 65534
+  {{- end }}
+  seccompProfile: {type: RuntimeDefault}
 {{- with include "gpu-exporter.imagePullSecrets" .root }}
 imagePullSecrets:
   {{- . | nindent 2 }}

@@ -214,3 +214,38 @@ def test_network_policy_lets_out_what_is_named_and_nothing_else(render: Render, 
     # An empty list is stored as none, so that each apply would be a change again.
     assert (none["policyTypes"], "egress" in none) == (["Ingress", "Egress"], False)
     assert some["egress"] == named
+
+
+def test_network_policy_lets_the_pod_of_the_test_in(render: Render, one: One) -> None:
+    prometheus = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    documents = render({"networkPolicy": {"enabled": True, "from": [prometheus]}})
+    policy, pod = one(documents, "NetworkPolicy"), one(documents, "Pod")
+    (rule,) = policy["spec"]["ingress"]
+    first, second = rule["from"]
+
+    assert first == prometheus
+    assert second["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert pod["metadata"]["namespace"] == policy["metadata"]["namespace"]
+    assert "from" not in one(render({"networkPolicy": {"enabled": True}}), "NetworkPolicy")["spec"]["ingress"][0]
+
+
+@pytest.mark.parametrize(("given", "user"), [("auto", 65534), ("cluster", None)])
+def test_pod_of_the_test_leaves_its_user_to_a_cluster_that_assigns_users(
+    given: str, user: int | None, render: Render, one: One
+) -> None:
+    attribution = {"pods": {"enabled": False}, "processes": {"enabled": False}}
+    pod = one(render({"attribution": attribution, "security": {"runAsUser": given}}), "Pod")
+
+    assert pod["spec"]["securityContext"].get("runAsUser") == user
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+@pytest.mark.parametrize(
+    ("seccomp", "named"), [("RuntimeDefault", "runtime/default"), ("Unconfined", "unconfined"), ("", "*")]
+)
+def test_openshift_s_constraints_allow_the_profile_of_the_pods_by_its_name_there(
+    seccomp: str, named: str, render: Render, one: One
+) -> None:
+    made = render({"openshift": {"scc": True}, "security": {"seccomp": seccomp}})
+
+    assert one(made, "SecurityContextConstraints")["seccompProfiles"] == [named]
