@@ -128,7 +128,9 @@ def main() -> int:
         parser.error(f"--prometheus.url: expected http://HOST or https://HOST, got {given.url!r}")
     try:
         command = [given.scontrol, "-o", "-d", "show", "nodes"]
-        shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        shown = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"gpuinfo: {error}\n")
         return 1

@@ -4,7 +4,8 @@
     targets.py /etc/prometheus/targets/gpu-exporter.json
 
 Run it from cron or a timer on a host that has scontrol. The file is replaced in one move and only when it changes; when
-scontrol fails it is left as it is and the status is 1, so that a restart of slurmctld does not take the targets away.
+scontrol fails or shows no node it is left as it is and the status is 1, so that neither a restart of slurmctld nor
+PrivateData=nodes takes the targets away.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from pathlib import Path
 
 _FIELD = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|Gres|State|Partitions)=(\S*)")
 _GPU = re.compile(r"(?:^|,)gpu(?=[:,]|$)")
-_AWAY = frozenset({"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "CLOUD_DOWN"})
-"""Nodes that are meant to be off: no target, so no alert."""
+_AWAY = frozenset({"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "CLOUD_DOWN", "POWER"})
+"""Nodes that are meant to be off: no target, so no alert. Before Slurm 21.08 they are IDLE+POWER, or marked."""
+_AWAY_MARK = re.compile(r"[~#%]")
 
 
 def nodes(text: str) -> Iterable[Mapping[str, str]]:
@@ -35,12 +37,20 @@ def targets(text: str, port: int) -> Sequence[Mapping[str, object]]:
     """One entry per node with GPUs that is meant to be on, with its name and first partition as labels."""
     return [
         {
-            "targets": [f"{node.get('NodeAddr') or node['NodeName']}:{port}"],
+            "targets": [_address(node.get("NodeAddr") or node["NodeName"], port)],
             "labels": {"node": node["NodeName"], "slurm_partition": node.get("Partitions", "").split(",")[0]},
         }
         for node in sorted(nodes(text), key=lambda each: each["NodeName"])
-        if _GPU.search(node.get("Gres", "")) and _AWAY.isdisjoint(re.split(r"[+*~#!%$@^-]", node.get("State", "")))
+        if _GPU.search(node.get("Gres", "")) and not _away(node.get("State", ""))
     ]
+
+
+def _away(state: str) -> bool:
+    return bool(_AWAY_MARK.search(state)) or not _AWAY.isdisjoint(re.split(r"[+*!$@^-]", state))
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def write(file: Path, content: str) -> bool:
@@ -54,6 +64,16 @@ def write(file: Path, content: str) -> bool:
     return True
 
 
+def _shown(scontrol: str) -> str:
+    """Raises OSError, or subprocess.SubprocessError."""
+    # With -a: else nodes of partitions that are hidden, or whose AllowGroups the user is not of, are not shown.
+    command = [scontrol, "-a", "-o", "show", "nodes"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=True)
+    if not any(nodes(done.stdout)):
+        raise OSError(f"{scontrol} shows no node")
+    return done.stdout
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="file of Prometheus's file_sd_configs to keep")
@@ -61,11 +81,8 @@ def main() -> int:
     parser.add_argument("--scontrol", default="scontrol", help="scontrol to ask")
     given = parser.parse_args()
     try:
-        shown = subprocess.run(
-            [given.scontrol, "-o", "show", "nodes"], capture_output=True, text=True, timeout=60, check=True
-        ).stdout
-        found = targets(shown, given.port)
-        write(given.file, json.dumps(found, indent=1) + "\n")
+        shown = _shown(given.scontrol)
+        write(given.file, json.dumps(targets(shown, given.port), indent=1) + "\n")
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"targets: {error}\n")
         return 1

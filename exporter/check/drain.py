@@ -45,7 +45,16 @@ class NodeState:
 
     @property
     def drained(self) -> bool:
-        return any(part in {"DRAIN", "DRAINED", "DRAINING"} for part in re.split(r"[+*]", self.state))
+        return bool(self._parts & {"DRAIN", "DRAINED", "DRAINING"})
+
+    @property
+    def out_of_service(self) -> bool:
+        """Drained, or down or failing for a reason: ours would take its place, and a resume end it, too."""
+        return self.drained or (bool(self._parts & {"DOWN", "FAIL", "FAILING"}) and self.reason != "")
+
+    @property
+    def _parts(self) -> frozenset[str]:
+        return frozenset(re.split(r"[^A-Z_]+", self.state))
 
     @property
     def mark(self) -> Mark | None:
@@ -83,10 +92,10 @@ def parse(text: str) -> NodeState:
 def decide(node: NodeState, fault: Mark | None, good: int) -> tuple[Act, Mark | None]:
     """What to do, and the reason to leave. `fault` is None when the check found none; `good` are needed to resume.
 
-    A node that someone else drained is left alone, whatever the verdict.
+    A node that someone else took out of service is left alone, whatever the verdict.
     """
     mark = node.mark
-    if node.drained and mark is None:
+    if node.out_of_service and mark is None:
         return Act.NOTHING, None
     if fault:
         kept = mark if mark and node.drained and mark.hands else None

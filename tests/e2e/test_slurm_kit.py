@@ -1,4 +1,4 @@
-"""The Slurm kit on a real Slurm, over a fake driver: prolog, epilog, health check, report, targets for Prometheus."""
+"""The Slurm kit on a real Slurm, over a fake driver: prolog, epilog, report, summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from exporter.attribution.slurm.reconciliation import Scontrol
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.summaries.comment import Commenter
 from exporter.summaries.sacct import AccountedJob, Sacct
@@ -49,48 +48,6 @@ def moment(kit: Kit, hook: str, job: str) -> float:
 
 def sbatch(kit: Kit, *arguments: str) -> str:
     return kit.run("sbatch", "--parsable", "-o", "/dev/null", *arguments).strip()
-
-
-def test_node_is_drained_when_a_gpu_is_lost_and_resumed_by_hand_alone(kit: Kit) -> None:
-    kit.scenario.set({"gpu3.lost": 1})
-    drained = poll("the drain", lambda: state if "DRAIN" in (state := kit.state()) else None, 60)
-    assert "Reason=GPU3 lost [gpu-exporter: mend by hand] [root@" in drained
-
-    kit.scenario.remove("gpu3.lost")
-    environment = {**os.environ, "SLURMD_NODENAME": kit.node, "GPU_EXPORTER_CHECK_SETTINGS": f"{kit.work}/etc/check"}
-    done = subprocess.run(
-        [KIT / "healthcheck"], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout.startswith("GPU OK"), done.stdout
-    assert "GPU3 lost" in kit.state()
-    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
-
-
-def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:
-    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=DRAIN", "Reason=ticket 42")
-    environment = {**os.environ, "SLURMD_NODENAME": kit.node, "GPU_EXPORTER_CHECK_SETTINGS": f"{kit.work}/etc/check"}
-    done = subprocess.run(
-        [KIT / "healthcheck"], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("GPU OK - 8 GPUs answer (8 x H100 80GB HBM3)")
-    assert "Reason=ticket 42" in kit.state()
-    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
-
-
-def test_node_without_a_job_has_no_step_although_scontrol_says_that_it_failed(kit: Kit) -> None:
-    assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps() or None, 60)
-
-
-def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:
-    file = kit.work / "targets.json"
-    command = [sys.executable, str(KIT / "targets.py"), str(file), "--scontrol", str(kit.scontrol)]
-    subprocess.run(command, check=True, timeout=60)
-
-    (entry,) = json.loads(file.read_text())
-    assert entry["targets"] == ["127.0.0.1:9836"]
-    assert entry["labels"] == {"node": kit.node, "slurm_partition": "gpu"}
 
 
 def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(

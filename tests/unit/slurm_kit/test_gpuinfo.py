@@ -86,7 +86,7 @@ def test_answer_of_something_else_is_one_error(answer: object) -> None:
 )
 def test_without_prometheus_slurms_side_is_shown(tmp_path: Path, url: str, status: int, error: str) -> None:
     scontrol = tmp_path / "scontrol"
-    scontrol.write_text(f"#!/bin/sh\ncat <<'EOF'\n{SHOWN}EOF\n")
+    scontrol.write_bytes(f"#!/bin/sh\ncat <<'EOF'\n{SHOWN}EOF\n".replace("fan", "d\xe9faut").encode("latin-1"))
     scontrol.chmod(0o755)
     done = subprocess.run(
         [sys.executable, FILE, "--prometheus.url", url, "--scontrol", scontrol], capture_output=True, text=True,

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,3 +64,54 @@ def test_failing_scontrol_leaves_the_file(tmp_path: Path) -> None:
 
     assert done.returncode == 1
     assert file.read_text() == "[]\n"
+
+
+@pytest.mark.parametrize("state", ["IDLE+CLOUD+POWER", "IDLE~", "IDLE#+CLOUD", "IDLE%", "FUTURE", "DOWN+POWERED_DOWN"])
+def test_node_that_is_switched_off_on_purpose_is_no_target(state: str) -> None:
+    assert KIT.targets(f"NodeName=c1 Gres=gpu:4 NodeAddr=c1 State={state}", 9836) == []
+
+
+@pytest.mark.parametrize("state", ["IDLE", "DOWN*", "MIXED+DRAIN", "ALLOCATED@", "IDLE-", "IDLE+POWER_DOWN", "IDLE$"])
+def test_node_that_is_meant_to_be_on_is_a_target(state: str) -> None:
+    assert len(KIT.targets(f"NodeName=c1 Gres=gpu:4 NodeAddr=c1 State={state}", 9836)) == 1
+
+
+def test_ipv6_address_is_in_brackets() -> None:
+    (entry,) = KIT.targets("NodeName=n1 Gres=gpu:4 NodeAddr=fd00::1 State=IDLE", 9836)
+
+    assert entry["targets"] == ["[fd00::1]:9836"]
+
+
+def made_by(scontrol: str, file: Path) -> subprocess.CompletedProcess[str]:
+    command = file.with_name("scontrol")
+    command.write_text(f"#!/bin/sh\n{scontrol}\n")
+    command.chmod(0o755)
+    return subprocess.run(
+        [sys.executable, FILE, file, "--scontrol", command], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("said", ["true", "echo No nodes in the system"])
+def test_scontrol_that_shows_no_node_leaves_the_file(said: str, tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    file.write_text("[1]\n")
+    done = made_by(said, file)
+
+    assert (done.returncode, file.read_text()) == (1, "[1]\n")
+    assert done.stderr == f"targets: {tmp_path}/scontrol shows no node\n"
+
+
+def test_cluster_whose_gpu_nodes_have_gone_has_no_targets(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    file.write_text("[1]\n")
+
+    assert made_by("echo NodeName=cpu1 Gres= State=IDLE", file).returncode == 0
+    assert file.read_text() == "[]\n"
+
+
+def test_reason_in_another_encoding_takes_no_node_away(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    done = made_by(r"printf 'NodeName=n1 Gres=gpu:4 NodeAddr=n1 State=DOWN Reason=d\351faut\n'", file)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(file.read_text())[0]["targets"] == ["n1:9836"]

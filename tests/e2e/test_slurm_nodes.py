@@ -1,0 +1,99 @@
+"""The Slurm kit and a node's state on a real Slurm, over a fake driver: health check, targets for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from exporter.attribution.slurm.reconciliation import Scontrol
+from tests.attribution_kit.slurm_cluster import LACKING, TRACKING
+from tests.attribution_kit.slurm_kit import KIT, Kit
+from tests.stack import poll
+
+# Two clusters on one machine would see each other's jobs: those tests take turns.
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+
+
+@pytest.fixture(scope="module")
+def kit() -> Iterator[Kit]:
+    with Kit(TRACKING[0]) as started:
+        yield started
+
+
+def check(kit: Kit) -> subprocess.CompletedProcess[str]:
+    """The health check, as slurmd runs it."""
+    environment = {**os.environ, "SLURMD_NODENAME": kit.node, "GPU_EXPORTER_CHECK_SETTINGS": f"{kit.work}/etc/check"}
+    return subprocess.run(
+        [KIT / "healthcheck"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_node_is_drained_when_a_gpu_is_lost_and_resumed_by_hand_alone(kit: Kit) -> None:
+    kit.scenario.set({"gpu3.lost": 1})
+    drained = poll("the drain", lambda: state if "DRAIN" in (state := kit.state()) else None, 60)
+    assert "Reason=GPU3 lost [gpu-exporter: mend by hand] [root@" in drained
+
+    kit.scenario.remove("gpu3.lost")
+    done = check(kit)
+    assert done.stdout.startswith("GPU OK"), done.stdout
+    assert "GPU3 lost" in kit.state()
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
+
+
+def test_node_that_an_administrator_drained_stays_drained(kit: Kit) -> None:
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=DRAIN", "Reason=ticket 42")
+    done = check(kit)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("GPU OK - 8 GPUs answer (8 x H100 80GB HBM3)")
+    assert "Reason=ticket 42" in kit.state()
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
+
+
+def test_node_that_an_administrator_set_to_fail_keeps_state_and_reason(kit: Kit) -> None:
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=FAIL", "Reason=broken PSU")
+    kit.scenario.set({"gpu3.lost": 1})
+    done = check(kit)
+    kit.scenario.remove("gpu3.lost")
+
+    assert done.returncode == 2, done.stdout
+    assert "FAIL" in kit.state()
+    assert "Reason=broken PSU" in kit.state()
+    kit.run("scontrol", "update", f"NodeName={kit.node}", "State=RESUME")
+
+
+def test_node_without_a_job_has_no_step_although_scontrol_says_that_it_failed(kit: Kit) -> None:
+    assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps() or None, 60)
+
+
+def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:
+    file = kit.work / "targets.json"
+    command = [sys.executable, str(KIT / "targets.py"), str(file), "--scontrol", str(kit.scontrol)]
+    subprocess.run(command, check=True, timeout=60)
+
+    (entry,) = json.loads(file.read_text())
+    assert entry["targets"] == ["127.0.0.1:9836"]
+    assert entry["labels"] == {"node": kit.node, "slurm_partition": "gpu"}
+
+
+def test_nodes_of_a_partition_for_others_are_targets_too(kit: Kit) -> None:
+    kit.run("scontrol", "update", "PartitionName=gpu", "AllowGroups=root")
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    shown = subprocess.run(
+        [*nobody, str(kit.scontrol), "-o", "show", "nodes"], capture_output=True, text=True, check=True
+    )
+    folder = kit.work / "nobodys"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    command = [sys.executable, str(KIT / "targets.py"), f"{folder}/targets.json", "--scontrol", str(kit.scontrol)]
+    done = subprocess.run([*nobody, *command], capture_output=True, text=True, timeout=60, check=False)
+    kit.run("scontrol", "update", "PartitionName=gpu", "AllowGroups=ALL")
+
+    assert shown.stdout == "No nodes in the system\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads((folder / "targets.json").read_text())) == 1
