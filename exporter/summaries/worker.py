@@ -29,6 +29,8 @@ _SPOOLED = 20_000
 """Files of the spool read in one round."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
 _TRIES_WITHOUT_DATA = 3
+_LONGEST_LAG = 3600.0
+"""How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
 _SCAN_OVERLAP = 600.0
 _UNKNOWN_SPAN = 2 * 86400.0
 """How far to look back for a job of which slurmdbd does not say when it began."""
@@ -155,25 +157,31 @@ class Worker:
     def _postpone(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
         outcome.errors[why] = None
         for each in batch:
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
-            self._store.later(each.job, self._clock() + pause)
-            outcome.postponed += 1
+            self._later(each, outcome)
         return False
+
+    def _later(self, each: Waiting, outcome: Outcome) -> None:
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
+        self._store.later(each.job, self._clock() + pause)
+        outcome.postponed += 1
 
     def _summarize(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
         now = self._clock()
+        if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
+            self._later(each, outcome)
+            return
         if job is not None and not job.gpus:
             self._store.done(each.job, NO_GPUS, now)
             outcome.skipped += 1
             return
         until = min(now, each.ended + MARGIN)
-        back = until - job.start + MARGIN if job and job.start else _UNKNOWN_SPAN
+        # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
+        back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
         try:
             report = self._services.report(each.job, back, until)
         except NoDataError:
             if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
-                self._store.later(each.job, now + _FIRST_PAUSE * 2**each.tries)
-                outcome.postponed += 1
+                self._later(each, outcome)
                 return
             self._store.done(each.job, NO_DATA if job else NO_GPUS, now)
             outcome.skipped += 1

@@ -178,6 +178,33 @@ def test_requeued_job_has_its_summary_made_anew_when_it_ends_again(site: Site) -
     assert len(site.store.summaries("", 0)) == 1
 
 
+@pytest.mark.parametrize("gpus", [1.0, 0.0])
+def test_job_that_slurmdbd_has_not_seen_end_waits_until_it_has(site: Site, gpus: float) -> None:
+    site.ends("11")
+    ended = site.known["11"]
+    site.known["11"] = replace(ended, state="RUNNING", end=None, gpus=gpus)  # or not even begin
+    site.ends("12")
+    del site.known["12"]
+    outcome = site.round()
+    assert (outcome.made, outcome.postponed, site.comments) == (0, 2, [])
+
+    site.known |= {"11": ended, "12": replace(ended, raw_id="12", name="12_1")}
+    for _ in range(4):
+        site.round()
+
+    assert {name for name, _ in site.comments} == {"11_1", "12_1"}
+    assert {each["slurm"]["state"] for each in site.store.summaries("", 0)} == {"COMPLETED"}
+
+
+def test_job_that_slurmdbd_never_sees_end_has_its_summary_after_an_hour(site: Site) -> None:
+    site.ends("11")
+    site.known["11"] = replace(site.known["11"], state="RUNNING", end=None, start=site.now + 1000)  # begun anew
+    for _ in range(70):
+        site.round()
+
+    assert site.store.counts() == {MADE: 1}
+
+
 def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
     for job in range(100):
         site.ends(str(100 + job))
