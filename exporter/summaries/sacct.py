@@ -19,6 +19,8 @@ _FIELDS = (
 _SEPARATOR = "|"
 _ENDED = "CD,F,TO,CA,OOM,NF,PR,DL,BF"
 _TIMEOUT = 60.0
+_UTC = "UTC0"
+"""Time zone sacct is asked in: elsewhere an hour of autumn is there twice, and one of the two is not asked for."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
 
@@ -77,7 +79,7 @@ class Sacct:
 
     def _ask(self, *what: str) -> str:
         command = [self._command, "-n", "-P", f"--delimiter={_SEPARATOR}", "-o", ",".join(_FIELDS), *what]
-        environment = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
+        environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "TZ": _UTC}
         try:
             return program.output(command, _TIMEOUT, environment=environment)
         except program.ProgramError as error:
@@ -136,8 +138,8 @@ def _gpus(tres: Iterable[tuple[str, str]]) -> float:
 
 
 def _moment(at: float) -> str:
-    """Local time, as sacct wants it; it prints Unix seconds but does not take them."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
+    """In sacct's time zone; it prints Unix seconds but does not take them."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at))
 
 
 def _number(text: str) -> float | None:

@@ -84,7 +84,7 @@ def test_sacct_is_asked_for_what_ended_in_this_time_of_everybody(
     assert fields.startswith("JobIDRaw,JobID,User,")
     assert asked == [
         *("-a", "-X", "-s", "CD,F,TO,CA,OOM,NF,PR,DL,BF"),
-        *("-S", "1970-01-02T02:00:00", "-E", "1970-01-02T03:00:01"),
+        *("-S", "1970-01-02T00:00:00", "-E", "1970-01-02T01:00:01"),
     ]
     assert [job.raw_id for job in found] == ["2", "3"]
 
@@ -107,3 +107,24 @@ def test_gpus_of_all_types_count_once(tres: str, gpus: float) -> None:
     (job,) = parse(f"7|7{'|' * 15}{tres}\n".replace("7|7", "7|7|", 1))
 
     assert job.gpus == gpus
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "UTC"])
+def test_hour_that_the_clock_shows_twice_is_asked_for(
+    zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sacct = Sacct(
+        script(tmp_path, f'date -d "${{11}}" +%s >> {tmp_path}/since; date -d "${{13}}" +%s >> {tmp_path}/until')
+    )
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    autumn = [1792886400 + 900 * quarter for quarter in range(12)] + [
+        1793507400 + 900 * quarter for quarter in range(12)
+    ]
+    for since in autumn:
+        sacct.ended(since, since + 600)
+    monkeypatch.undo()
+    time.tzset()
+
+    assert [int(each) for each in (tmp_path / "since").read_text().split()] == autumn
+    assert [int(each) for each in (tmp_path / "until").read_text().split()] == [each + 601 for each in autumn]
