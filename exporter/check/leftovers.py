@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from exporter.check.facts import Facts
+from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm.gres import by_index
+from exporter.check.facts import Facts, Series
 from exporter.check.rule import Cause, Limits
 
 _GIB = 2**30
@@ -12,30 +14,48 @@ _LEAKED = 1 * _GIB
 """Bytes that no process accounts for; the same as the alert's."""
 _BRIEF = 3
 """Processes that are named."""
+_DIGITS = 9
+"""Of a place in gres.conf, at most."""
 _REPEATED = ("replay", "recovery", "link_recovery")
 
 
-def job_gpus(environment: Mapping[str, str]) -> tuple[str, ...] | None:
+def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, ...]) -> tuple[DeviceName, ...] | None:
     """GPUs that the ended job had to itself, as Slurm's epilog knows them; None outside of Slurm: all.
 
-    A job without GPUs leaves none, and one that shared its GPUs leaves them to the others.
+    Slurm counts places in gres.conf, whose `devices` those are. A job without GPUs leaves none, and one that shared its
+    GPUs, or had instances of them, leaves them to the others.
     """
     if not environment.get("SLURM_JOB_ID"):
         return None
     if environment.get("SLURM_SHARDS_ON_NODE") or environment.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"):
         return ()
-    return tuple(part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(",") if part.strip())
+    if "MIG-" in environment.get("CUDA_VISIBLE_DEVICES", ""):
+        return ()
+    parts = (part.strip() for part in environment.get("SLURM_JOB_GPUS", "").split(","))
+    named = (_named(part, devices) for part in parts if part)
+    return tuple(name for name in named if name and name.gpu_instance is None)
+
+
+def _named(part: str, devices: tuple[DeviceName | None, ...]) -> DeviceName | None:
+    if part.isascii() and part.isdecimal():
+        return by_index(devices, int(part)) if len(part) <= _DIGITS else None
+    return DeviceName(uuid=part)
 
 
 def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
-    """Indices of the GPUs that must be empty; None: all. Slurm counts device files, so by minor number where known."""
+    """Indices of the GPUs that must be empty; None: all."""
     if limits.emptied is None:
         return None
-    found: set[str] = set()
-    for series in facts.of("gpu_info"):
-        names = {series.labels.get("uuid", ""), series.labels.get("minor_number") or series.gpu}
-        if names & set(limits.emptied):
-            found.add(series.gpu)
+    split = any(True for _ in facts.of("gpu_mig_info"))  # Slurm counts instances then, in an order of its own
+    wanted = {name for name in limits.emptied if name.driver_index is None or not split}
+    return frozenset(series.gpu for series in facts.of("gpu_info") if wanted & _names(series))
+
+
+def _names(series: Series) -> frozenset[DeviceName]:
+    found = {DeviceName(uuid=series.labels.get("uuid", ""))}
+    minor = series.labels.get("minor_number") or series.gpu
+    found |= {DeviceName(minor=int(minor))} if minor.isdecimal() else set()
+    found |= {DeviceName(driver_index=int(series.gpu))} if series.gpu.isdecimal() else set()
     return frozenset(found)
 
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.attribution.devices import DeviceName
 from exporter.check.facts import Facts, Series
 
 
@@ -42,8 +43,8 @@ class Limits:
     """What every GPU of the site must have, by the names of `reference.REFERENCES`."""
     link_errors: float = 1000.0
     """What links may have counted."""
-    emptied: tuple[str, ...] | None = None
-    """GPUs that must be empty, by UUID or device number; None: all of them."""
+    emptied: tuple[DeviceName, ...] | None = None
+    """GPUs that must be empty; None: all of them."""
     allowed: tuple[str, ...] = ()
     """Beginnings of names of programs that may stay on them."""
 

@@ -13,11 +13,13 @@ from typing import cast
 
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.containers.names import Folders
+from exporter.attribution.devices import DeviceName
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
 from exporter.attribution.kubernetes import node_object
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.node_object import NodeObject
+from exporter.attribution.slurm import gres
 from exporter.cli.exporter import Exporter, XidSources
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
@@ -127,9 +129,8 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     option: int = config["expect.gpus"]
     if driver.simulated:
         return Site(state_dir(config, driver), "", lambda: {"option": option}, read_only=read_only)
-    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-    short, gres_conf = host.partition(".")[0], Path(config["attribution.slurm.gres-conf"])
-    names = frozenset({host, short})
+    short, names = _slurm_names()
+    gres_conf = Path(config["attribution.slurm.gres-conf"])
     slurm = None
     if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and exists(gres_conf)):
         scontrol: str = config["attribution.slurm.scontrol"]
@@ -160,6 +161,19 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
     )
+
+
+def _slurm_names() -> tuple[str, frozenset[str]]:
+    """The short name of this node, and all that Slurm may call it."""
+    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+    short = host.partition(".")[0]
+    return short, frozenset({host, short})
+
+
+def gres_devices(config: Config) -> tuple[DeviceName | None, ...]:
+    """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
+    _, names = _slurm_names()
+    return gres.read(Path(config["attribution.slurm.gres-conf"]), Path(config["path.procfs"]), names)
 
 
 def selection(config: Config) -> Selection:

@@ -141,7 +141,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
         xid_window=settings["check.xid-window"],
         reference=settings["check.reference"],
         link_errors=settings["check.link-errors"],
-        emptied=job_gpus(os.environ) if settings["check.stage"] == "epilog" else None,
+        emptied=job_gpus(os.environ, assembly.gres_devices(settings)) if settings["check.stage"] == "epilog" else None,
         allowed=settings["check.allow"],
     )
     ignored = stage.left_out | set(settings["check.ignore"])

@@ -97,3 +97,21 @@ def test_nodes_of_a_partition_for_others_are_targets_too(kit: Kit) -> None:
     assert shown.stdout == "No nodes in the system\n"
     assert (done.returncode, done.stderr) == (0, "")
     assert len(json.loads((folder / "targets.json").read_text())) == 1
+
+
+def test_epilog_s_check_looks_at_the_gpus_of_the_job_and_at_no_others(kit: Kit) -> None:
+    """Slurm's first GPU is the driver's fifth here, by gres.conf: what runs on the driver's first is another job's."""
+    settings = dict(line.split("=", 1) for line in (kit.work / "etc/check").read_text().splitlines())
+    settings |= {"GPU_EXPORTER_ATTRIBUTION_SLURM_GRES_CONF": f"{kit.work}/etc/gres.conf", "SLURMD_NODENAME": kit.node}
+    del settings["GPU_EXPORTER"]
+    environment = {**os.environ, **settings, "SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0"}
+    command = [kit.work / "gpu-exporter", "check", "--check.stage", "epilog", "--check.deadline", "8s"]
+    command += ["--check.ignore", "leaked"]  # memory that the fake driver says is used
+    found = {}
+    for gpu in (0, 4):
+        kit.scenario.set({f"gpu{gpu}.process.0": f"{os.getpid()} C 1073741824 40 10 0 0"})
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        kit.scenario.remove(f"gpu{gpu}.process.0")
+        found[gpu] = done.returncode, "GPU 4" in done.stdout and "left on it" in done.stdout
+
+    assert found == {0: (0, False), 4: (2, True)}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.devices import DeviceName
 from exporter.check.facts import Facts, Series, parse
 from exporter.check.program import command as words
 from exporter.check.program import finding_of
@@ -121,11 +122,14 @@ CASES: Mapping[str, tuple[str, Limits]] = {
     "fan of a cool GPU": (series("gpu_fan_speed_rpm", 0, fan="0"), Limits(hot=75)),
     "two left": (many("gpu_process_memory_bytes", 2**30, 2), Limits()),
     "five left": (many("gpu_process_memory_bytes", 2**30, 5), Limits()),
-    "left on a GPU that is not looked at": (many("gpu_process_memory_bytes", 1, 1), Limits(emptied=("7",))),
-    "left on a GPU that is": (many("gpu_process_memory_bytes", 1, 1), Limits(emptied=("0",))),
+    "left on a GPU that is not looked at": (
+        many("gpu_process_memory_bytes", 1, 1),
+        Limits(emptied=(DeviceName(minor=7),)),
+    ),
+    "left on a GPU that is": (many("gpu_process_memory_bytes", 1, 1), Limits(emptied=(DeviceName(minor=0),))),
     "leaked on a GPU that is not looked at": (
         series("gpu_memory_unattributed_bytes", 2**33),
-        Limits(emptied=("GPU-z",)),
+        Limits(emptied=(DeviceName(uuid="GPU-z"),)),
     ),
     "errors at the limit": (series("gpu_nvlink_errors_total", 7, type="link_recovery"), Limits(link_errors=7)),
     "errors together over it": (

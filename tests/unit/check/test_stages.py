@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from exporter.attribution.devices import DeviceName
 from exporter.check.facts import Facts, parse
 from exporter.check.leftovers import job_gpus
 from exporter.check.program import command, finding_of
@@ -51,8 +52,9 @@ def test_only_the_gpus_of_the_ended_job_must_be_empty() -> None:
     """Slurm names devices by their files, /dev/nvidia0 here being the GPU that NVML calls 1."""
     facts = node(on("0", 10, "python3", 1), on("1", 11, "python3", 2))
 
-    assert [gpu for gpu, _ in found(facts, Limits(emptied=("0",)))] == ["1"]
-    assert [gpu for gpu, _ in found(facts, Limits(emptied=("GPU-a",)))] == ["0"]
+    assert [gpu for gpu, _ in found(facts, Limits(emptied=(DeviceName(minor=0),)))] == ["1"]
+    assert [gpu for gpu, _ in found(facts, Limits(emptied=(DeviceName(driver_index=0),)))] == ["0"]
+    assert [gpu for gpu, _ in found(facts, Limits(emptied=(DeviceName(uuid="GPU-a"),)))] == ["0"]
     assert found(facts, Limits(emptied=())) == []
     assert [gpu for gpu, _ in found(facts, Limits())] == ["0", "1"]
 
@@ -65,16 +67,31 @@ def test_service_of_the_site_may_stay() -> None:
     ("environment", "gpus"),
     [
         ({}, None),
-        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,3"}, ("0", "3")),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,3"}, (DeviceName(driver_index=0), DeviceName(driver_index=3))),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "GPU-a"}, (DeviceName(uuid="GPU-a"),)),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "MIG-a"}, ()),
         ({"SLURM_JOB_ID": "7"}, ()),
         ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "SLURM_SHARDS_ON_NODE": "2"}, ()),
         ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}, ()),
     ],
 )
 def test_gpus_of_the_ended_job_are_those_it_had_to_itself(
-    environment: dict[str, str], gpus: tuple[str, ...] | None
+    environment: dict[str, str], gpus: tuple[DeviceName, ...] | None
 ) -> None:
-    assert job_gpus(environment) == gpus
+    assert job_gpus(environment, ()) == gpus
+
+
+def test_gpus_of_the_ended_job_are_places_in_gres_conf() -> None:
+    devices = (DeviceName(minor=4), DeviceName(minor=1, gpu_instance=2), None)
+
+    assert job_gpus({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1,2,3"}, devices) == (DeviceName(minor=4),)
+
+
+def test_place_alone_is_no_gpu_where_slurm_counts_instances() -> None:
+    split = 'gpu_mig_info{gpu="1",uuid="MIG-b",parent_uuid="GPU-b",profile="1g.10gb",gi="1",ci="0"} 1\n'
+    facts = node(on("0", 10, "python3", 1), split)
+
+    assert found(facts, Limits(emptied=(DeviceName(driver_index=0),))) == []
 
 
 def test_running_job_is_no_fault_before_it_ends() -> None:
