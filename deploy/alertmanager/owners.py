@@ -5,7 +5,7 @@
 
 Each line is `user,NAME,ADDRESS` or `namespace,NAME,CHANNEL` (no `#` before the channel); `*` is everybody else, and
 `{name}` in the last column stands for the name. A table that is wrong leaves the template as it was: an empty one would
-cost every message to an owner. Needs nothing but Python.
+cost every message to an owner. Needs nothing but Python 3.8.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def _define(kind: str, names: Mapping[str, str]) -> str:
     template_name, label = _LABELS[kind]
     other = names.get("*", _DEFAULTS[kind]).replace(_PLACE, "{{ . }}")
     cases = [  # Go's strings are written as JSON's
-        f"if eq . {json.dumps(name, ensure_ascii=False)} }}}}{target.replace(_PLACE, name)}{{{{ else "
+        f"if eq . {json.dumps(name, ensure_ascii=False)} }}}}{target.replace(_PLACE, name)}"
         for name, target in sorted(names.items())
         if name != "*"
     ]
-    choice = f"{{{{ {''.join(cases).removesuffix(' else ')} else }}}}{other}{{{{ end }}}}" if cases else other
+    choice = f"{{{{ {'{{ else '.join(cases)}{{{{ else }}}}{other}{{{{ end }}}}" if cases else other
     return f'{{{{ define "{template_name}" }}}}{{{{ with .CommonLabels.{label} }}}}{choice}{{{{ end }}}}{{{{ end }}}}\n'
 
 

@@ -3,8 +3,8 @@
 
     gpuinfo.py --prometheus.url http://prometheus:9090 [--partition gpu]
 
-Needs nothing but Python, scontrol and a Prometheus that scrapes gpu-exporter. Columns of which Prometheus does not tell
-are `-`; while it is away so are all of them, with one line on standard error.
+Needs Python 3.8, scontrol and a Prometheus that scrapes gpu-exporter. Columns of which Prometheus does not tell are
+`-`; while it is away so are all of them, with one line on standard error.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def table(lines: Iterable[Sequence[str]]) -> str:
     every = [_HEAD, *lines]
     widths = [max(len(line[place]) for line in every) for place in range(len(_HEAD))]
     return "".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        for line in every
+        "  ".join(f"{cell:<{widths[place]}}" for place, cell in enumerate(line)).rstrip() + "\n" for line in every
     )
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Targets for Prometheus's file_sd_configs, from Slurm's own list of nodes. Needs nothing but Python and scontrol.
+"""Targets for Prometheus's file_sd_configs, from Slurm's own list of nodes. Needs Python 3.8 and scontrol.
 
     targets.py /etc/prometheus/targets/gpu-exporter.json
 
