@@ -71,7 +71,12 @@ RULES: dict[str, Schema] = {
     "driver.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "driver.mountPath": {"pattern": ABSOLUTE},
     "driver.libraryPath": {"pattern": ABSOLUTE},
-    "security.runAsUser": {"type": ["string", "integer"], "pattern": "^(auto|cluster)$", "minimum": 0},
+    "security.runAsUser": {
+        "type": ["string", "integer"],
+        "pattern": "^(auto|cluster)$",
+        "minimum": 0,
+        "maximum": 2147483647,
+    },
     "security.addCapabilities": {"items": {"type": "string", "pattern": "^[A-Z_]+$"}},
     "security.seccomp": {"enum": ["RuntimeDefault", "Unconfined", ""]},
     "serviceAccount.name": {"pattern": NAME},

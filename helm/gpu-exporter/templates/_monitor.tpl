@@ -38,15 +38,10 @@ apiVersion: monitoring.coreos.com/v1
 kind: {{ .kind }}
 metadata:
   {{- include "gpu-exporter.metadata" (dict "root" $root "name" (include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace)) "namespace" $namespace "labels" .monitor.labels "annotations" .monitor.annotations) | nindent 2 }}
+{{- $spec := dict "jobLabel" "app.kubernetes.io/name" -}}
+{{- $_ := set $spec "namespaceSelector" (dict "matchNames" (list $home)) -}}
+{{- $_ := set $spec "selector" (dict "matchLabels" (include "gpu-exporter.selectorLabels" $root | fromYaml)) -}}
+{{- $_ := set $spec .endpoints (list (mergeOverwrite $endpoint .monitor.endpoint)) }}
 spec:
-  jobLabel: app.kubernetes.io/name
-  namespaceSelector: {matchNames: [{{ quote $home }}]}
-  selector:
-    matchLabels:
-      {{- include "gpu-exporter.selectorLabels" $root | nindent 6 }}
-  {{ .endpoints }}:
-  - {{ mergeOverwrite $endpoint .monitor.endpoint | toYaml | nindent 4 | trim }}
-  {{- with .monitor.spec }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- mergeOverwrite $spec .monitor.spec | toYaml | nindent 2 }}
 {{- end -}}

@@ -156,12 +156,10 @@ rows:
 {{- define "gpu-exporter.probe" -}}
 {{- $default := .timing -}}
 {{- $handlers := pick .override "httpGet" "tcpSocket" "exec" "grpc" -}}
-{{- if not $handlers -}}
-{{- if .root.Values.web.basicAuth.enabled -}}
-{{- $_ := set $default "tcpSocket" (dict "port" "metrics") -}}
-{{- else -}}
+{{- if or (hasKey .override "httpGet") (not (or $handlers .root.Values.web.basicAuth.enabled)) -}}
 {{- $_ := set $default "httpGet" (dict "path" .path "port" "metrics" "scheme" (include "gpu-exporter.web.scheme" .root)) -}}
-{{- end -}}
+{{- else if not $handlers -}}
+{{- $_ := set $default "tcpSocket" (dict "port" "metrics") -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $default .override) -}}
 {{- end -}}

@@ -22,11 +22,12 @@
 
 {{/* 0, a number, or nothing where the cluster assigns it. */}}
 {{- define "gpu-exporter.runAsUser" -}}
-{{- $user := toString .Values.security.runAsUser -}}
-{{- if eq $user "auto" -}}
+{{- $user := .Values.security.runAsUser -}}
+{{- if not (kindIs "string" $user) -}}
+{{- /* As text a number of seven digits and more is 1e+06. */ -}}
+{{- int64 $user -}}
+{{- else if eq $user "auto" -}}
 {{- ternary "0" "65534" .Values.attribution.pods.enabled -}}
-{{- else if ne $user "cluster" -}}
-{{- $user -}}
 {{- end -}}
 {{- end -}}
 

@@ -58,6 +58,15 @@ def test_monitor_finds_the_service_by_its_port_and_labels(render: Render, one: O
     assert spec["jobLabel"] in service["metadata"]["labels"]
 
 
+@pytest.mark.parametrize(("kind", "value"), [("ServiceMonitor", "serviceMonitor"), ("PodMonitor", "podMonitor")])
+def test_field_of_a_monitor_takes_the_place_of_the_charts_own(kind: str, value: str, render: Render, one: One) -> None:
+    own = one(render({value: {"enabled": True}}), kind)["spec"]
+    given = {"jobLabel": "team", "sampleLimit": 5000, "namespaceSelector": {"matchNames": ["gpus"]}}
+    made = one(render({value: {"enabled": True, "spec": given}}), kind)["spec"]
+
+    assert made == {**own, **given}
+
+
 def promtool(made: Any, tmp_path: Path) -> Any:
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump({"groups": made}))

@@ -249,3 +249,21 @@ def test_openshift_s_constraints_allow_the_profile_of_the_pods_by_its_name_there
     made = render({"openshift": {"scc": True}, "security": {"seccomp": seccomp}})
 
     assert one(made, "SecurityContextConstraints")["seccompProfiles"] == [named]
+
+
+@pytest.mark.parametrize("user", [1000, 1000680000, 2147483647])
+def test_user_of_any_number_is_that_user(user: int, render: Render, one: One) -> None:
+    given = {"security": {"runAsUser": user}, "attribution": {"pods": {"enabled": False}}}
+    (container,) = pod_spec(render(given), one)["containers"]
+
+    assert (container["securityContext"]["runAsUser"], container["securityContext"]["runAsGroup"]) == (user, user)
+
+
+@pytest.mark.parametrize("basic_auth", [False, True])
+def test_path_of_a_probe_keeps_its_port(*, basic_auth: bool, render: Render, one: One) -> None:
+    probe = {"httpGet": {"path": "/-/ready"}}
+    given = {"livenessProbe": probe, "web": {"basicAuth": {"enabled": basic_auth}}}
+    (container,) = pod_spec(render(given), one)["containers"]
+
+    assert container["livenessProbe"]["httpGet"] == {"path": "/-/ready", "port": "metrics", "scheme": "HTTP"}
+    assert "tcpSocket" not in container["livenessProbe"]
