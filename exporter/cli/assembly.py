@@ -205,6 +205,12 @@ def pacing(config: Config) -> Pacing:
     interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
     if deadline > interval:
         raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
+    longest = round(interval + deadline, 6)
+    if stale < longest:  # else every gauge vanishes, and the node is not ready, between two passes
+        raise ConfigError(
+            "--sample.stale: expected at least --sample.interval and --sample.deadline together "
+            f"({longest:g}s), got {stale:g}s"
+        )
     steady = min(config["sample.steady-interval"], _OLDEST * stale)
     return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 

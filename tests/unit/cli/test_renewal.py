@@ -8,10 +8,12 @@ from exporter.cli import assembly
 from exporter.config import load as config
 from exporter.exposition.snapshot import Snapshot
 
+HOURLY = ("--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.stale", "2h")
+
 
 def test_a_pass_is_made_for_who_asks_between_two() -> None:
     published: queue.Queue[Snapshot] = queue.Queue()
-    options = ["--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.deadline", "1m"]
+    options = [*HOURLY, "--sample.deadline", "1m"]
     exporter = assembly.assemble(config.load(options, {}, config.options()), published.put)
     exporter.start()
     try:
@@ -26,7 +28,7 @@ def test_a_pass_is_made_for_who_asks_between_two() -> None:
 def test_who_asks_waits_for_half_of_what_a_pass_may_take() -> None:
     """A scraper may wait no longer than a second, and a pass that meets a slow driver takes most of one."""
     waited: list[float] = []
-    options = ["--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.deadline", "0.6s"]
+    options = [*HOURLY, "--sample.deadline", "0.6s"]
     exporter = assembly.assemble(config.load(options, {}, config.options()), lambda _: None)
     exporter._loop.tick_now = waited.append  # type: ignore[method-assign]
     exporter.renew()
