@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from exporter.exposition.negotiation import accepts_gzip
 from exporter.exposition.pages import Page
 from exporter.exposition.scrape_schedule import Scraper
 from exporter.web.auth import BasicAuth, Verdict
@@ -203,8 +204,4 @@ def _scraper(environ: Environ) -> Scraper:
 
 
 def _accepts_gzip(environ: Environ) -> bool:
-    for part in str(environ.get("HTTP_ACCEPT_ENCODING", "")).split(","):
-        coding, _, parameters = part.partition(";")
-        if coding.strip().lower() in {"gzip", "*"}:
-            return parameters.replace(" ", "").lower() not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
+    return accepts_gzip(str(environ.get("HTTP_ACCEPT_ENCODING", "")))

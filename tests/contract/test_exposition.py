@@ -146,6 +146,24 @@ def test_format_is_negotiated_as_by_the_client_library(accept: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.4,*/*;q=0.3", "text/plain"),
+        ("application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9", "text/plain"),
+        ("text/plain;q=0.1,application/openmetrics-text;q=0.9", "application/openmetrics-text"),
+        ("application/openmetrics-text;q=0", "text/plain"),
+        ("application/openmetrics-text;q=0.5,text/*", "text/plain"),
+        ("application/openmetrics-text;q=high", "application/openmetrics-text"),
+        ('Application/OpenMetrics-Text;Version="1.0.0"', "application/openmetrics-text"),
+        ("*/*;q=0.1," * 40 + "application/openmetrics-text", "text/plain"),
+    ],
+)
+def test_the_format_that_is_wanted_most_is_given(accept: str, kind: str) -> None:
+    """As Prometheus asks by `scrape_protocols`, whose order the client library does not look at."""
+    assert content_type(accept).startswith(f"{kind}; version=")
+
+
+@pytest.mark.parametrize(
     "accept", ["application/openmetrics-text;version=x", ";;,;=", "text/plain;version=9" + "9" * 99]
 )
 def test_accept_header_of_nonsense_asks_for_plain_text(accept: str) -> None:

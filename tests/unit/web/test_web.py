@@ -75,7 +75,18 @@ def test_head_has_the_length_and_no_body() -> None:
 
 @pytest.mark.parametrize(
     ("accepted", "packed"),
-    [("gzip", True), ("br, GZIP;q=0.5", True), ("*", True), ("gzip;q=0", False), ("identity", False), ("", False)],
+    [
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("*", True),
+        ("*;q=0, gzip", True),
+        ("identity;q=0.5, gzip", True),
+        ("identity, gzip;q=0.5", False),
+        ("*, gzip;q=0.0", False),
+        ("gzip;q=0", False),
+        ("identity", False),
+        ("", False),
+    ],
 )
 def test_gzip_is_negotiated(accepted: str, packed: bool) -> None:  # noqa: FBT001 - a parameter of the table above
     for path, whole in (("/metrics", BODY), ("/", STATUS.encode())):
