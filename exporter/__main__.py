@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from exporter import __version__
+from exporter.cli import standard_streams
 from exporter.cli.logs import to_journal
 from exporter.config import environment
 from exporter.config.command_line import COMMANDS
@@ -23,9 +24,8 @@ _OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.E
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; without one, serve. The status is 0, or 2 for a wrong input, or the command's own."""
+    standard_streams.prepare()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["--version"]:
-        return _finish(f"gpu-exporter {__version__}\n")
     name = given.pop(0) if given and not given[0].startswith("-") else "serve"
     try:
         return _status(name, given)
@@ -38,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _status(name: str, given: Sequence[str]) -> int:
     try:
-        _refuse_unknown_variables()
-        status = int(importlib.import_module(_module(name)).run(given))
+        status = _run(name, given)
         sys.stdout.flush()
     except ConfigError as error:
         priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
@@ -59,9 +58,12 @@ def _status(name: str, given: Sequence[str]) -> int:
     return status
 
 
-def _finish(text: str) -> int:
-    sys.stdout.write(text)
-    return 0
+def _run(name: str, given: Sequence[str]) -> int:
+    if given[:1] == ["--version"] and name == "serve":  # known without loading anything
+        sys.stdout.write(f"gpu-exporter {__version__}\n")
+        return 0
+    _refuse_unknown_variables()
+    return int(importlib.import_module(_module(name)).run(given))
 
 
 def _refuse_unknown_variables() -> None:

@@ -92,19 +92,15 @@ def exporter(
     folder: Path,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
-    program: Sequence[str] = ("-m", "exporter"),
+    command: Sequence[str] = COMMAND,
 ) -> Iterator[Running]:
-    """A running exporter, up to its first pass; ended with the block. `program` is what Python runs."""
+    """A running exporter, up to its first pass; ended with the block. `command` is what runs it."""
     url = f"http://127.0.0.1:{free_port()}"
     log = folder / "exporter.log"
     listen = ("--web.listen-address", url.removeprefix("http://"))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, *program, *listen, *arguments],
-            stdout=output,
-            stderr=output,
-            env=environment or os.environ,
-            cwd=ROOT,
+            [*command, *listen, *arguments], stdout=output, stderr=output, env=environment or os.environ, cwd=ROOT
         )
     running = Running(url, process, log)
     try:

@@ -148,16 +148,41 @@ def test_help_shows_defaults_as_they_are_typed_and_every_flag(name: str) -> None
     assert ("--[no-]" in text) is (name != "once")
 
 
-@pytest.mark.parametrize(("arguments", "status"), [(["once"], 1), (["check"], 3)])
-def test_output_that_cannot_be_written_is_one_line(arguments: list[str], status: int) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*COMMAND, *arguments, "--simulate", "1xT4", "--log.level", "error"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=ROOT, check=False,
-        )  # fmt: skip
+def without(redirected: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command with standard streams closed, or sent elsewhere, as a shell does it."""
+    script = f'exec "$@" {redirected}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, *arguments],
+        capture_output=True, text=True, timeout=60, cwd=ROOT, check=False,
+    )  # fmt: skip
 
-    assert done.returncode == status
-    assert done.stderr == "gpu-exporter: standard output cannot be written: No space left on device\n"
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["once", "--simulate", "1xT4", *QUICK], 1), (["check", "--simulate", "1xT4"], 3), (["--version"], 1)],
+)
+@pytest.mark.parametrize(("output", "why"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")])
+def test_output_that_is_closed_or_full_is_one_line(arguments: list[str], status: int, output: str, why: str) -> None:
+    done = without(output, *arguments)
+
+    assert (done.returncode, done.stderr) == (
+        status,
+        f"gpu-exporter: standard output cannot be written: {why}\n",
+    )
+
+
+@pytest.mark.parametrize(("name", "status"), [("once", 2), ("check", 3)])
+@pytest.mark.parametrize("messages", ["2>&-", "2>/dev/full"])
+def test_a_wrong_option_has_its_status_where_nobody_can_be_told(name: str, status: int, messages: str) -> None:
+    assert without(messages, name, "--frobnicate").returncode == status
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_it_serves_where_nobody_reads_its_messages(tmp_path: Path, streams: str) -> None:
+    with exporter(
+        tmp_path, "--simulate", "1xT4", command=("sh", "-c", f'exec "$@" {streams}', "sh", *COMMAND)
+    ) as running:
+        running.until("the GPU", "gpu_up", 1.0)
 
 
 @pytest.mark.parametrize(("name", "status"), [("once", 2), ("check", 3)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ def test_no_file_that_fails_ends_a_pass(share: str, fake_nvml: Callable[..., Any
         *("--progress.dir", str(tmp_path / "progress"), "--attribution.slurm.mapping-dir", str(tmp_path / "jobs")),
         *("--attribution.slurm", "on", "--attribution.containers", "on", "--sample.steady-interval", "100ms"),
     )
-    program = ("-m", "tests.failing_files", share)
-    with exporter(tmp_path, *FAST, *options, environment=fake.environment, program=program) as running:
+    command = (sys.executable, "-m", "tests.failing_files", share)
+    with exporter(tmp_path, *FAST, *options, environment=fake.environment, command=command) as running:
         begun = running.metrics()
         last = poll(
             f"{PASSES} passes",
