@@ -72,7 +72,8 @@ def _verdict(site: Site, snapshot: Snapshot, report: Report) -> str:
 
 def _item(site: Site, finding: Finding) -> str:
     name = runbook(finding.rule)
-    link = f' <a href="{escape(site.runbooks.format(name=name))}">runbook</a>' if name and site.runbooks else ""
+    address = escape(site.runbooks.replace("{name}", name))  # which may have other braces
+    link = f' <a href="{address}">runbook</a>' if name and address else ""
     return (
         f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {escape(what(finding))}<br>'
         f'<span class="dim">{escape(finding.action)}</span>{link}</li>'

@@ -53,6 +53,19 @@ def test_a_broken_gpu_is_not_green() -> None:
     assert "border-color:var(--bad)" in text
 
 
+@pytest.mark.parametrize("runbooks", ["https://wiki.example.org/{name}?of={team}", "https://wiki.example.org/{name}#{"])
+def test_a_runbook_link_may_have_other_braces(runbooks: str) -> None:
+    text = page(
+        Site("gpu07", "/metrics", runbooks),
+        Snapshot(NodeStatus(time=NOW, passes=1)),
+        Report(Verdict.FAILED, (finding(),), 1, ("H200",)),
+        {},
+        History(),
+    )
+
+    assert runbooks.replace("{name}", "gpurowremapfailed") in text
+
+
 @pytest.mark.parametrize(("gib", "shown"), [(1.0, False), (1.1, True)])
 def test_memory_that_no_process_accounts_for_is_told_from_a_gibibyte_on(gib: float, *, shown: bool) -> None:
     memory = gpu(memory_used_bytes=8.0 * 2**30, memory_total_bytes=141.0 * 2**30, unattributed_bytes=gib * 2**30)
