@@ -46,8 +46,8 @@ class SimulatedDriver(Driver):
         self._opened = False
 
     def now(self) -> float:
-        """Seconds since the start."""
-        return self._clock() - self.epoch
+        """Seconds since the start; until that has come, the machine stands as it will be then."""
+        return max(0.0, self._clock() - self.epoch)
 
     def open(self) -> None:
         self._refuse_when_gone(self.now())

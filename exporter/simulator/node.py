@@ -70,18 +70,18 @@ class SimulatedNode:
 
     def ports(self, now: float) -> tuple[Port, ...]:
         """Its network ports."""
-        return ports.ports(self._gpus, now - self._epoch)
+        return ports.ports(self._gpus, self._time(now))
 
     def pci_paths(self) -> Mapping[str, PciPath]:
         """By GPU uuid: its way to the CPU."""
         return {gpu.uuid: ports.pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
-        time = now - self._epoch
+        time = self._time(now)
         return {process.pid: self._host_process(process, time) for gpu in self._gpus for process in gpu.processes(time)}
 
     def ownership(self, now: float) -> Ownership:
-        time = now - self._epoch
+        time = self._time(now)
         pids: dict[int, Owner] = {}
         holders: dict[str, tuple[Owner, ...]] = {}
         cgroups: dict[Owner, str] = {}
@@ -96,18 +96,22 @@ class SimulatedNode:
         return Ownership(pids, holders, {}, cgroups, info, self._health())
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
-        time = now - self._epoch
+        time = self._time(now)
         return {held.owner: _usage(held, held.age(time)) for held in self._held(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
         """Of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
-        time = now - self._epoch
+        time = self._time(now)
         return {held.owner: _signals(held, time) for held in self._held(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
-        time = now - self._epoch
+        time = self._time(now)
         return {held.owner: _progress(held, time) for held in self._held(time) if held.workload.pattern.samples}
+
+    def _time(self, now: float) -> float:
+        """As the driver has it."""
+        return max(0.0, now - self._epoch)
 
     def _held(self, time: float) -> Iterator[_Held]:
         for workload in self._workloads:

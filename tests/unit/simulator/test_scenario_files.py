@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.simulator import parse
+from exporter.simulator import parse, simulate
 from exporter.simulator.faults import KINDS
 from exporter.simulator.models import MODELS
 from exporter.simulator.patterns import PATTERNS
@@ -40,6 +40,13 @@ def test_the_week_has_64_gpus_and_the_cluster_32_nodes() -> None:
 
     assert sum(len(parse(f"@{week};node={name}").gpus) for name in node_names(str(week))) == 64
     assert len(node_names(str(cluster))) == 32
+
+
+@pytest.mark.parametrize("path", [ROOT / "tests/scenarios/week.yaml", ROOT / "tests/scenarios/cluster.yaml"])
+def test_what_the_documentation_names_can_be_simulated_at_any_time(path: Path) -> None:
+    driver = simulate(f"@{path}", lambda: 1_000_000_000.0)
+
+    assert all(device.call("nvmlDeviceGetTotalEnergyConsumption") > 0 for device in driver.devices())
 
 
 def test_the_page_names_every_model_pattern_and_fault() -> None:

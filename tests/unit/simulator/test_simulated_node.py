@@ -105,6 +105,23 @@ def test_progress_advances_while_kernels_run() -> None:
     assert progress.steps == pytest.approx(100 * 0.97 / 1.1, abs=2)
 
 
+def test_before_its_start_a_simulation_stands_still_at_it() -> None:
+    clock = Clock()
+    driver = SimulatedDriver(parse(f"1xH200:training;start={EPOCH + 1e6:.0f}"), clock, clock.sleep)
+    driver.open()
+
+    def told() -> tuple[object, ...]:
+        (device,) = driver.devices()
+        usage, processes = driver.node.usage(clock.time), driver.node.processes(clock.time)
+        return device.call("nvmlDeviceGetTotalEnergyConsumption"), usage, processes
+
+    first = told()
+    clock.time += 1000
+
+    assert told() == first
+    assert first[0] > 0  # type: ignore[operator]
+
+
 def test_churn_replaces_owners_and_leaves_gaps() -> None:
     driver, clock = started("2xH200:training,inference;churn=100")
     holders: set[str] = set()
