@@ -210,8 +210,9 @@ def _two_lengths(request: Any) -> bool:
 def _environ(request: Any, peer: str) -> Environ:
     """The request in WSGI's words."""
     target = request.target.decode("latin-1")
-    if target.startswith(("http://", "https://")):
-        target = "/" + target.split("://", 1)[1].partition("/")[2]
+    scheme, absolute, rest = target.partition("://")
+    if absolute and scheme.lower() in {"http", "https"}:
+        target = "/" + rest.partition("/")[2]
     path, _, query = target.partition("?")
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method.decode("latin-1"),

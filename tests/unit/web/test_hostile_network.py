@@ -39,6 +39,14 @@ def test_a_thousand_idle_connections_keep_nobody_waiting(port: int) -> None:
         assert requests.get(f"http://127.0.0.1:{port}/-/healthy", timeout=10).status_code == 200
 
 
+@pytest.mark.parametrize("target", ["http://x:1/metrics", "HTTP://x/metrics?a=b", "/metrics"])
+def test_a_request_names_its_page_with_or_without_the_server(port: int, target: str) -> None:
+    with client(port) as asking:
+        asking.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+
+        assert said(asking).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_slow_heads_keep_nobody_waiting_and_are_ended(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.2)
     with contextlib.ExitStack() as stack:
