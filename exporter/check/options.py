@@ -10,6 +10,7 @@ from exporter.check.reference import REFERENCES
 from exporter.check.render import FORMATS
 from exporter.check.rules import NAMES
 from exporter.check.stages import STAGES
+from exporter.config.network import web_address
 from exporter.config.option import (
     Option,
     boolean,
@@ -20,7 +21,6 @@ from exporter.config.option import (
     number,
     positive_duration,
     text,
-    web_address,
 )
 
 _GROUP = "Check"

@@ -26,7 +26,8 @@ from exporter.cli import assembly, logs
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
-from exporter.config.option import ConfigError, Option, without_password
+from exporter.config.network import without_password
+from exporter.config.option import ConfigError, Option
 from exporter.faults.watch import FaultWatch
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation

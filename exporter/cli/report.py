@@ -15,7 +15,8 @@ from typing import NamedTuple
 from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.command_line import ARGUMENT, Page
-from exporter.config.option import ConfigError, without_password
+from exporter.config.network import without_password
+from exporter.config.option import ConfigError
 from exporter.host import site_file
 from exporter.report import layout_digest, layout_job, promql
 from exporter.report.client import Access, Client

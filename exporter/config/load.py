@@ -9,7 +9,8 @@ from typing import Any
 
 from exporter.collectors import COLLECTORS
 from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
-from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show, without_password
+from exporter.config.network import without_password
+from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show
 from exporter.host.site_file import SiteFileError
 from exporter.ledger.thresholds import Thresholds
 

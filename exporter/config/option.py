@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter.attribution.work_class import ClassRule, parse_rules
+from exporter.config.network import address, http_url
 from exporter.project import RUNBOOKS
 
 _LONGEST = 36_500 * 86400.0
@@ -161,47 +162,12 @@ def choice(*known: str) -> Choice:
     return Choice(known)
 
 
-def address(value: str) -> tuple[str, int]:
-    """Host and port from `:9836`, `127.0.0.1:9836` or `[::1]:9836`; an empty host is every address."""
-    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", value.strip())
-    if not match or int(match[3]) > 65535:  # noqa: PLR2004 - the last TCP port
-        raise ValueError("HOST:PORT, :PORT or [IPV6]:PORT")
-    return match[1] or match[2], int(match[3])
-
-
 def url_path(value: str) -> str:
     if not re.fullmatch(r"/[\w./-]*", value) or value == "/":
         raise ValueError("a path that starts with / and is not / itself")
     if value.startswith("/-/"):
         raise ValueError("a path beside those of the probes, /-/healthy and /-/ready")
     return value
-
-
-def http_url(value: str) -> str:
-    """Without a path; empty is none."""
-    if value and not re.fullmatch(r"https?://(\[[0-9a-fA-F:.]+\]|[^:/@?#\[\]\s]+)(:\d{1,5})?/?", value):
-        raise ValueError("http://HOST:PORT or https://HOST:PORT")
-    return value.rstrip("/")
-
-
-def web_address(value: str) -> str:
-    """Where to ask over HTTP, with a path perhaps; empty is nowhere."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 - few commands ask anybody
-
-    try:
-        parts = urlsplit(value)
-        host = (parts.hostname or "").encode("idna")
-        usable = parts.scheme in {"http", "https"} and parts.port != 0
-    except ValueError:  # no port, half an IPv6 address, a label of more than 63 letters
-        host, usable = b"", False
-    if value and not (host and usable and value.isprintable() and " " not in value):
-        raise ValueError("http://HOST or https://HOST")
-    return value
-
-
-def without_password(address: str) -> str:
-    """An address as it may be shown."""
-    return re.sub(r"(?<=://)[^/?#]*@", "", address)
 
 
 def default_of(option: Option) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from exporter.cli.shell_completion import commands
 from exporter.config import option as kinds
+from exporter.config.network import address
 from exporter.config.option import Choice, Option, default_of
 from exporter.project import REPOSITORY
 
@@ -30,7 +31,7 @@ _KINDS: Mapping[Any, Schema] = {
     kinds.amount: {"type": "number", "minimum": 0},
     kinds.share: {"type": "number", "minimum": 0, "maximum": 1},
     kinds.names: {"type": ["string", "array"], "items": {"type": "string"}},
-    kinds.address: {"type": "string", "pattern": r":\d{1,5}$"},
+    address: {"type": "string", "pattern": r":\d{1,5}$"},
     kinds.url_path: {"type": "string", "pattern": "^/(?!-/)."},
 }
 

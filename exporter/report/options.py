@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from exporter.config.option import Option, boolean, choice, positive_duration, text, web_address
+from exporter.config.network import web_address
+from exporter.config.option import Option, boolean, choice, positive_duration, text
 from exporter.report import price
 
 

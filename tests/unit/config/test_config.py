@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config import load as config
-from exporter.config.option import STATIC, ConfigError, Option, address, duration, duration_text, names
+from exporter.config.network import address
+from exporter.config.option import STATIC, ConfigError, Option, duration, duration_text, names
 
 TABLE = STATIC
 
@@ -72,6 +73,8 @@ def test_under_gives_the_options_below_a_prefix() -> None:
         (["--sample.interval", "soon"], "--sample.interval: expected a duration such as 500ms, 10s or 2m, got 'soon'"),
         (["--sample.interval", "0"], "--sample.interval: expected a duration above zero, got '0'"),
         (["--web.listen-address", "9836"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
+        (["--web.listen-address", "é..x:80"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
+        (["--nccl.ras-address", "x" * 64 + ":1"], "--nccl.ras-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--web.telemetry-path", "/"], "--web.telemetry-path: expected a path that starts with /"),
         (["--process.limit", "-1"], "--process.limit: expected a whole number"),
         (["--log.level", "loud"], "--log.level: expected one of debug, info, warning, error"),
