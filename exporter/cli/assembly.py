@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
 import socket
 import threading
@@ -20,6 +21,7 @@ from exporter.attribution.kubernetes import node_object
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.attribution.slurm import gres
+from exporter.cli import without_effect
 from exporter.cli.exporter import Exporter, XidSources
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
@@ -62,17 +64,21 @@ def assemble(
     threads: Threads | None = None,
     process: Callable[[], ProcessHealth] = ProcessHealth,
     awaited: Callable[[], float] = lambda: 0.0,
+    most_between: float = math.inf,
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected.
+    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected; between
+    two passes there are `most_between` seconds at most.
     """
     driver = driver_of(config)
+    without_effect.warn(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     watch = FaultWatch(fault_site(config, driver))
     pace = pacing(config)
     sampler = Sampler(driver, _node(config, driver), enabled(config), pace, accounts, process, faults=watch)
-    loop = Loop(lambda: sampler.tick(awaited=awaited()), pace.interval, published)
+    between = min(pace.interval, most_between)
+    loop = Loop(lambda: sampler.tick(awaited=awaited()), between, published)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, pace, loop, xids, threads or Threads())
 

@@ -16,6 +16,8 @@ from exporter.exposition.text import Renderer
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Series"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
+_BETWEEN = 1.0
+"""Seconds between the two at most, whatever --sample.interval is: somebody waits for them."""
 _PATIENCE = 10.0
 """Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
@@ -31,9 +33,9 @@ def run(arguments: Sequence[str]) -> int:
             done.set()
 
     shown = assembly.selection(settings)
-    exporter = assembly.assemble(settings, published)
+    exporter = assembly.assemble(settings, published, most_between=_BETWEEN)
     exporter.start()
-    done.wait(_PATIENCE + _PASSES * settings["sample.interval"])
+    done.wait(_PATIENCE + _PASSES * settings["sample.deadline"])
     snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer(shown).render(snapshot.blocks, "")[1].decode())

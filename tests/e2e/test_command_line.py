@@ -83,6 +83,14 @@ def test_once_prints_a_full_node() -> None:
     assert sum(not line.startswith("#") for line in done.stdout.splitlines()) >= 1000
 
 
+def test_once_does_not_wait_for_the_interval_of_the_daemon() -> None:
+    done = run("once", "--simulate", "1xT4", "--log.level", "error", "--sample.interval", "1h", "--sample.stale", "2h")
+
+    assert done.returncode == 0
+    assert "gpu_exporter_sample_interval_seconds 3600.0" in done.stdout
+    assert "gpu_exporter_passes_total 2.0" in done.stdout
+
+
 def test_without_a_driver_nothing_is_simulated() -> None:
     done = run("once", LD_LIBRARY_PATH="/nowhere")
 
