@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from exporter.web.tls_settings import Tls
 
 log = logging.getLogger(__name__)
+
+
+_GUARDS: Mapping[str, Callable[[WebConfig], int]] = {
+    "passwords": lambda config: bool(config.users),
+    "client certificates": lambda config: config.tls.client_auth if config.tls else 0,
+    "names in client certificates": lambda config: bool(config.tls and config.tls.allowed_sans),
+}
+"""What keeps strangers out, and how strictly: a file that is half-written as it is read must not let them in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,9 @@ class WebSettings:
         found = load(path)
         if (found.tls is None) != (self.certificates is None):
             raise ConfigError(f"--web.config.file {path}: TLS is switched on or off by a restart only")
+        for name, strength in _GUARDS.items():
+            if strength(found) < strength(self._config):
+                raise ConfigError(f"--web.config.file {path}: {name}: switched off by a restart only")
         return found
 
     def reload(self) -> None:

@@ -57,7 +57,9 @@ def test_password_known_to_be_right_is_forgotten_with_its_hash_only(tmp_path: Pa
     assert settings.policy().auth.check(header("secret")) is Verdict.REFUSED
 
 
-@pytest.mark.parametrize("broken", ["basic_auth_users: [", "{1: 2}", TLS, "[" * 100_000, "{a: 1, a: 2}"])
+@pytest.mark.parametrize(
+    "broken", ["basic_auth_users: [", "{1: 2}", TLS, "[" * 100_000, "{a: 1, a: 2}", "", "basic_auth_users:"]
+)
 def test_file_that_cannot_be_used_changes_nothing_and_shows(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "web.yaml"
     write(file, f"basic_auth_users: {{prom: {HASH}}}\n")
@@ -66,8 +68,41 @@ def test_file_that_cannot_be_used_changes_nothing_and_shows(tmp_path: Path, brok
 
     assert settings.policy().auth.check("") is Verdict.REFUSED
     assert settings.health() == WebHealth(reload_success=False)
-    write(file, "")
+    write(file, f"basic_auth_users: {{other: {HASH}}}\n")
     assert settings.health() == WebHealth(reload_success=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "less", "named"),
+    [
+        ("client_auth_type: RequireAndVerifyClientCert", "", "client certificates"),
+        (
+            "client_auth_type: RequireAndVerifyClientCert",
+            "client_auth_type: VerifyClientCertIfGiven",
+            "client certificates",
+        ),
+        (
+            "client_auth_type: RequireAndVerifyClientCert, client_allowed_sans: [a]",
+            "client_auth_type: RequireAndVerifyClientCert",
+            "names in client certificates",
+        ),
+    ],
+)
+def test_a_file_that_is_half_written_lets_nobody_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, more: str, less: str, named: str
+) -> None:
+    certificate(tmp_path, "x")
+    file = tmp_path / "web.yaml"
+    files = "cert_file: cert.pem, key_file: key.pem"
+    write(file, f"tls_server_config: {{{files}, client_ca_file: cert.pem, {more}}}\n")
+    settings = WebSettings(file)
+    authority = "client_ca_file: cert.pem, " if less else ""
+    write(file, f"tls_server_config: {{{files}, {authority}{less}}}\n")
+
+    assert settings.health().reload_success is False  # type: ignore[union-attr]
+    assert f"{file}: {named}: switched off by a restart only" in caplog.text
+    write(file, f"tls_server_config: {{{files}, client_ca_file: cert.pem, {more}}}\n")
+    assert settings.health().reload_success is True  # type: ignore[union-attr]
 
 
 def test_end_of_the_certificate_is_told(tmp_path: Path) -> None:
