@@ -79,8 +79,15 @@ def _acknowledgement(settings: config.Config) -> Acknowledgement:
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")
-    by = settings["by"] or os.environ.get("SUDO_USER") or getpass.getuser()
+    by = settings["by"] or os.environ.get("SUDO_USER") or _user()
     return Acknowledgement(settings["gpu"], kind, by, reason, unix_time())
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # without a name here, as in a container
+        return str(os.getuid())
 
 
 def _line(fault: Fault) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from pathlib import Path
 
 import pytest
 
+from exporter.clock import UnixTime
+from exporter.faults import acknowledgements, state_file
+from exporter.faults.model import Action, Fault, FaultState, Kind
+from exporter.faults.watch import NAME
 from tests.command import run
 
 
@@ -26,3 +32,21 @@ def test_without_any_of_them_the_faults_are_listed(tmp_path: Path) -> None:
         "",
         f"gpu-exporter: no fault is known in {tmp_path}\n",
     )
+
+
+@pytest.mark.parametrize("error", [KeyError("uid not found"), OSError("No username set in the environment")])
+def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """As in a container whose user has no line in /etc/passwd; what Python raises depends on its version."""
+
+    def unknown() -> str:
+        raise error
+
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr(getpass, "getuser", unknown)
+    fault = Fault("GPU-x", 3, Kind.LOST, "GPU_IS_LOST", Action.RESTART, UnixTime(1_700_000_000.0))
+    state_file.write(tmp_path / NAME, FaultState(faults=(fault,)))
+
+    done = run("acknowledge", "--gpu", "3", "--reason", "reseated", "--state.dir", str(tmp_path))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [each.by for each in acknowledgements.read(tmp_path)] == [str(os.getuid())]
