@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from exporter.check.options import OPTIONS as CHECK
-from exporter.check.render import FORMATS as CHECK_FORMATS
 from exporter.cli import acknowledge, capture
 from exporter.config import load as config
 from exporter.config.command_line import COMMANDS
-from exporter.config.option import Option
-from exporter.report.options import FORMATS as REPORT_FORMATS
+from exporter.config.option import Choice, Option
 from exporter.report.options import OPTIONS as REPORT
 from exporter.summaries.options import OPTIONS as SUMMARIES
 
@@ -37,34 +35,58 @@ def _flags(options: Sequence[Option]) -> Sequence[str]:
     return ["--help", "--config.file", *(flag for pair in pairs for flag in pair)]
 
 
-def _formats(command: str) -> Sequence[str]:
-    return {"check": tuple(CHECK_FORMATS), "report": REPORT_FORMATS, "summaries": ("text", "json")}.get(command, ())
+def _values(option: Option) -> Sequence[str]:
+    """The words it takes, where they are few."""
+    return option.parse.known if isinstance(option.parse, Choice) else ()
 
 
 def bash() -> str:
-    cases = "\n".join(
-        f'        {name}) flags="{" ".join(_flags(options))}"; formats="{" ".join(_formats(name))}" ;;'
-        for name, options in commands().items()
+    flags = "\n".join(f'        {name}) flags="{" ".join(_flags(options))}" ;;' for name, options in commands().items())
+    every = [(name, option) for name, options in commands().items() for option in options if not option.switch]
+    words = "\n".join(
+        f"        {name}--{option.name}) _gpu_exporter_words '{' '.join(_values(option))}'; return ;;"
+        for name, option in every
+        if _values(option)
     )
-    files = "|".join(sorted({f"--{o.name}" for options in commands().values() for o in options if o.metavar in _FILES}))
+    files = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar in _FILES}))
+    others = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar not in _FILES}))
     return f"""\
 # bash completion of gpu-exporter; made by `gpu-exporter completion bash`
+_gpu_exporter_words() {{
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word")
+}}
+_gpu_exporter_files() {{
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+}}
 _gpu_exporter() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=serve flags formats
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=serve flags
+    # bash cuts --option=value at the sign
+    if [[ $word == = ]]; then
+        word=''
+    elif [[ $before == = ]]; then
+        before=${{COMP_WORDS[COMP_CWORD - 2]}}
+    fi
     case ${{COMP_WORDS[1]}} in -* | '') ;; *) command=${{COMP_WORDS[1]}} ;; esac
     case $command in
-{cases}
-        *) flags='' formats='' ;;
+{flags}
+        *) flags='' ;;
+    esac
+    COMPREPLY=()
+    case $command$before in
+{words}
+        completioncompletion) _gpu_exporter_words '{" ".join(SHELLS)}'; return ;;
     esac
     case $before in
-        --format) mapfile -t COMPREPLY < <(compgen -W "$formats" -- "$word"); return ;;
-        --config.file|{files}) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-        completion) mapfile -t COMPREPLY < <(compgen -W "bash zsh fish" -- "$word"); return ;;
+        --config.file|{files}) _gpu_exporter_files; return ;;
+        {others}) return ;;
     esac
     if [[ $COMP_CWORD == 1 && $word != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "{" ".join(COMMANDS)}" -- "$word")
+        _gpu_exporter_words '{" ".join(COMMANDS)}'
+    elif [[ $command == capture && $word != -* ]]; then
+        _gpu_exporter_files
     else
-        mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$word")
+        _gpu_exporter_words "$flags"
     fi
 }}
 complete -F _gpu_exporter gpu-exporter
@@ -74,7 +96,7 @@ complete -F _gpu_exporter gpu-exporter
 def zsh() -> str:
     names = "\n".join(f"        '{name}:{_plain(command.about)}'" for name, command in COMMANDS.items())
     cases = "\n".join(
-        f"        {name}) _arguments {' '.join(_zsh_flag(o, name) for o in options)} '*: :_files' ;;"
+        f"        {name}) _arguments {' '.join(_zsh_flag(o) for o in options)} '*: :_files' ;;"
         for name, options in commands().items()
         if options
     )
@@ -106,13 +128,13 @@ def _plain(text: str) -> str:
     return "".join(" " if char in "'\"`$\\[]:" else char for char in text)
 
 
-def _zsh_flag(option: Option, command: str) -> str:
+def _zsh_flag(option: Option) -> str:
     about = _plain(option.help)
     if option.switch:
         return f"'--{option.name}[{about}]' '--no-{option.name}[not - {about}]'"
     action = "_files" if option.metavar in _FILES else " "
-    if option.name == "format":
-        action = f"({' '.join(_formats(command))})"
+    if _values(option):
+        action = f"({' '.join(_values(option))})"
     return f"'--{option.name}=[{about}]:{option.metavar.lower()}:{action}'"
 
 
@@ -125,17 +147,17 @@ def fish() -> str:
     ]
     for name, options in commands().items():
         where = unset if name == "serve" else f"__fish_seen_subcommand_from {name}"
-        lines += [_fish_flag(option, name, where) for option in options]
+        lines += [_fish_flag(option, where) for option in options]
     lines.append("complete -c gpu-exporter -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'")
     return "\n".join(lines) + "\n"
 
 
-def _fish_flag(option: Option, command: str, where: str) -> str:
+def _fish_flag(option: Option, where: str) -> str:
     start = f"complete -c gpu-exporter -n '{where}' -l '{option.name}' -d '{_plain(option.help)}'"
     if option.switch:
         return start
-    if option.name == "format":
-        return f"{start} -x -a '{' '.join(_formats(command))}'"
+    if _values(option):
+        return f"{start} -x -a '{' '.join(_values(option))}'"
     return f"{start} -r -F" if option.metavar in _FILES else f"{start} -x"
 
 

@@ -32,6 +32,13 @@ def test_every_option_is_in_it(shell: str) -> None:
         (["report", "--simulate"], []),
         (["--web.l"], ["--web.listen-address"]),
         (["completion", "f"], ["fish"]),
+        (["--log.level", ""], ["debug", "info", "warning", "error"]),
+        (["check", "--format", "=", "n"], ["nagios", "npd"]),
+        (["check", "--check.stage", "="], ["prolog", "epilog", "periodic", "full"]),
+        (["--config.file", "comple"], ["completion"]),
+        (["--config.file", "=", "comple"], ["completion"]),
+        (["capture", "comple"], ["completion"]),
+        (["--sample.interval", ""], []),
     ],
 )
 def test_bash_completes(tmp_path: Path, words: list[str], found: list[str]) -> None:
@@ -39,6 +46,8 @@ def test_bash_completes(tmp_path: Path, words: list[str], found: list[str]) -> N
     file.write_text(bash())
     line = " ".join(f"'{word}'" for word in ["gpu-exporter", *words])
     program = f'COMP_WORDS=({line}); COMP_CWORD={len(words)}; _gpu_exporter; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-uc", f"source {file}; {program}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["bash", "-uc", f"source {file}; {program}"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
 
     assert done.stdout.split() == found
