@@ -11,9 +11,8 @@ change. Field values and GPM metrics are filed one by one, so that another expor
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
+import logging
 import time as wall
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +21,15 @@ from typing import Any, cast
 
 from exporter import __version__
 from exporter.capture.codec import encode
+from exporter.capture.masks import masked
 from exporter.capture.replay import BY_FIELD, BY_METRIC, FORMAT, VERSION, CaptureDriver, key_of, load
 from exporter.clock import UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.driver.interface import Device, Driver, DriverError
+from exporter.threads.within import within
+
+log = logging.getLogger(__name__)
 
 __all__ = ["CaptureDriver", "load", "record", "write"]
 
@@ -34,12 +37,8 @@ _SYSTEM = ("nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion", "nvmlSystem
 _ALWAYS = ("nvmlDeviceGetName", "nvmlDeviceGetSerial", "nvmlDeviceGetUUID")
 """Asked once of every device, whichever collectors run: names make a capture readable, the others are masked."""
 
-_PLACES: Mapping[str, tuple[str, ...]] = {
-    "nvmlDeviceGetGpuFabricInfoV": ("clusterUuid",),
-    "nvmlDeviceGetPlatformInfo": ("ibGuid", "chassisSerialNumber"),
-}
-_TELLING = 6
-"""Characters of a name that can be distinguished from any other text."""
+_PATIENCE = 5.0
+"""Seconds for the driver to answer, and again for all that one GPU is asked in a pass."""
 
 
 @dataclass(slots=True)
@@ -54,11 +53,21 @@ class _Log:
         if not timeline or timeline[-1][1] != encoded:
             timeline.append([time, encoded])
 
+    def copy(self) -> _Log:
+        return _Log({key: list(timeline) for key, timeline in self.calls.items()})
+
 
 class RecordingDevice(Device):
     """Passes every call on and files its answer."""
 
-    def __init__(self, device: Device, log: _Log, now: Callable[[], float], logs: Mapping[str, _Log]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        log: _Log,
+        now: Callable[[], float],
+        logs: Mapping[str, _Log],
+        asked: list[str] | None = None,
+    ) -> None:
         self._device = device
         self._log = log
         self._now = now
@@ -68,9 +77,14 @@ class RecordingDevice(Device):
         self.minor = device.minor
         self.parent_uuid = device.parent_uuid
         self.mig = device.mig
-        self.instances = tuple(RecordingDevice(each, logs[each.uuid], now, logs) for each in device.instances)
+        self.asked = [] if asked is None else asked
+        """The last call, also of its instances."""
+        self.instances = tuple(
+            RecordingDevice(each, logs[each.uuid], now, logs, self.asked) for each in device.instances
+        )
 
     def call(self, function: str, *args: Any) -> Any:
+        self.asked[:] = [function]
         try:
             answer = self._device.call(function, *args)
         except DriverError as error:
@@ -91,13 +105,15 @@ def record(  # noqa: PLR0913 - the seams of a recording
     collectors: Sequence[AnyCollector] = COLLECTORS,
     clock: Callable[[], float] = wall.time,
     sleep: Callable[[float], None] = wall.sleep,
+    patience: float = _PATIENCE,
 ) -> dict[str, Any]:
     """Let the collectors read for `seconds`, once per `interval`, and return what `write` writes.
 
     The driver must be open. `mask` replaces serial numbers, UUIDs and PCI addresses, the same one always by the same.
-    Raises DriverGoneError when the driver goes; what one device fails is recorded.
+    A GPU that hangs is asked no more; what it answered before is recorded, as is what one fails.
+    Raises DriverGoneError when the driver goes, TimeoutError where all of it hangs.
     """
-    recorder = _Recorder(driver, collectors, clock)
+    recorder = _Recorder(driver, collectors, clock, patience)
     deadline = clock() + seconds
     while True:
         recorder.run_pass()
@@ -106,7 +122,7 @@ def record(  # noqa: PLR0913 - the seams of a recording
             break
         sleep(min(interval, left))
     capture = recorder.capture()
-    return cast("dict[str, Any]", _masked(capture, _masks(capture))) if mask else capture
+    return masked(capture) if mask else capture
 
 
 def write(capture: Mapping[str, Any], path: Path) -> None:
@@ -115,8 +131,12 @@ def write(capture: Mapping[str, Any], path: Path) -> None:
 
 
 class _Recorder:
-    def __init__(self, driver: Driver, collectors: Sequence[AnyCollector], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, driver: Driver, collectors: Sequence[AnyCollector], clock: Callable[[], float], patience: float
+    ) -> None:
         self._driver = driver
+        self._patience = patience
+        self._hanging: set[str] = set()
         self._collectors = collectors
         self._clock = clock
         self._start = clock()
@@ -131,16 +151,29 @@ class _Recorder:
         return round(self._clock() - self._start, 6)
 
     def run_pass(self) -> None:
-        for function in _SYSTEM:
-            self._system.add(self.now(), key_of(function, ()), _outcome(self._driver, function))
-        present = {device.uuid: device for device in self._driver.devices()}
+        present = within(self._patience, self._present)
         for device in present.values():
             self._meet(device)
         for uuid in self._devices:
             self._presence[uuid].add(self.now(), "present", uuid in present)
         for device in present.values():
-            self._read_device(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
-        self._take_events()
+            if device.uuid not in self._hanging:
+                self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
+        within(self._patience, self._take_events)
+
+    def _present(self) -> Mapping[str, Device]:
+        for function in _SYSTEM:
+            self._system.add(self.now(), key_of(function, ()), _outcome(self._driver, function))
+        return {device.uuid: device for device in self._driver.devices()}
+
+    def _read_in_time(self, device: RecordingDevice) -> None:
+        try:
+            within(self._patience, lambda: self._read_device(device))
+        except TimeoutError:
+            log.warning("GPU %d hangs: no answer to %s", device.index, *device.asked)
+            self._hanging.add(device.uuid)
+            for target in (device, *device.instances):  # its thread may still write to the ones there were
+                self._logs[target.uuid] = self._logs[target.uuid].copy()
 
     def capture(self) -> dict[str, Any]:
         return {
@@ -218,48 +251,6 @@ def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, A
         parts = [(key_of(function, [metric]), value) for metric, value in answer.items()]
         return [(key_of(function, ()), {}), *parts]
     return [(key_of(function, args), answer)]
-
-
-def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
-    """What to write in place of what, for every name that shows which machine this was."""
-    found: dict[str, str] = {}
-    for device in capture["devices"]:
-        for target in (device, *device["instances"]):
-            found[target["uuid"]] = _masked_uuid(target["uuid"])
-        bus = device["pci_bus_id"]
-        masked = f"0000:{0x10 + device['index']:02x}:00.0"
-        found |= {f"0000{bus}".upper(): f"0000{masked}".upper(), bus.upper(): masked.upper(), bus: masked}
-        for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
-            if isinstance(serial, str):
-                found[serial] = f"{device['index']:013d}"
-        found |= _masked_place(device["calls"])
-    return found
-
-
-def _masked_place(calls: Mapping[str, Any]) -> dict[str, str]:
-    """Names of the NVLink cluster and of the chassis: the same digits for the same thing, and no others."""
-    found: dict[str, str] = {}
-    for function, fields in _PLACES.items():
-        for _, answer in calls.get(key_of(function, ()), []):
-            recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
-            for value in (recorded.get(name) for name in fields):
-                if isinstance(value, str) and value.strip("0") and len(value) >= _TELLING:
-                    found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
-    return found
-
-
-def _masked_uuid(uuid: str) -> str:
-    prefix, _, rest = uuid.partition("-")
-    digest = hashlib.sha256(rest.encode()).hexdigest()
-    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
-
-
-def _masked(value: Any, masks: Mapping[str, str]) -> Any:
-    if not masks:
-        return value
-    pattern = re.compile("|".join(re.escape(name) for name in sorted(masks, key=len, reverse=True) if name))
-    text = pattern.sub(lambda match: masks[match[0]], json.dumps(value))
-    return json.loads(text)
 
 
 def _lines(value: Any, depth: int) -> str:

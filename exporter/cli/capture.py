@@ -15,6 +15,7 @@ from exporter.config.command_line import ARGUMENT, Page
 from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.presence import exists, is_folder
+from exporter.threads.within import within
 
 OPTIONS = (
     Option("capture.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
@@ -33,6 +34,8 @@ examples:
     groups=("Capture", "Input"),
 )
 _TELL_AFTER = 2.0
+_OPENING = 30.0
+"""Seconds the driver may take to begin with; with many GPUs and no persistence mode it takes some."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -61,7 +64,7 @@ def _record(driver: Driver, file: Path, settings: config.Config) -> int:
     if seconds > _TELL_AFTER:
         sys.stderr.write(f"recording for {seconds:g} s\n")
     try:
-        driver.open()
+        within(_OPENING, driver.open)
         recorded = record.record(
             driver,
             seconds,
@@ -71,6 +74,9 @@ def _record(driver: Driver, file: Path, settings: config.Config) -> int:
             clock=time.time,
         )
         record.write(recorded, file)
+    except TimeoutError:
+        sys.stderr.write("gpu-exporter: capture: the driver hangs: nothing is recorded\n")
+        return 1
     except DriverError as error:
         sys.stderr.write(f"gpu-exporter: capture: driver not available ({error.code}): {error}\n")
         return 1

@@ -1,0 +1,65 @@
+"""What a capture shows of the machine it is of, replaced: the same name always by the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from exporter.capture.replay import key_of
+
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "nvmlDeviceGetGpuFabricInfoV": ("clusterUuid",),
+    "nvmlDeviceGetPlatformInfo": ("ibGuid", "chassisSerialNumber"),
+}
+_TELLING = 6
+"""Characters of a name that can be distinguished from any other text."""
+
+
+def masked(capture: dict[str, Any]) -> dict[str, Any]:
+    """With other serial numbers, UUIDs, PCI addresses and names of places."""
+    return cast("dict[str, Any]", _masked(capture, _masks(capture)))
+
+
+def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
+    """What to write in place of what, for every name that shows which machine this was."""
+    found: dict[str, str] = {}
+    for device in capture["devices"]:
+        for target in (device, *device["instances"]):
+            found[target["uuid"]] = _masked_uuid(target["uuid"])
+        bus = device["pci_bus_id"]
+        masked = f"0000:{0x10 + device['index']:02x}:00.0"
+        found |= {f"0000{bus}".upper(): f"0000{masked}".upper(), bus.upper(): masked.upper(), bus: masked}
+        for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
+            if isinstance(serial, str):
+                found[serial] = f"{device['index']:013d}"
+        found |= _masked_place(device["calls"])
+    return found
+
+
+def _masked_place(calls: Mapping[str, Any]) -> dict[str, str]:
+    """Names of the NVLink cluster and of the chassis: the same digits for the same thing, and no others."""
+    found: dict[str, str] = {}
+    for function, fields in _PLACES.items():
+        for _, answer in calls.get(key_of(function, ()), []):
+            recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
+            for value in (recorded.get(name) for name in fields):
+                if isinstance(value, str) and value.strip("0") and len(value) >= _TELLING:
+                    found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
+    return found
+
+
+def _masked_uuid(uuid: str) -> str:
+    prefix, _, rest = uuid.partition("-")
+    digest = hashlib.sha256(rest.encode()).hexdigest()
+    return f"{prefix}-{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"
+
+
+def _masked(value: Any, masks: Mapping[str, str]) -> Any:
+    if not masks:
+        return value
+    pattern = re.compile("|".join(re.escape(name) for name in sorted(masks, key=len, reverse=True) if name))
+    text = pattern.sub(lambda match: masks[match[0]], json.dumps(value))
+    return json.loads(text)
