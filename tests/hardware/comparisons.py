@@ -139,7 +139,7 @@ def _units(device: Device) -> Reader:
         if reading is None:
             return {}
         seconds = reading.activity.seconds if reading.activity else {}
-        bus = [total for (name, _), total in reading.bytes.items() if name == "pcie"]
+        bus = reading.pcie.totals.values()
         return {**{unit: seconds.get(unit) for unit in ("sm", "tensor", "dram")}, "pcie": sum(bus) if bus else None}
 
     return read
