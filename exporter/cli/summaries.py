@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
@@ -68,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _work(settings: config.Config, store: Store, folder: Path) -> int:
-    with (folder / "lock").open("w") as lock:
+    with _lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -83,6 +84,14 @@ def _work(settings: config.Config, store: Store, folder: Path) -> int:
         outcome.made, outcome.skipped, outcome.postponed, counts.get(WAITING, 0),
     )  # fmt: skip
     return 1 if outcome.errors else 0
+
+
+def _lock(folder: Path) -> TextIO:
+    """One who may read the folder, for --list, need not be one who may write to it."""
+    try:
+        return (folder / "lock").open("w")
+    except OSError as error:
+        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
 
 
 def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:

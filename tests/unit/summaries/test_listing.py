@@ -46,3 +46,11 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, size: int) -> None:
     done = run("summaries", "--list", "--state-dir", str(tmp_path))
 
     assert (done.returncode, done.stderr) == (2, f"gpu-exporter: --state-dir {tmp_path}: file is not a database\n")
+
+
+def test_a_folder_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()  # root, as which tests may run, may write anywhere else
+
+    done = run("summaries", "--state-dir", str(tmp_path))
+
+    assert (done.returncode, done.stderr) == (2, f"gpu-exporter: --state-dir {tmp_path}: lock: Is a directory\n")
