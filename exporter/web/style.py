@@ -29,7 +29,7 @@ path{fill:none;stroke:var(--link);stroke-width:1.5;vector-effect:non-scaling-str
 .bar{display:flex;height:14px;border-radius:4px;overflow:hidden;margin:.5rem 0 .1rem;background:var(--line)}.bar i{display:block}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem .9rem;font-size:.8rem;color:var(--dim)}.legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em}
 .owners{list-style:none;margin:.3rem 0;padding:0}.uuid{font-size:.7rem;overflow-wrap:anywhere}.dim{color:var(--dim)}
-.badge{border-radius:99px;padding:.1rem .6rem;font-size:.8rem;font-weight:600;border:1px solid}
+.badge{display:inline-block;border-radius:99px;padding:.1rem .6rem;font-size:.8rem;font-weight:600;border:1px solid}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line);white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 """
 )
