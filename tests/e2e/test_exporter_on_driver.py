@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.exporter_process import FAST, Metrics, Running, exporter
+from tests.exporter_process import COMMAND, FAST, Metrics, Running, exporter
 from tests.fake_nvml.scenario import mig_instance, uuid
 from tests.stack import poll, program
 
@@ -61,6 +62,17 @@ def test_hung_gpu_does_not_delay_the_end(fake_nvml: FakeNvml, tmp_path: Path) ->
         running.until("GPU 1 to hang", "gpu_up", 0.0, uuid=GPU1)
 
         assert running.terminate(within=2) == 0
+
+
+def test_hung_gpu_does_not_hold_up_a_capture(fake_nvml: FakeNvml, tmp_path: Path) -> None:
+    fake, file = fake_nvml({"gpu1.call.nvmlDeviceGetPowerUsage": "SLEEP 60"}), tmp_path / "bug.json"
+    command = (*COMMAND, "capture", str(file), "--capture.duration", "1s")
+
+    done = subprocess.run(command, env=fake.environment, capture_output=True, text=True, timeout=50, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "GPU 1 hangs: no answer to nvmlDeviceGetPowerUsage" in done.stderr
+    assert [device["index"] for device in json.loads(file.read_text())["devices"]] == [0, 1]
 
 
 def test_lost_gpu_is_reported_and_taken_back(fake_nvml: FakeNvml, tmp_path: Path) -> None:
