@@ -13,7 +13,7 @@ def held(alert: str, expr: str) -> str:
 
     The value is then the time at which the alert began, in Unix seconds.
     """
-    return f'{expr}\nor\nALERTS_FOR_STATE{{alertname="{alert}"}} and {_SILENT} == 0'
+    return f"{expr}\nor\n{_as_given(_stood(alert))}"
 
 
 def held_firing(alert: str, expr: str) -> str:
@@ -22,9 +22,19 @@ def held_firing(alert: str, expr: str) -> str:
     One that only its `keep_firing_for` still kept when the target fell silent is held too: nobody knows better then.
     """
     fires = f'ignoring (alertstate) ALERTS{{alertname="{alert}",alertstate="firing"}}'
-    stood = f'ALERTS_FOR_STATE{{alertname="{alert}"}} and {fires} and {_SILENT} == 0'
-    # Without the labels of the rule itself: what `expr` still gives is not given twice.
-    return f"{expr}\nor\nmax without (alertname, severity, audience) ({stood})"
+    return f"{expr}\nor\n{_as_given(_stood(alert, f' and {fires}'))}"
+
+
+def _stood(alert: str, more: str = "") -> str:
+    return f'ALERTS_FOR_STATE{{alertname="{alert}"}}{more} and {_SILENT} == 0'
+
+
+def _as_given(stood: str) -> str:
+    """With the labels that the expression gave: what it still gives is not given twice, which would end the whole rule.
+
+    Nothing marks the end of the series of a node that fell silent while Prometheus itself was away.
+    """
+    return f"max without (alertname, severity, audience) ({stood})"
 
 
 def lately(selector: str) -> str:

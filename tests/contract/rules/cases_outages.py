@@ -79,6 +79,12 @@ CASES: tuple[Case, ...] = (
     *PENDING,
     *ENDED,
     fires("GpuXidHardware", "the scrape after it fails", "21m", _XID | _up("1x20 0 1x30")),
+    fires(
+        "GpuXidHardware",
+        "the node went down while Prometheus restarted: nothing marks the end of its series",
+        "22m",
+        fault("xid", "XID 79", "restart", "1200x20 _x60") | _up("1x20 0x60"),
+    ),
     fires("GpuXidHardware", "the node is down since", "600m", _XID | _up("1x20 0x600")),
     silent("GpuXidHardware", "the node came back without it", "32m", _XID | _up("1x20 0x10 1x30")),
     silent("GpuXidHardware", "the node is no target any more", "32m", _XID | _up("1x20 0x5 stale")),

@@ -36,7 +36,7 @@ OTHERS = {
     "kube_node_spec_taint": {"key"},
     "process_cpu_seconds_total": set(),
     "ALERTS": {"alertstate", "alertname", "severity", "audience"},
-    "ALERTS_FOR_STATE": {"alertname"},
+    "ALERTS_FOR_STATE": {"alertname", "severity", "audience"},
 }
 ENGINES = Path(__file__).with_name("engines")
 RECORDED = {rule.record: set(rule.by) for group in GROUPS for rule in group.rules}
