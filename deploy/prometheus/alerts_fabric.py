@@ -22,7 +22,7 @@ min by (cluster, node, instance, switch, sxid) (
 )
 
 _NEAREST = (
-    "{{ with printf `gpu_rdma_port_nearest_gpu_info{cluster=%q,instance=%q,device=%q,port=%q}`"
+    "{{ with printf `max by (gpu) (gpu_rdma_port_nearest_gpu_info{cluster=%q,instance=%q,device=%q,port=%q})`"
     " $labels.cluster $labels.instance $labels.device $labels.port | query }}, nearest to GPU"
     " {{ range $i, $near := sortByLabel `gpu` . }}{{ if $i }}, {{ end }}{{ $near.Labels.gpu }}{{ end }},{{ end }}"
 )

@@ -10,6 +10,8 @@ _IN = (
     "{{ with $labels.rack }} of rack {{ . }}{{ end }}"
     "{{ with $labels.cluster }} of {{ . }}{{ else }}{{ with $labels.site }} of site {{ . }}{{ end }}{{ end }}"
 )
+_EXPORTERS = f"max by (cluster, instance) (up{{{_JOBS}}})"
+"""Each once, however many jobs scrape it."""
 _AWAY = "on (cluster, instance) instance:gpu_node_maintenance:last"
 _SITED = ',site!=""'
 
@@ -82,7 +84,7 @@ TARGETS_GONE = Alert(
     severity=Severity.CRITICAL,
     # A target that discovery does not give any more is not down: it is nowhere, and so is a cluster.
     expr=f"""\
-1 - count by (cluster) (up{{{_JOBS}}}) / {_BEFORE} >= <share>
+1 - count by (cluster) ({_EXPORTERS}) / {_BEFORE} >= <share>
 or
 (
   {_BEFORE} * 0 + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.prometheus.declaration import Recording
-from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, record
+from deploy.prometheus.recordings_common import MODEL, NODE, WHOLE, by, once, record
 from deploy.prometheus.recordings_device import (
     COPIES,
     GPU_BUSY,
@@ -82,8 +82,8 @@ def _waste_hours(level: str, labels: tuple[str, ...]) -> Recording:
 _EXPORTERS = record(
     "cluster:gpu_exporters:count",
     (),
-    "count by (cluster) (gpu_exporter_build_info)",
-    "Exporters that answer. What was there before tells which targets or clusters have gone.",
+    f"count by (cluster) ({once((), 'gpu_exporter_build_info')})",
+    "Exporters that answer, each once. What was there before tells which targets or clusters have gone.",
 )
 _MAINTENANCE = record(
     "instance:gpu_node_maintenance:last",

@@ -14,9 +14,10 @@ OWNER = (
     "{{ if $labels.account }} (account {{ $labels.account }}){{ end }}"
 )
 
+# A workload is named once, whatever holds the GPU for it: containers, MIG instances, or one share that two jobs scrape.
 _HOLDERS = (
-    "gpu_owner_share{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
-    " or gpu_mig_owner_share{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0"
+    "max by (workload, user) (gpu_owner_share{cluster=%[1]q,instance=%[2]q,uuid=%[3]q} > 0"
+    " or gpu_mig_owner_share{cluster=%[1]q,instance=%[2]q,parent_uuid=%[3]q} > 0)"
 )
 _NODE_HOLDERS = "sum by (workload) (gpu_workload_gpus{cluster=%[1]q,instance=%[2]q}) > 0"
 _LIST = (
@@ -90,7 +91,8 @@ STATES_OF_STRAGGLERS = (
 """The three GPUs that the others wait for longest, and why. Need the parameters `window` and `share`."""
 _RAISED = (
     '(gpu_xid_last_timestamp_seconds{cluster=%[1]q,class="restart_app"} > time() - 600)'
-    " * on (cluster, instance, uuid) group_left () (gpu_owner_share{cluster=%[1]q,workload=%[2]q} offset <recent> == 1)"
+    " * on (cluster, instance, uuid) group_left ()"
+    " max by (cluster, instance, uuid) (gpu_owner_share{cluster=%[1]q,workload=%[2]q} offset <recent> == 1)"
 )
 _ASKED = "$labels.cluster $labels.workload | query"
 XIDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
 from tests.contract.rules.cases_exporter import SECOND_NODE, node
-from tests.contract.rules.series import gauge, twice
+from tests.contract.rules.series import SECOND_JOB, gauge, twice
 
 
 def ups(count: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
@@ -87,6 +87,12 @@ DOWN: tuple[Case, ...] = (
         "one of two clusters goes",
         "40m",
         ups(3, "1x60") | ups(3, "1x10 _x50", cluster="c2") | known("3x60") | known("3x10 _x50", "c2"),
+    ),
+    silent(
+        "GpuTargetsGone",
+        "the second of two scrape jobs was taken away",
+        "40m",
+        ups(4, "1x60") | {name: "1x10 _x50" for name in twice(ups(4, "")) if SECOND_JOB in name} | known("4x60"),
     ),
     silent("GpuTargetsGone", "exporters that are down", "40m", ups(4, "1x10 0x50") | known("4x10 _x50")),
     silent("GpuTargetsGone", "one of ten", "40m", ups(9, "1x60") | ups(1, "1x10 _x50", 10) | known("10x10 9x50")),

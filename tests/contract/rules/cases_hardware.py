@@ -63,6 +63,16 @@ MEMORY = (
         fault("ecc_uncorrectable", f"{ONE}, contained", "reset_when_idle", "600x50"),
     ),
     fires("GpuRowRemapPending", "rows", "40m", gauge("gpu_row_remap_pending", "0x10 1x50") | HELD),
+    fires(
+        "GpuRowRemapPending",
+        "one workload on two MIG instances of the GPU is named once",
+        "40m",
+        gauge("gpu_row_remap_pending", "0x10 1x50")
+        | {
+            f'gpu_mig_owner_share{{{DEV.replace("GPU-3", f"MIG-{number}")},parent_uuid="GPU-3",{OWNER}}}': "1x60"
+            for number in range(2)
+        },
+    ),
     fires("GpuRowRemapPending", "pages of an older card", "40m", gauge("gpu_retired_pages_pending", "0x10 1x50")),
     silent("GpuRowRemapPending", "done by a reset at once", "14m 30m", gauge("gpu_row_remap_pending", "0x10 1x5 0x50")),
     silent(

@@ -21,8 +21,9 @@ def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
 
 
 HELD = share(OWNER, "1x200")
+SECOND_JOB = "also-gpu-exporter"
 
 
 def twice(series: dict[str, str]) -> dict[str, str]:
     """The same, scraped by a second job."""
-    return series | {name.replace('job="gpu-exporter"', 'job="also-gpu-exporter"'): v for name, v in series.items()}
+    return series | {name.replace('job="gpu-exporter"', f'job="{SECOND_JOB}"'): v for name, v in series.items()}

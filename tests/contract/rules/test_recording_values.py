@@ -93,6 +93,7 @@ WEST, EAST = 'cluster="c1"', 'cluster="c2"'
 
 EXPECTED: dict[str, dict[str, float]] = {
     "node:gpu_exporter_copies:ratio": {N1: 1, N2: 1, N3: 2},
+    "cluster:gpu_exporters:count": {WEST: 2, EAST: 1},
     "node:gpu_up:count": {N1: 2, N2: 1, N3: 2},
     "node:gpu_up:sum": {N1: 2, N2: 1, N3: 1},
     "node:gpu_workload_gpus:sum": {N1: 2, N2: 0, N3: 2},
