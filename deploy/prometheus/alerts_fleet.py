@@ -12,19 +12,28 @@ _IN = (
 )
 _EXPORTERS = f"max by (cluster, instance) (up{{{_JOBS}}})"
 """Each once, however many jobs scrape it."""
-_AWAY = "on (cluster, instance) instance:gpu_node_maintenance:last"
+_AWAY = (
+    "on (cluster, instance)"
+    ' (instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"})'
+)
+"""Nodes in maintenance, whoever says so."""
 _SITED = ',site!=""'
+
+
+def _placed(more: str = "") -> str:
+    """The exporters with where they are: one counts as up that any of the jobs that scrape it can reach."""
+    return f"max by (site, cluster, rack, instance) (up{{{_JOBS}{more}}})"
 
 
 def _share(level: str, more: str = "") -> str:
     """Share of the exporters of `level` that are down, where it is too large."""
-    up = f"up{{{_JOBS}{more}}}"
-    return f"count by {level} ({up} == 0 unless {_AWAY}) / count by {level} ({up}) >= <share>"
+    exporters = _placed(more)
+    return f"count by {level} ({exporters} == 0 unless {_AWAY}) / count by {level} ({exporters}) >= <share>"
 
 
 def _down(level: str) -> str:
     """Exporters of `level` that are down, where they are enough and too large a share of it."""
-    down = f"count by {level} (up{{{_JOBS}}} == 0 unless {_AWAY})"
+    down = f"count by {level} ({_placed()} == 0 unless {_AWAY})"
     return f"""\
 (
   {_share(level)}
@@ -59,7 +68,8 @@ EXPORTER_DOWN = Alert(
     name="GpuExporterDown",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    expr=f"up{{{_JOBS}}} == 0",
+    # What another job reaches is watched, and its alerts must not be inhibited as those of a node that is down.
+    expr=f"up{{{_JOBS}}} == 0\nunless on (cluster, instance) {_EXPORTERS} == 1",
     for_="5m",
     keep_firing_for="10m",
     summary=f"The GPU exporter of {NODE} is down",

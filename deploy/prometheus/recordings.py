@@ -88,7 +88,9 @@ _EXPORTERS = record(
 _MAINTENANCE = record(
     "instance:gpu_node_maintenance:last",
     NODE,
-    f"max {by(NODE)} (gpu_node_maintenance) or (instance:gpu_node_maintenance:last and on (cluster, instance) up == 0)",
+    # Other exporters of the node, and other jobs, may be down long after it came back.
+    f"max {by(NODE)} (gpu_node_maintenance) or (instance:gpu_node_maintenance:last and on (cluster, instance) up == 0"
+    " unless on (cluster, instance) (gpu_exporter_build_info and on (cluster, instance, job) up == 1))",
     "1 while a node says that it is in maintenance, and on while it is switched off after that.",
 )
 

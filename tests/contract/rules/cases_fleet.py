@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
 from tests.contract.rules.cases_exporter import SECOND_NODE, node
-from tests.contract.rules.series import SECOND_JOB, gauge, twice
+from tests.contract.rules.series import gauge, twice
 
 
 def ups(count: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
@@ -26,6 +26,15 @@ def away(count: int) -> dict[str, str]:
     }
 
 
+def in_maintenance(count: int) -> dict[str, str]:
+    """What Prometheus writes down of nodes that are in maintenance, by whatever says so."""
+    return {
+        'ALERTS{alertname="GpuNodeMaintenance",alertstate="firing",severity="info",audience="oncall",cluster="c1",'
+        f'node="n{n}",instance="n{n}:9836"}}': "1x90"
+        for n in range(1, count + 1)
+    }
+
+
 def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost", cluster: str = "c1") -> dict[str, str]:
     """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down."""
     return {
@@ -33,6 +42,11 @@ def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost", cl
         f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"}}': values
         for n in range(first, first + nodes)
     }
+
+
+def of_second_job(series: dict[str, str], values: str) -> dict[str, str]:
+    """The same targets of a second job alone."""
+    return dict.fromkeys(twice(series).keys() - series.keys(), values)
 
 
 _A, _B = ',site="a"', ',site="b"'
@@ -43,6 +57,7 @@ DOWN: tuple[Case, ...] = (
     silent(
         "GpuExporterDown", "another exporter's target", "20m", {'up{job="node-exporter",instance="n1:9100"}': "0x30"}
     ),
+    silent("GpuExporterDown", "another job reaches it", "20m", ups(1, "1x30") | of_second_job(ups(1, ""), "0x30")),
     silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
     fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
     silent(
@@ -76,6 +91,24 @@ DOWN: tuple[Case, ...] = (
     silent("GpuExportersDown", "three of a hundred", "20m", ups(3, "1x10 0x30") | ups(97, "1x40", 4)),
     silent("GpuExportersDown", "both of two", "20m", ups(2, "1x10 0x30")),
     silent("GpuExportersDown", "nodes in maintenance", "20m", ups(30, "0x40") | ups(70, "1x40", 31) | away(30)),
+    silent(
+        "GpuExportersDown",
+        "cordoned nodes that were switched off",
+        "20m",
+        ups(30, "0x40") | ups(70, "1x40", 31) | in_maintenance(30),
+    ),
+    silent(
+        "GpuExportersDown",
+        "both of two of eight that two jobs scrape",
+        "20m",
+        twice(ups(2, "0x40") | ups(6, "1x40", 3)),
+    ),
+    silent(
+        "GpuExportersDown",
+        "a job that reaches none of what another one reaches",
+        "20m",
+        ups(9, "1x40") | of_second_job(ups(9, ""), "0x40"),
+    ),
     fires(
         "GpuTargetsGone",
         "50 of 100 leave discovery",
@@ -92,7 +125,7 @@ DOWN: tuple[Case, ...] = (
         "GpuTargetsGone",
         "the second of two scrape jobs was taken away",
         "40m",
-        ups(4, "1x60") | {name: "1x10 _x50" for name in twice(ups(4, "")) if SECOND_JOB in name} | known("4x60"),
+        ups(4, "1x60") | of_second_job(ups(4, ""), "1x10 _x50") | known("4x60"),
     ),
     silent("GpuTargetsGone", "exporters that are down", "40m", ups(4, "1x10 0x50") | known("4x10 _x50")),
     silent("GpuTargetsGone", "one of ten", "40m", ups(9, "1x60") | ups(1, "1x10 _x50", 10) | known("10x10 9x50")),
