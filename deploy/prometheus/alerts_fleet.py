@@ -151,19 +151,29 @@ FLEET = (EXPORTERS_DOWN, EXPORTER_DOWN, ABSENT, TARGETS_GONE, FLAPPING, DUPLICAT
 _CRITICAL = 'ALERTS{alertname=~"Gpu.+",alertstate="firing",severity="critical",audience="oncall",instance!=""}'
 _NODES = "by (cluster, node, instance)"
 
+# After a pause of Prometheus, or where the rules are new, faults of weeks would all begin at once: rules must have been
+# evaluated for twice the window.
+_EVALUATED = (
+    'ALERTS{alertname="GpuWatchdog"} offset <window> or last_over_time(cluster:gpu_exporters:count[5m] offset <window>)'
+)
+_CRITICAL_NOW = f"max {_NODES} ({_CRITICAL}) unless {_AWAY}"
+_NEW = f"({_CRITICAL_NOW} unless max {_NODES} ({_CRITICAL} offset <window>))"
+
 INCIDENT_NODE = Alert(
     name="GpuIncidentNode",
     audience=Audience.ONCALL,
     severity=Severity.INFO,
     # Nodes that became critical within one window, if they are many; each stays one of them while it is critical.
     expr=f"""\
-max {_NODES} ({_CRITICAL})
+{_CRITICAL_NOW}
 and on (cluster, node, instance)
 (
   (
-    (max {_NODES} ({_CRITICAL}) unless max {_NODES} ({_CRITICAL} offset <window>))
+    {_NEW}
     and on (cluster)
-    count by (cluster) (max {_NODES} ({_CRITICAL}) unless max {_NODES} ({_CRITICAL} offset <window>)) >= <nodes>
+    count by (cluster) ({_NEW}) >= <nodes>
+    and on () ({_EVALUATED})
+    and on () last_over_time(({_EVALUATED})[5m:1m] offset <window>)
   )
   or
   ALERTS{{alertname="GpuIncidentNode",alertstate="firing"}}
@@ -191,8 +201,9 @@ def _list(title: str, query: str, shown: str, *labels: str) -> str:
 _CLUSTER_TEXT = (
     _list(
         "Alerts",
-        'count by (alertname) (ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",'
-        'instance!=""} and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+        "count by (alertname) (max by (alertname, instance, uuid) ("
+        'ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+        ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"}))',
         "{{ range . }} {{ .Labels.alertname }} on {{ .Value }} node(s) or GPU(s){{ end }}",
         "$labels.cluster",
     )

@@ -35,11 +35,11 @@ def in_maintenance(count: int) -> dict[str, str]:
     }
 
 
-def critical(nodes: int, values: str, first: int = 1, alert: str = "GpuLost", cluster: str = "c1") -> dict[str, str]:
-    """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down."""
-    return {
-        f'ALERTS{{alertname="{alert}",alertstate="firing",severity="critical",audience="oncall",cluster="{cluster}",'
-        f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"}}': values
+def critical(nodes: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
+    """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down, and that it evaluates rules."""
+    return known("8x400", cluster) | {
+        f'ALERTS{{alertname="GpuLost",alertstate="firing",severity="critical",audience="oncall",cluster="{cluster}",'
+        f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"{more}}}': values
         for n in range(first, first + nodes)
     }
 
@@ -181,6 +181,29 @@ INCIDENT: tuple[Case, ...] = (
         | critical(3, "_x30 1x60", cluster="c2")
         | ups(3, "1x90", more=_A)
         | ups(3, "1x90", cluster="c2", more=_B),
+    ),
+    fires(
+        "GpuIncident", "nodes that two jobs scrape", "32m", twice(critical(3, "_x30 1x60", more=',job="gpu-exporter"'))
+    ),
+    silent("GpuIncident", "nodes in maintenance", "32m 60m", critical(3, "_x30 1x60") | in_maintenance(3)),
+    silent(
+        "GpuIncidentNode",
+        "old faults after Prometheus was away for eight minutes",
+        "112m 113m 114m 115m 130m 145m",
+        known("8x100 _x7 8x60")
+        | {
+            name: f"_x{10 * number} 1x{100 - 10 * number} _x7 1x60"
+            for number in (1, 2, 3)
+            for name in critical(1, "", number)
+            if name.startswith("ALERTS")
+        },
+    ),
+    silent(
+        "GpuIncidentNode",
+        "old faults where the rules are new, some of them after minutes",
+        "2m 17m 21m 32m 37m 60m",
+        {name: "_x5 1x80" if "n2" in name else "1x80" for name in critical(3, "") if name.startswith("ALERTS")}
+        | known("8x90"),
     ),
     silent("GpuIncidentNode", "two nodes", "31m", critical(2, "_x30 1x60")),
     silent(
