@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.alerts_workload import HELD_BEFORE, named
+from deploy.prometheus.alerts_workload import HELD_BEFORE, HELD_NOW, named
 from deploy.prometheus.alerts_workload import WORKLOAD_LABELS as _WORKLOAD
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.states import ADVICE
@@ -12,14 +12,15 @@ _SECONDS = "gpu_workload_gpu_seconds_total"
 
 
 def _waits(state: str) -> str:
-    """Share of what it holds now, of workloads that held GPUs all the time."""
+    """Share of what they held meanwhile, of workloads that held GPUs all the time: services grow and shrink by load."""
     return named(
         f"""\
   (
       sum by {_WORKLOAD} (rate({_SECONDS}{{state="{state}"}}[<window>]))
     /
-      sum by {_WORKLOAD} (gpu_workload_gpus > 0)
+      avg_over_time((sum by {_WORKLOAD} (gpu_workload_gpus > 0))[<window>:5m])
   ) > <share>
+  and on {_WORKLOAD} {HELD_NOW}
   and on {_WORKLOAD} {HELD_BEFORE}"""
     )
 
@@ -66,12 +67,10 @@ MEMORY_FULL = Alert(
     expr=named(
         f"""\
   max by {_WORKLOAD} (
-    (
-      max by {_DEVICE} (
-        min_over_time(gpu_memory_used_bytes[<window>])
-          / (gpu_memory_total_bytes - gpu_memory_reserved_bytes or gpu_memory_total_bytes)
-        > <full>
-      )
+    max by {_DEVICE} (
+      min_over_time(gpu_memory_used_bytes[<window>])
+        / (gpu_memory_total_bytes - gpu_memory_reserved_bytes or gpu_memory_total_bytes)
+      > <full>
     )
     * on {_DEVICE} group_right () (gpu_owner_share > bool 0)
   ) > 0

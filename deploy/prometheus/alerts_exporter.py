@@ -8,6 +8,12 @@ from deploy.prometheus.wording import NODE, NODE_HIT
 
 _JOBS = 'job=~"<jobs>"'
 _MISMATCH = "LIB_RM_VERSION_MISMATCH"
+_UNASKED = (
+    '{{ with printf `last_over_time(gpu_exporter_thread_up{thread="driver",cluster=%q,instance=%q}[6m]) == 0'
+    ' and on (cluster, instance) last_over_time(gpu_exporter_driver_error{error="NOT_OPENED"}[6m])`'
+    " $labels.cluster $labels.instance | query }}"
+)
+"""Where no thread could be started that would ask the driver."""
 
 EXPORTER = (
     Alert(
@@ -63,9 +69,13 @@ or on (cluster, instance)
         # An exporter that restarts to get the driver back is away for minutes between its tries.
         expr=held_firing("GpuDriverUnavailable", lately(f'gpu_exporter_driver_error{{error!="{_MISMATCH}"}}')),
         for_="10m",
-        summary=f"The GPU driver of {NODE} does not open",
-        description=f"The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}. No GPU of the node is "
-        "watched, and most likely none can be used.",
+        summary=f"{_UNASKED}The exporter of {NODE} cannot start a thread to open the driver{{{{ else }}}}"
+        f"The GPU driver of {NODE} does not open{{{{ end }}}}",
+        description=f"{_UNASKED}The exporter of {NODE} cannot start the thread that opens the driver, mostly for a "
+        "limit on processes or memory: nobody asked the driver, which may be well. No GPU of the node is watched."
+        f"{{{{ else }}}}The exporter of {NODE} cannot open the driver: {{{{ $labels.error }}}}"
+        "{{ if eq $labels.error `NOT_OPENED` }} (it was asked, and has not answered){{ end }}. No GPU of the node is "
+        "watched, and most likely none can be used.{{ end }}",
     ),
     Alert(
         name="GpuDriverSkew",

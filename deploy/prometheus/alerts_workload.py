@@ -55,11 +55,16 @@ EXCEPT = Param(
 )
 
 
+def told(selector: str) -> str:
+    """What is said of the workloads that `selector` is about, or was minutes ago: an error may have ended them."""
+    return f"last_over_time(gpu_workload_info{{{selector}}}[{ABOUT}])"
+
+
 def excepted(alert: Alert) -> Alert:
     """The alert, with an opt-out for workloads where it has none of its own."""
     if alert.audience is not Audience.OWNER or any(param.name == EXCEPT.name for param in alert.params):
         return alert
-    expr = f"(\n{alert.expr}\n)\nunless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"
+    expr = f"(\n{alert.expr}\n)\nunless on {WORKLOAD_LABELS} {told('<except>')}"
     return replace(alert, expr=expr, params=(*alert.params, EXCEPT))
 
 
@@ -84,7 +89,7 @@ UNDERUTILIZED = Alert(
   ) < <utilization>
   and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_gpus[{LATELY}])) > <gpus>
   and on {WORKLOAD_LABELS} {HELD_BEFORE}
-  unless on {WORKLOAD_LABELS} gpu_workload_info{{<except>}}"""
+  unless on {WORKLOAD_LABELS} {told("<except>")}"""
     ),
     # Measured: a job that alternates between 10 % and 55 % every 40 minutes is over the threshold for 45 of 80 minutes.
     keep_firing_for="1h",
@@ -176,11 +181,20 @@ STALLED = Alert(
   sum by {WORKLOAD_LABELS} (increase(gpu_workload_steps_total[<window>])) == 0
   and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_steps_total[1h] offset <window>)) > 0
   and on {WORKLOAD_LABELS} {HELD_NOW}
-  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1"""
+  unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1
+  unless on {WORKLOAD_LABELS} {told("<except>")}"""
     ),
     for_="5m",
     keep_firing_for="10m",
-    params=(Param("window", "30m", Unit.DURATION, "Time without a step."),),
+    params=(
+        Param("window", "30m", Unit.DURATION, "Time without a step."),
+        Param(
+            "except",
+            'class="interactive"',
+            Unit.SELECTOR,
+            "Workloads whose gpu_workload_info this selects are left alone: sessions step when users want.",
+        ),
+    ),
     summary=f"{OWNER} has stopped making steps",
     description=f"{OWNER} reported steps before, and none in the last <window>, while it holds GPUs. "
     "Look for a rank that hangs in a collective operation, a full disk or a checkpoint that does not end.",

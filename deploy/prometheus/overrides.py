@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deploy.prometheus.alerts_workload import EXCEPT, WORKLOAD_LABELS
+from deploy.prometheus.alerts_workload import EXCEPT, WORKLOAD_LABELS, told
 from deploy.prometheus.declaration import Alert
 
 
@@ -27,9 +27,9 @@ class Scope:
 
     def narrow(self, expr: str) -> str:
         if self.only:
-            expr = f"(\n{expr.rstrip()}\n)\nand on {WORKLOAD_LABELS} {_info(self.only)}"
+            expr = f"(\n{expr.rstrip()}\n)\nand on {WORKLOAD_LABELS} {told(self.only)}"
         if self.others:
-            others = " or ".join(map(_info, self.others))
+            others = " or ".join(map(told, self.others))
             expr = f"(\n{expr.rstrip()}\n)\nunless on {WORKLOAD_LABELS} ({others})"
         return expr
 
@@ -50,7 +50,3 @@ def scopes(alert: Alert, overrides: Collection[Override]) -> Iterator[tuple[Scop
     yield Scope(others=wheres), {}
     for number, each in enumerate(own):
         yield Scope(each.where, wheres[:number]), {EXCEPT.name: EXCEPT.default, **each.values}
-
-
-def _info(selector: str) -> str:
-    return f"gpu_workload_info{{{selector}}}"

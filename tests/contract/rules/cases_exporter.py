@@ -92,7 +92,22 @@ CASES: tuple[Case, ...] = (
         "GpuDriverUnavailable",
         "not loaded",
         "30m",
-        node("gpu_exporter_driver_error", "_x10 1x30", ',error="DRIVER_NOT_LOADED"'),
+        node("gpu_exporter_driver_error", "_x10 1x30", ',error="DRIVER_NOT_LOADED"')
+        | node("gpu_exporter_thread_up", "_x10 0x30", ',thread="driver"'),
+    ),
+    fires(
+        "GpuDriverUnavailable",
+        "nobody asked it: the thread that would cannot be started",
+        "30m",
+        node("gpu_exporter_driver_error", "_x10 1x30", ',error="NOT_OPENED"')
+        | node("gpu_exporter_thread_up", "_x10 0x30", ',thread="driver"'),
+    ),
+    fires(
+        "GpuDriverUnavailable",
+        "it does not answer",
+        "30m",
+        node("gpu_exporter_driver_error", "_x10 1x30", ',error="NOT_OPENED"')
+        | node("gpu_exporter_thread_up", "_x10 1x30", ',thread="driver"'),
     ),
     silent(
         "GpuDriverUnavailable",

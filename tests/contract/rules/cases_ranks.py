@@ -206,6 +206,15 @@ DEMAND = (
         "760m",
         held(OWNER, "1x800") | ledger(OWNER, wait_requests="0+59x400 23600+30x400", busy="0+1x400 400+30x400"),
     ),
+    silent(
+        "GpuServiceIdle",
+        "a service that was half busy on two nodes, and is on one now",
+        "760m 780m",
+        held(OWNER, "4x800")
+        | held(OWNER, "12x700 stale", SECOND_NODE)
+        | ledger(OWNER, wait_requests="0+120x800", busy="0+120x800")
+        | ledger(OWNER, SECOND_NODE, wait_requests="0+360x700 stale", busy="0+360x700 stale"),
+    ),
     fires("GpuSessionIdle", "a forgotten notebook", "300m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     silent("GpuSessionIdle", "a young one", "200m", held(OWNER, "1x320") | ledger(OWNER, wait_user="0+60x320")),
     fires(

@@ -231,6 +231,14 @@ STALLED = (
     ),
     silent("GpuWorkloadStalled", "not for long enough yet", "82m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
     silent("GpuWorkloadStalled", "compiling before the first step", "95m", steps("0x110") | held(OWNER, "1x110")),
+    silent(
+        "GpuWorkloadStalled",
+        "a session whose user looks at what the steps gave",
+        "95m",
+        steps("0+9x50 450x60")
+        | held(OWNER, "1x110")
+        | {f'gpu_workload_info{{{NODE},{OWNER},class="interactive"}}': "1x110"},
+    ),
     silent("GpuWorkloadStalled", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
     silent("GpuWorkloadStalled", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
     silent(

@@ -140,8 +140,8 @@ def test_owners_can_be_left_alone_by_class_namespace_and_account() -> None:
     exprs = {rule["alert"]: rule["expr"] for group in rendered["groups"] for rule in group["rules"]}
 
     assert owners
-    assert [alert.name for alert in owners if f"unless on (cluster, workload) gpu_workload_info{{{only}}}"
-            not in exprs[alert.name]] == []  # fmt: skip
+    unless = f"unless on (cluster, workload) last_over_time(gpu_workload_info{{{only}}}[10m])"
+    assert [alert.name for alert in owners if unless not in exprs[alert.name]] == []
 
 
 @pytest.mark.parametrize(

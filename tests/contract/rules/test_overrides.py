@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 import yaml
 
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render
 from tests.contract.rules.case import JOB, NODE, OWNER
-from tests.contract.rules.cases_workload import held, ledger
+from tests.contract.rules.cases_workload import UP, held, ledger
 from tests.contract.rules.promtool import complaint
+from tests.contract.rules.series import share, xid
 
 SERVICE = 'workload="ml/chat",kind="pod",namespace="ml",pod="chat-1"'
 LAB = 'workload="lab/exp",kind="pod",namespace="lab",pod="exp-1"'
@@ -32,15 +35,47 @@ def test_each_workload_is_judged_by_the_first_override_that_is_about_it(tmp_path
             (f'gpu_workload_info{{{NODE},{owner},class="{work}"}}', "1x60"),
         )
     }
-    made = [rule for group in render(Settings(overrides=OVERRIDES))["groups"] for rule in group["rules"]]
-    mine = [rule for rule in made if rule["alert"] == "GpuUnderutilized"]
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "overrides", "rules": mine}]}))
-    query = 'count by (alertname, workload, severity) (ALERTS{alertname="GpuUnderutilized",alertstate="firing"})'
     fired = '{alertname="GpuUnderutilized", severity="info", workload="ml/chat"}'
+
+    assert _complaint("GpuUnderutilized", Settings(overrides=OVERRIDES), series, ("50m", fired), tmp_path) == ""
+
+
+def _complaint(alert: str, settings: Settings, series: Mapping[str, str], fired: tuple[str, str], folder: Path) -> str:
+    """Promtool's, where something else than `fired` fires at its time, or nothing."""
+    made = [rule for group in render(settings)["groups"] for rule in group["rules"] if rule["alert"] == alert]
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "overrides", "rules": made}]}))
+    at, labels = fired
+    query = f'count by (alertname, workload, severity) (ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    samples = [{"labels": labels, "value": 1}] if labels else []
     test = {
         "interval": "1m",
         "input_series": [{"series": text, "values": values} for text, values in series.items()],
-        "promql_expr_test": [{"expr": query, "eval_time": "50m", "exp_samples": [{"labels": fired, "value": 1}]}],
+        "promql_expr_test": [{"expr": query, "eval_time": at, "exp_samples": samples}],
     }
+    return complaint({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}, folder)
 
-    assert complaint({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}, tmp_path) == ""
+
+_CRASHED = {
+    **xid(31, "restart_app", "_x30 1x60", "_x30 1800x60"),
+    **share(OWNER, "1x29 stale"),
+    **held(OWNER, "1x29 stale"),
+    **UP,
+    f'gpu_workload_info{{{NODE},{OWNER},class="batch"}}': "1x29 stale",
+}
+"""An error that has ended its workload."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "fired"),
+    [
+        (Settings(values={"GpuXidApplication": {"except": 'namespace="ml"'}}), ""),
+        (
+            Settings(
+                overrides=[Override(alert="GpuXidApplication", where='namespace="ml"', values={"severity": "info"})]
+            ),
+            '{alertname="GpuXidApplication", severity="info", workload="ml/train-0"}',
+        ),
+    ],
+)
+def test_workload_that_an_error_ended_is_selected_as_before(settings: Settings, fired: str, tmp_path: Path) -> None:
+    assert _complaint("GpuXidApplication", settings, _CRASHED, ("32m", fired), tmp_path) == ""
