@@ -10,14 +10,25 @@ from grafana_foundation_sdk.models.common import BigValueColorMode
 from dashboards.parts import block, gpu_errors, gpu_lines, link, look, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.gpu_lines import NOT_REPORTED
-from dashboards.parts.query import DEVICE, NODE, answering, gpu_busy, main_states, now, over_time, rate, some, telling
+from dashboards.parts.query import (
+    DEVICE,
+    ONE_NODE,
+    answering,
+    gpu_busy,
+    main_states,
+    now,
+    over_time,
+    rate,
+    some,
+    telling,
+)
 from dashboards.parts.table import Key, Table, Text, gauge, lost_state
 
 
 def gpu() -> build.Dashboard:
     variables = (
         variable.node(),
-        variable.one("gpu", "GPU", f"label_values(gpu_up{{{NODE}}}, gpu)"),
+        variable.one("gpu", "GPU", f"label_values(gpu_up{{{ONE_NODE}}}, gpu)"),
     )
     made = dashboard(
         "GPU",

@@ -8,7 +8,18 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, link, look, mfu, panel, ports, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, NODE, THERMAL, answering, gpu_busy, main_states, now, over_time, rate, some
+from dashboards.parts.query import (
+    CLUSTER,
+    ONE_NODE,
+    THERMAL,
+    answering,
+    gpu_busy,
+    main_states,
+    now,
+    over_time,
+    rate,
+    some,
+)
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from exporter.report.definitions import UTILIZATION, Ledger
 
@@ -21,13 +32,13 @@ def node() -> build.Dashboard:
         uid.NODE,
         "The GPUs of one node: who holds them, what they do, how they fare.",
         (variable.node(),),
-        scope=NODE,
+        scope=ONE_NODE,
         span="now-3h",
     )
     made.with_row(build.Row("Now"))
     _numbers(made)
-    made.with_panel(block.gpus(NODE, size=(24, 10)))
-    made.with_panel(block.alerts(NODE, size=(12, 7)))
+    made.with_panel(block.gpus(ONE_NODE, size=(24, 10)))
+    made.with_panel(block.alerts(ONE_NODE, size=(12, 7)))
     made.with_panel(_owners())
     made.with_row(build.Row("What the GPUs did"))
     _ledger(made)
@@ -39,20 +50,22 @@ def node() -> build.Dashboard:
     made.with_panel(ports.ports())
     made.with_panel(ports.traffic())
     made.with_row(build.Row("Processes"))
-    made.with_panel(block.processes(NODE))
+    made.with_panel(block.processes(ONE_NODE))
     return made
 
 
 def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_health(),)
     made.with_panel(
-        panel.number("GPUs", "GPUs the exporter knows, answering or not.", now(f"count(gpu_up{{{NODE}}})"), size=(3, 4))
+        panel.number(
+            "GPUs", "GPUs the exporter knows, answering or not.", now(f"count(gpu_up{{{ONE_NODE}}})"), size=(3, 4)
+        )
     )
     made.with_panel(
         panel.number(
             "Do not answer",
             "GPUs the PCI bus shows or the exporter knew once, and the driver does not answer for.",
-            now(f"count(gpu_up{{{NODE}}}) - sum(gpu_up{{{NODE}}})"),
+            now(f"count(gpu_up{{{ONE_NODE}}}) - sum(gpu_up{{{ONE_NODE}}})"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
             links=onward,
@@ -62,7 +75,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Held",
             "GPUs that workloads hold; a part of a GPU counts as a part.",
-            now(f"sum(gpu_workload_gpus{{{NODE}}}) or vector(0)"),
+            now(f"sum(gpu_workload_gpus{{{ONE_NODE}}}) or vector(0)"),
             size=(3, 4),
             decimals=1,
         )
@@ -71,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Busy",
             "Share of the observed time in which a kernel ran, over all GPUs of the node. GPUs that do not answer are not in it.",
-            over_time(gpu_busy(NODE, "")),
+            over_time(gpu_busy(ONE_NODE, "")),
             units.PercentUnit,
             size=(4, 4),
             spark=True,
@@ -82,7 +95,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Power",
             "Drawn by the node's GPUs.",
-            over_time(f"sum(gpu_power_watts{{{NODE}}})"),
+            over_time(f"sum(gpu_power_watts{{{ONE_NODE}}})"),
             units.Watt,
             size=(3, 4),
             spark=True,
@@ -93,7 +106,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.number(
             "Last sample",
             "Age of the exporter's last look at the GPUs. More than some seconds: the numbers here are old.",
-            now(f"time() - max(gpu_exporter_last_sample_timestamp_seconds{{{NODE}}})"),
+            now(f"time() - max(gpu_exporter_last_sample_timestamp_seconds{{{ONE_NODE}}})"),
             units.Seconds,
             steps=look.STALENESS,
             size=(3, 4),
@@ -105,7 +118,7 @@ def _numbers(made: build.Dashboard) -> None:
         panel.facts(
             "Driver",
             "Version of the NVIDIA driver.",
-            now(f"max by (driver) (gpu_driver_info{{{NODE}}})"),
+            now(f"max by (driver) (gpu_driver_info{{{ONE_NODE}}})"),
             "driver",
             size=(5, 4),
         )
@@ -113,12 +126,12 @@ def _numbers(made: build.Dashboard) -> None:
 
 
 def _ledger(made: build.Dashboard) -> None:
-    seconds = f"gpu_time_seconds_total{{{NODE}}}"
+    seconds = f"gpu_time_seconds_total{{{ONE_NODE}}}"
     made.with_panel(
         block.told(
             "What each GPU did",
             "One row per GPU.",
-            lambda more: rate(f"gpu_time_seconds_total{{{NODE}{more}}}"),
+            lambda more: rate(f"gpu_time_seconds_total{{{ONE_NODE}{more}}}"),
             "gpu",
             BY_GPU,
             size=(12, 9),
@@ -136,7 +149,7 @@ def _ledger(made: build.Dashboard) -> None:
         panel.timeline(
             "Held down by heat",
             "GPUs whose clocks were lowered because of heat at that moment.",
-            over_time(f"max by (gpu) (gpu_throttle_active{{{NODE}, {THERMAL}}})", BY_GPU),
+            over_time(f"max by (gpu) (gpu_throttle_active{{{ONE_NODE}, {THERMAL}}})", BY_GPU),
             look.THROTTLE,
             size=(24, 5),
             empty="These GPUs do not report throttling",
@@ -145,8 +158,8 @@ def _ledger(made: build.Dashboard) -> None:
 
 
 def _owners() -> table.Panel:
-    mine = Ledger("gpu_workload_gpu_seconds_total", NODE, "workload, user", rate)
-    main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{NODE}{more}}}"), "workload, user")
+    mine = Ledger("gpu_workload_gpu_seconds_total", ONE_NODE, "workload, user", rate)
+    main_state = main_states(lambda more: rate(f"gpu_workload_gpu_seconds_total{{{ONE_NODE}{more}}}"), "workload, user")
     workload = link.cell("Workload")
     return Table(
         title="Who holds GPUs here",
@@ -159,7 +172,7 @@ def _owners() -> table.Panel:
         columns=(
             Value(
                 "GPUs",
-                f"gpu_workload_gpus{{{NODE}}}",
+                f"gpu_workload_gpus{{{ONE_NODE}}}",
                 look.COUNT,
                 decimals=1,
                 width=70,
@@ -170,7 +183,7 @@ def _owners() -> table.Panel:
             *mfu.columns(
                 CLUSTER,
                 "cluster, workload, user",
-                f" and on (cluster, workload) gpu_workload_gpus{{{NODE}}}",
+                f" and on (cluster, workload) gpu_workload_gpus{{{ONE_NODE}}}",
                 mfu.NOW,
             ),
             lost_state("State", main_state),
@@ -186,7 +199,7 @@ def _load(made: build.Dashboard) -> None:
         panel.lines(
             "Busy",
             "Share of the observed time a kernel ran, per GPU, integrated on the node. A GPU that does not answer has no line.",
-            over_time(gpu_busy(NODE, "cluster, instance, gpu"), BY_GPU),
+            over_time(gpu_busy(ONE_NODE, "cluster, instance, gpu"), BY_GPU),
             units.PercentUnit,
             ceiling=1,
             links=_onward(),
@@ -196,7 +209,7 @@ def _load(made: build.Dashboard) -> None:
         panel.lines(
             "Memory used",
             "Used memory per GPU.",
-            over_time(f"gpu_memory_used_bytes{{{NODE}}}", BY_GPU),
+            over_time(f"gpu_memory_used_bytes{{{ONE_NODE}}}", BY_GPU),
             units.BytesIEC,
             links=_onward(),
         )
@@ -205,7 +218,7 @@ def _load(made: build.Dashboard) -> None:
         panel.lines(
             "SM activity",
             "Share of the multiprocessors that had work: a truer utilization than the driver's. Hopper and newer.",
-            over_time(answering(rate(f"gpu_sm_active_seconds_total{{{NODE}}}"), NODE), BY_GPU),
+            over_time(answering(rate(f"gpu_sm_active_seconds_total{{{ONE_NODE}}}"), ONE_NODE), BY_GPU),
             units.PercentUnit,
             ceiling=1,
             empty="These GPUs are older than Hopper and do not report SM activity",
@@ -217,8 +230,10 @@ def _load(made: build.Dashboard) -> None:
             "NVLink and PCIe traffic",
             "Bytes per second over all links of the node's GPUs.",
             [
-                over_time(f"sum by (direction) ({rate(f'gpu_nvlink_bytes_total{{{NODE}}}')})", "NVLink {{direction}}"),
-                over_time(f"sum by (direction) ({rate(f'gpu_pcie_bytes_total{{{NODE}}}')})", "PCIe {{direction}}"),
+                over_time(
+                    f"sum by (direction) ({rate(f'gpu_nvlink_bytes_total{{{ONE_NODE}}}')})", "NVLink {{direction}}"
+                ),
+                over_time(f"sum by (direction) ({rate(f'gpu_pcie_bytes_total{{{ONE_NODE}}}')})", "PCIe {{direction}}"),
             ],
             units.BytesPerSecondSI,
             empty="These GPUs do not report link traffic",
@@ -231,7 +246,7 @@ def _heat(made: build.Dashboard) -> None:
         panel.lines(
             "Temperature",
             "Per GPU. The dashed lines are rules of thumb; the margin to the GPU's own threshold is in the table above.",
-            over_time(f'gpu_temperature_celsius{{{NODE}, sensor="gpu"}}', BY_GPU),
+            over_time(f'gpu_temperature_celsius{{{ONE_NODE}, sensor="gpu"}}', BY_GPU),
             units.Celsius,
             floor=20,
             steps=look.HEAT,
@@ -242,7 +257,7 @@ def _heat(made: build.Dashboard) -> None:
         panel.lines(
             "Power",
             "Per GPU. At its limit is normal under full load.",
-            over_time(f"gpu_power_watts{{{NODE}}}", BY_GPU),
+            over_time(f"gpu_power_watts{{{ONE_NODE}}}", BY_GPU),
             units.Watt,
             links=_onward(),
             empty="These GPUs do not report power",

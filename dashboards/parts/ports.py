@@ -6,14 +6,14 @@ from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models import units
 
 from dashboards.parts import look, panel
-from dashboards.parts.query import NODE, RANGE, over_time, rate
+from dashboards.parts.query import ONE_NODE, RANGE, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value
 
 _NONE = "This node has no InfiniBand or RoCE ports"
 
 
 def ports() -> table.Panel:
-    info = f"gpu_rdma_port_info{{{NODE}}}"
+    info = f"gpu_rdma_port_info{{{ONE_NODE}}}"
     return Table(
         title="Network ports",
         description="InfiniBand and RoCE ports, each with the GPUs it is nearest to over PCIe. "
@@ -22,20 +22,20 @@ def ports() -> table.Panel:
         columns=(
             Value(
                 "Rate",
-                f"gpu_rdma_port_rate_bytes_per_second{{{NODE}}}",
+                f"gpu_rdma_port_rate_bytes_per_second{{{ONE_NODE}}}",
                 units.BytesPerSecondSI,
                 decimals=1,
                 width=95,
             ),
-            Text("State", f"gpu_rdma_port_state{{{NODE}}} == 1", "state", width=90),
-            Text("In trouble", f"gpu_rdma_port_degraded{{{NODE}}} == 1", "reason", width=90),
+            Text("State", f"gpu_rdma_port_state{{{ONE_NODE}}} == 1", "state", width=90),
+            Text("In trouble", f"gpu_rdma_port_degraded{{{ONE_NODE}}} == 1", "reason", width=90),
             Text("Link", info, "link_layer", width=95),
             Text("Nearest GPUs", info, "nearest_gpu", width=115),
             Value("Receives", _traffic("receive"), units.BytesPerSecondSI, decimals=1, width=95),
             Value("Sends", _traffic("transmit"), units.BytesPerSecondSI, decimals=1, width=95),
             Value(
                 "Errors in range",
-                f"sum by (device, port) (increase(gpu_rdma_port_errors_total{{{NODE}}}[{RANGE}]))",
+                f"sum by (device, port) (increase(gpu_rdma_port_errors_total{{{ONE_NODE}}}[{RANGE}]))",
                 look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,
@@ -53,7 +53,7 @@ def traffic() -> timeseries.Panel:
     return panel.lines(
         "Network port traffic",
         "Bytes per second over each InfiniBand and RoCE port.",
-        over_time(rate(f"gpu_rdma_port_bytes_total{{{NODE}}}"), "{{device}}/{{port}} {{direction}}"),
+        over_time(rate(f"gpu_rdma_port_bytes_total{{{ONE_NODE}}}"), "{{device}}/{{port}} {{direction}}"),
         units.BytesPerSecondSI,
         size=(10, 8),
         empty=_NONE,
@@ -61,4 +61,4 @@ def traffic() -> timeseries.Panel:
 
 
 def _traffic(direction: str) -> str:
-    return rate(f'gpu_rdma_port_bytes_total{{{NODE}, direction="{direction}"}}')
+    return rate(f'gpu_rdma_port_bytes_total{{{ONE_NODE}, direction="{direction}"}}')

@@ -17,7 +17,9 @@ SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 CLUSTER = 'cluster=~"$cluster"'
 NODE = 'cluster=~"$cluster", instance=~"$instance"'
-DEVICE = 'cluster=~"$cluster", instance=~"$instance", gpu=~"$gpu"'
+# A variable of one value is compared and not matched: Grafana escapes it for no regex, and [2001:db8::7]:9836 is one.
+ONE_NODE = 'cluster=~"$cluster", instance="$instance"'
+DEVICE = 'cluster=~"$cluster", instance="$instance", gpu="$gpu"'
 POD = 'cluster=~"$cluster", kind!="slurm", namespace=~"$namespace", workload=~"$workload"'
 SLURM = 'cluster=~"$cluster", kind="slurm", account=~"$account", user=~"$user", workload=~"$workload"'
 

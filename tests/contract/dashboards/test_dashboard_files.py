@@ -86,6 +86,19 @@ def test_variables_begin_with_data_source_and_cluster(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_variable_of_one_value_is_compared_and_not_matched(name: str) -> None:
+    """Grafana escapes no regex for it, and an address such as [2001:db8::7]:9836 is one."""
+    single = [
+        key
+        for key, each in variables(name).items()
+        if each["type"] == "query" and not each["multi"] and not each["includeAll"]
+    ]
+    text = json.dumps(load(name))
+
+    assert [key for key in single if f'=~\\"${key}\\"' in text] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_panel_says_what_it_shows(name: str) -> None:
     poor = [panel["title"] for panel in panels(name) if not _is_sentence(panel.get("description", ""))]
 
