@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.alerts_links import LINKS
+from deploy.prometheus.alerts_links import LINKS, of_model
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import held, held_firing, unless_silent
 from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
@@ -233,20 +233,12 @@ or on (cluster, instance, uuid)
 )
 
 
-def _of_model(expr: str) -> str:
-    """What is asked of GPUs, with their model."""
-    return f"""\
-({expr}
-  * on (cluster, instance, uuid) group_left (model)
-  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info)))"""
-
-
 ECC_DISABLED = _flag(
     "GpuEccDisabled",
     Severity.WARNING,
     # Models without ECC, and sites that switch it off on all of a model, are no fault: most others must have it on.
-    f"{_of_model('(gpu_ecc_mode_enabled == 0)')}\n"
-    f"and on (cluster, model) avg by (cluster, model) {_of_model('gpu_ecc_mode_enabled')} > 0.5",
+    f"{of_model('(gpu_ecc_mode_enabled == 0)')}\n"
+    f"and on (cluster, model) avg by (cluster, model) {of_model('gpu_ecc_mode_enabled')} > 0.5",
     (
         "has ECC switched off, unlike most {{ $labels.model }} here",
         "Memory errors go into results unseen. Switch it on (nvidia-smi -e 1) and reset the GPU.",

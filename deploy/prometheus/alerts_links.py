@@ -6,8 +6,19 @@ from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.wording import GPU, HIT
 
 _GPU = "(cluster, instance, gpu, uuid)"
-_NODE = "(cluster, instance)"
 _DEVICE = "(cluster, instance, uuid)"
+
+
+def of_model(expr: str) -> str:
+    """What is asked of GPUs, with their model."""
+    return f"""\
+({expr}
+  * on (cluster, instance, uuid) group_left (model)
+  max by (cluster, instance, uuid, model) (topk by (cluster, instance, uuid) (1, gpu_info)))"""
+
+
+_MODEL = "(cluster, instance, model)"
+_LINKS = of_model("gpu_nvlink_links_up")
 
 FABRIC = Alert(
     name="GpuFabricUnhealthy",
@@ -25,15 +36,20 @@ NVLINK = Alert(
     name="GpuNvlinkDown",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # What the GPU has had, the exporter remembers; the second half is for links that were down from the start.
+    # What the GPU has had, the exporter remembers; the second half is for links that were down from the start. Other
+    # models have other numbers of links.
     expr=f"""\
 gpu_nvlink_links_up and on {_DEVICE} gpu_fault_timestamp_seconds{{fault="nvlink_down"}}
 or
-((gpu_nvlink_links_up > 0) < on {_NODE} group_left () max by {_NODE} (gpu_nvlink_links_up))""",
+gpu_nvlink_links_up and on {_DEVICE}
+(
+  ({_LINKS} > 0)
+  < on {_MODEL} group_left () max by {_MODEL} {_LINKS}
+)""",
     for_="10m",
     keep_firing_for="10m",
     summary=f"{GPU} has lost NVLink links",
-    description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than its neighbours. "
+    description=f"{GPU} has {{{{ $value }}}} NVLink link(s) up, fewer than before or than others of its model here. "
     f"Jobs over several GPUs slow down or hang. {HIT}",
 )
 NVLINK_ERRORS = Alert(

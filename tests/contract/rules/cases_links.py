@@ -10,6 +10,10 @@ def links(dev: str, values: str) -> dict[str, str]:
     return gauge("gpu_nvlink_links_up", values, dev)
 
 
+def model(dev: str, name: str) -> dict[str, str]:
+    return gauge("gpu_info", "1x90", dev, f',model="{name}"')
+
+
 _DOWN = ',fault="nvlink_down",evidence="2 of 2 links down",action="inspect"'
 
 
@@ -29,14 +33,20 @@ LINKS = (
         "GpuNvlinkDown",
         "fewer than the neighbour since the start",
         "60m",
-        links(DEV, "1x90") | links(OTHER, "2x90"),
+        links(DEV, "1x90") | links(OTHER, "2x90") | model(DEV, "H100") | model(OTHER, "H100"),
+    ),
+    silent(
+        "GpuNvlinkDown",
+        "fewer than a neighbour of another model",
+        "60m",
+        links(DEV, "4x90") | links(OTHER, "12x90") | model(DEV, "A40") | model(OTHER, "A100"),
     ),
     silent("GpuNvlinkDown", "never bridged", "60m", links(DEV, "0x90")),
     silent(
         "GpuNvlinkDown",
         "never bridged, next to bridged ones",
         "60m",
-        links(DEV, "0x90") | links(OTHER, "2x90"),
+        links(DEV, "0x90") | links(OTHER, "2x90") | model(DEV, "H100") | model(OTHER, "H100"),
     ),
     silent(
         "GpuNvlinkDown",
