@@ -15,6 +15,14 @@ _UNASKED = (
 )
 """Where no thread could be started that would ask the driver."""
 
+_MAINTENANCE = Param(
+    "maintenance",
+    "kube_node_spec_unschedulable == 1"
+    ' or kube_node_spec_taint{key=~".*maintenance.*|node.kubernetes.io/out-of-service"} == 1',
+    Unit.SELECTOR,
+    "Series with the label `node` that exist while a node is in maintenance.",
+)
+
 EXPORTER = (
     Alert(
         name="GpuNodeWithoutExporter",
@@ -23,10 +31,11 @@ EXPORTER = (
         expr="""\
 max by (cluster, node) (kube_node_status_capacity{resource=~"nvidia_com_(gpu|mig_).*"}) > 0
 unless on (cluster, node) max by (cluster, node) (up{job=~"<jobs>"})
-unless on (cluster, node) max by (cluster, node) (kube_node_spec_unschedulable) == 1
+unless on (cluster, node) max by (cluster, node) (<maintenance>)
 and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
         for_="15m",
         keep_firing_for="10m",
+        params=(_MAINTENANCE,),
         summary="{{ $labels.node }} has GPUs and no exporter",
         description="Kubernetes counts {{ $value }} NVIDIA devices on node {{ $labels.node }}, and Prometheus scrapes "
         "no GPU exporter there: nothing is known of its GPUs. Most likely the node lacks the label or the room that "
@@ -146,15 +155,7 @@ or on (cluster, instance)
 )""",
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.
         keep_firing_for="5m",
-        params=(
-            Param(
-                "maintenance",
-                "kube_node_spec_unschedulable == 1"
-                ' or kube_node_spec_taint{key=~".*maintenance.*|node.kubernetes.io/out-of-service"} == 1',
-                Unit.SELECTOR,
-                "Series with the label `node` that exist while a node is in maintenance.",
-            ),
-        ),
+        params=(_MAINTENANCE,),
         summary=f"{NODE} is in maintenance",
         description=f"{NODE} is taken out of service on purpose. Alertmanager inhibits its other alerts to on-call.",
     ),

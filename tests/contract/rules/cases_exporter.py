@@ -163,6 +163,16 @@ CASES: tuple[Case, ...] = (
     ),
     silent(
         "GpuNodeWithoutExporter",
+        "a node that was shut down, and is told to be out of service",
+        "30m",
+        {
+            capacity("n2", "nvidia_com_gpu"): "8x40",
+            'kube_node_spec_taint{cluster="c1",node="n2",key="node.kubernetes.io/out-of-service"}': "1x40",
+        }
+        | node("up", "1x40"),
+    ),
+    silent(
+        "GpuNodeWithoutExporter",
         "exporters scraped without the name of their node",
         "30m",
         {
