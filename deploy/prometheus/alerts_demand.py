@@ -57,13 +57,13 @@ SESSION_IDLE = Alert(
     f"{ADVICE['wait_user']}",
 )
 
-_DEVICE = "(cluster, instance, uuid)"
+_DEVICE, _PART = "(cluster, instance, uuid)", "(cluster, instance, uuid, workload)"
 
 MEMORY_FULL = Alert(
     name="GpuMemoryNearlyFull",
     audience=Audience.OWNER,
     severity=Severity.INFO,
-    # Servers take all memory there is on purpose.
+    # Servers take all memory there is on purpose; who holds the GPU for less than the window may have found it full.
     expr=named(
         f"""\
   max by {_WORKLOAD} (
@@ -73,6 +73,7 @@ MEMORY_FULL = Alert(
       > <full>
     )
     * on {_DEVICE} group_right () (gpu_owner_share > bool 0)
+    and on {_PART} gpu_owner_share offset <window> > 0
   ) > 0
   unless on {_WORKLOAD} gpu_workload_info{{class="service"}}"""
     ),

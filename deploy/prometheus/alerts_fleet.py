@@ -204,21 +204,23 @@ _CLUSTER_TEXT = (
         "count by (alertname) (max by (alertname, instance, uuid) ("
         'ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
         ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"}))',
-        "{{ range . }} {{ .Labels.alertname }} on {{ .Value }} node(s) or GPU(s){{ end }}",
+        '{{ range $i, $alert := sortByLabel "alertname" . }}{{ if $i }},{{ end }} {{ $alert.Labels.alertname }}'
+        " on {{ $alert.Value }} node(s) or GPU(s){{ end }}",
         "$labels.cluster",
     )
     + _list(
         "Racks",
         'count by (rack) (max by (rack, instance) (up{cluster=%[1]q,rack!=""})'
         ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing"})',
-        '{{ range sortByLabel "rack" . }} {{ .Labels.rack }} ({{ .Value }} node(s)){{ end }}',
+        '{{ range $i, $rack := sortByLabel "rack" . }}{{ if $i }},{{ end }} {{ $rack.Labels.rack }}'
+        " ({{ $rack.Value }} node(s)){{ end }}",
         "$labels.cluster",
     )
     + _list(
         "Nodes",
         'max by (node, instance) (ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"})',
-        '{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }} {{ or .Labels.node .Labels.instance }}'
-        "{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}",
+        '{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }}{{ if $i }},{{ end }}'
+        " {{ or .Labels.node .Labels.instance }}{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}",
         "$labels.cluster",
     )
 )
@@ -226,7 +228,8 @@ _SITE_TEXT = _list(
     "Clusters",
     "count by (cluster) (max by (cluster, instance) (up{site=%q})"
     ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
-    '{{ range sortByLabel "cluster" . }} {{ .Labels.cluster }} ({{ .Value }} node(s)){{ end }}',
+    '{{ range $i, $in := sortByLabel "cluster" . }}{{ if $i }},{{ end }} {{ $in.Labels.cluster }}'
+    " ({{ $in.Value }} node(s)){{ end }}",
     "$labels.site",
 )
 _WHERE = "{{ with $labels.cluster }} of {{ . }}{{ end }}{{ with $labels.site }} of site {{ . }}{{ end }}"

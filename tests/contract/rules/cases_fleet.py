@@ -183,6 +183,16 @@ INCIDENT: tuple[Case, ...] = (
         | ups(3, "1x90", cluster="c2", more=_B),
     ),
     fires(
+        "GpuIncident",
+        "two alerts on each of the nodes",
+        "32m",
+        {
+            name.replace("GpuLost", alert): values
+            for alert in ("GpuLost", "GpuXidHardware")
+            for name, values in critical(3, "_x30 1x60").items()
+        },
+    ),
+    fires(
         "GpuIncident", "nodes that two jobs scrape", "32m", twice(critical(3, "_x30 1x60", more=',job="gpu-exporter"'))
     ),
     silent("GpuIncident", "nodes in maintenance", "32m 60m", critical(3, "_x30 1x60") | in_maintenance(3)),

@@ -239,6 +239,15 @@ DEMAND = (
     ),
     silent(
         "GpuMemoryNearlyFull",
+        "a job that began on a GPU as the one before filled it",
+        "32m 35m",
+        held(JOB, "_x25 1x60")
+        | share(JOB, "_x25 1x60")
+        | gauge("gpu_memory_used_bytes", "79x60")
+        | gauge("gpu_memory_total_bytes", "80x60"),
+    ),
+    silent(
+        "GpuMemoryNearlyFull",
         "full for a moment in each step",
         "40m",
         held(JOB, "1x60")
