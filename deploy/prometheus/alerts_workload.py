@@ -219,10 +219,12 @@ XID_APPLICATION = Alert(
     expr=named(
         f"""\
   count by {WORKLOAD_LABELS} (
-    {_ALONE}
-    unless on {_DEVICE} count by {_DEVICE} (
+    max by (cluster, uuid, workload) (
       {_ALONE}
-    ) > 1
+      unless on {_DEVICE} count by {_DEVICE} (
+        {_ALONE}
+      ) > 1
+    )
   )""",
         "<recent>",
     ),

@@ -78,9 +78,15 @@ _PORT_OF_GPU = (
 )
 """A slow way to other nodes, where the port nearest to the GPU has one."""
 _NAMED_GPU = "GPU {{ $gpu.Labels.gpu }} of {{ or $gpu.Labels.node $gpu.Labels.instance }}"
+
+
+def _three(expr: str) -> str:
+    """The three GPUs with most of it, each once, also while a node has an old and a new exporter."""
+    return f"topk(3, topk by (uuid) (1, max by (node, instance, gpu, uuid) ({expr})))"
+
+
 _STRAGGLERS = (
-    "printf `topk(3, max by (node, instance, gpu, uuid)"
-    " (rate(gpu_workload_straggler_seconds_total{cluster=%[1]q,workload=%[2]q}[<window>])) > <share>)`"
+    f"printf `{_three('rate(gpu_workload_straggler_seconds_total{cluster=%[1]q,workload=%[2]q}[<window>])')} > <share>`"
     " $labels.cluster $labels.workload | query"
 )
 STRAGGLERS = f"{{{{ range $i, $gpu := {_STRAGGLERS} }}}}{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
@@ -100,7 +106,7 @@ XIDS = (
     "{{ if $i }}, {{ end }}{{ $xid.Labels.xid }}{{ end }}"
 )
 GPUS_OF_XIDS = (
-    f"{{{{ range $i, $gpu := printf `topk(3, max by (node, instance, gpu, uuid) ({_RAISED}))` {_ASKED} }}}}"
+    f"{{{{ range $i, $gpu := printf `{_three(_RAISED)}` {_ASKED} }}}}"
     f"{{{{ if $i }}}}, {{{{ end }}}}{_NAMED_GPU}{{{{ end }}}}"
 )
 """The XIDs of a workload's program, and three of the GPUs that they were on. Need the parameter `recent`."""

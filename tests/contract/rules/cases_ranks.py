@@ -55,7 +55,7 @@ STRAGGLER = (
             for number in range(1, 6)
             for name, values in (
                 held(JOB, "2x60", NODE.replace("n1", f"n{number}"))
-                | straggler(f"0+{50 + number}x60", DEV.replace("n1", f"n{number}"))
+                | straggler(f"0+{50 + number}x60", DEV.replace("n1", f"n{number}").replace("GPU-3", f"GPU-{number}"))
             ).items()
         },
     ),

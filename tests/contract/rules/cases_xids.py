@@ -44,7 +44,7 @@ CASES = (
         "two kinds on GPUs of five nodes: one alert",
         "32m",
         {
-            name.replace("n1", f"n{number}"): values
+            name.replace("n1", f"n{number}").replace("GPU-3", f"GPU-{number}"): values
             for number in range(1, 6)
             for name, values in (
                 xid(31, "restart_app", "_x30 1x60", f"_x30 {1800 - number}x60")
