@@ -31,7 +31,8 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
             found[target["uuid"]] = _masked_uuid(target["uuid"])
         bus = device["pci_bus_id"]
         masked = f"0000:{0x10 + device['index']:02x}:00.0"
-        found |= {f"0000{bus}".upper(): f"0000{masked}".upper(), bus.upper(): masked.upper(), bus: masked}
+        if bus:
+            found |= {f"0000{bus}".upper(): f"0000{masked}".upper(), bus.upper(): masked.upper(), bus: masked}
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"

@@ -26,11 +26,11 @@ class _Look:
 
 
 def seats(sysfs: Path, gpus: Sequence[Target]) -> tuple[GpuSeat, ...]:
-    """Of whole GPUs; MIG instances sit where their GPU does."""
+    """Of whole GPUs that have an address; MIG instances sit where their GPU does."""
     return tuple(
         GpuSeat(gpu.index, gpu.uuid, rdma.pci_path(sysfs, gpu.pci_bus_id), rdma.pci_numa_node(sysfs, gpu.pci_bus_id))
         for gpu in gpus
-        if not gpu.parent_uuid
+        if gpu.pci_bus_id and not gpu.parent_uuid
     )
 
 

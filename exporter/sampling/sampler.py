@@ -152,8 +152,9 @@ class Sampler:
         return self._publish(state, result, at, monotonic_time() - began)
 
     def uuids(self) -> Mapping[str, str]:
-        """The GPUs seen so far, by PCI bus id as sysfs writes it."""
-        return {gpu.device.pci_bus_id: gpu.device.uuid for gpu in self._gpus.all}
+        """The GPUs seen so far, by PCI bus id as sysfs writes it. Of two at one place, the one that is there."""
+        known = sorted(self._gpus.all, key=lambda gpu: gpu.present)
+        return {gpu.device.pci_bus_id: gpu.device.uuid for gpu in known if gpu.device.pci_bus_id}
 
     def stop(self) -> None:
         self.connection.stop()

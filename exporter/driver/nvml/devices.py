@@ -5,11 +5,20 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from exporter.driver.interface import CURSORS, Call, Device, DriverError, DriverGoneError, Mig, UnsupportedError
+from exporter.driver.interface import (
+    CURSORS,
+    Call,
+    Device,
+    DeviceLostError,
+    DriverError,
+    DriverGoneError,
+    Mig,
+    UnsupportedError,
+)
 from exporter.driver.nvml import structs
 from exporter.driver.nvml.calls import made_ready
 from exporter.driver.nvml.gpm import Meter
@@ -41,6 +50,19 @@ class NvmlDevice(Device):
         with self.reading():
             return self._guarded(made_ready(self.target, function, args[:fixed]))(*args[fixed:])
 
+    def told(self, function: str) -> Any:
+        """What describes it, None where it has none. Where the driver fails for a moment: what it said before."""
+        target = self.target
+        try:
+            target.told[function] = self._session.library.bound(function, target.handle)
+        except UnsupportedError:
+            target.told[function] = None
+        except DriverError as error:
+            if _ends_all(self._session, error):
+                raise
+            log.debug("%s of %s: %s", function, self.uuid, error)
+        return target.told.get(function)
+
     def reading(self) -> AbstractContextManager[object]:
         return self._session.inside(self.target)
 
@@ -61,9 +83,9 @@ class NvmlDevice(Device):
             try:
                 return call(*cursor)
             except DriverGoneError as error:
-                if error.code in _DOUBTFUL and session.answers():
-                    raise DriverError(str(error), error.code) from error
-                raise
+                if _ends_all(session, error):
+                    raise
+                raise DriverError(str(error), error.code) from error
 
         return ask
 
@@ -80,7 +102,7 @@ def devices(session: Session) -> tuple[Device, ...]:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
     for index in range(count):
         try:
-            found.append(_gpu(session, index))
+            found.append(_gpu(session, index, {gpu.uuid for gpu in found}))
         except DriverGoneError:
             raise
         except DriverError as error:
@@ -115,31 +137,53 @@ def compute_slices(profile: str) -> int | None:
     return None if match is None else int(match["compute"] or match["gpu"])
 
 
-def _gpu(session: Session, index: int) -> NvmlDevice:
+def _gpu(session: Session, index: int, taken: Collection[str]) -> NvmlDevice:
+    """A handle and a UUID make a GPU. What else describes it may be missing: it is read all the same."""
     library = session.library
     handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
-    uuid = library.bound("nvmlDeviceGetUUID", handle)
+    uuid = _unlike(taken, library.bound("nvmlDeviceGetUUID", handle), index)
     gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
-    gpu.pci_bus_id = sysfs_address(library.bound("nvmlDeviceGetPciInfo", handle).busId)
-    gpu.minor = _optional(session, "nvmlDeviceGetMinorNumber", handle)
-    mode = _optional(session, "nvmlDeviceGetMigMode", handle)
+    gpu.pci_bus_id = sysfs_address(getattr(gpu.told("nvmlDeviceGetPciInfo"), "busId", None) or "")
+    gpu.minor = gpu.told("nvmlDeviceGetMinorNumber")
+    mode = gpu.told("nvmlDeviceGetMigMode")
     if mode and mode[0]:
         gpu.instances = tuple(_instances(session, gpu))
+    else:
+        gpu.target.instances.clear()
     return gpu
 
 
+def _unlike(taken: Collection[str], uuid: str, index: int) -> str:
+    """Series, owners and faults go by UUID: a second GPU with the same one is told apart by its index."""
+    return f"{uuid}@{index}" if uuid in taken else uuid
+
+
 def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:
-    library = session.library
-    slots = library.bound("nvmlDeviceGetMaxMigDeviceCount", gpu.target.handle)
+    slots = gpu.told("nvmlDeviceGetMaxMigDeviceCount") or 0
     if slots > _MAX_INSTANCES:
         log.warning("nvmlDeviceGetMaxMigDeviceCount: %d for %s, which is implausible", slots, gpu.uuid)
         return
     for place in range(slots):
-        try:
-            handle = _address(library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))
-            yield _instance(session, gpu, handle, slots)
-        except UnsupportedError:  # a place where no instance is, or one destroyed just now
-            continue
+        instance = _at_place(session, gpu, place, slots)
+        if instance is not None:
+            yield instance
+
+
+def _at_place(session: Session, gpu: NvmlDevice, place: int, slots: int) -> NvmlDevice | None:
+    """The instance there; None where none is. Where the driver fails for a moment, the one that was there before."""
+    known = gpu.target.instances
+    try:
+        handle = _address(session.library.handle("nvmlDeviceGetMigDeviceHandleByIndex", gpu.target.handle, place))
+        found = known[place] = _instance(session, gpu, handle, slots)
+    except UnsupportedError:  # a place where no instance is, or one destroyed just now
+        known.pop(place, None)
+        return None
+    except DriverError as error:
+        if _ends_all(session, error):
+            raise
+        log.debug("MIG instance %d of %s: %s", place, gpu.uuid, error)
+        return known.get(place)
+    return found
 
 
 def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots: int) -> NvmlDevice:
@@ -148,13 +192,13 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
     gpu_instance = library.bound("nvmlDeviceGetGpuInstanceId", handle)
     compute_instance = library.bound("nvmlDeviceGetComputeInstanceId", handle)
     target = _target(session, uuid, handle, (gpu.target.handle, gpu_instance))
+    device = NvmlDevice(session, target, gpu.index, uuid)
     attributes = _attributes(target)
-    name = _optional(session, "nvmlDeviceGetName", handle) or ""
+    name = device.told("nvmlDeviceGetName") or ""
     profile = name.rpartition("MIG ")[2] if "MIG " in name else ""
     slices = attributes.computeInstanceSliceCount if attributes else compute_slices(profile)
     if not profile and attributes:
         profile = f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
-    device = NvmlDevice(session, target, gpu.index, uuid)
     device.pci_bus_id, device.minor, device.parent_uuid = gpu.pci_bus_id, gpu.minor, gpu.uuid
     device.mig = Mig(gpu_instance, compute_instance, profile, Share(min(1.0, (slices or 1) / slots)))
     return device
@@ -186,8 +230,8 @@ def _address(handle: Any) -> ctypes.c_void_p:
     return ctypes.cast(handle, ctypes.c_void_p)
 
 
-def _optional(session: Session, function: str, handle: Any) -> Any:
-    try:
-        return session.library.bound(function, handle)
-    except UnsupportedError:
-        return None
+def _ends_all(session: Session, error: DriverError) -> bool:
+    """Whether the GPU or the driver has gone, rather than one call failed."""
+    if isinstance(error, DriverGoneError):
+        return error.code not in _DOUBTFUL or not session.answers()
+    return isinstance(error, DeviceLostError)

@@ -35,6 +35,10 @@ class Target:
     """Made ready, by function and arguments."""
     buffers: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
     """Those that grow with what the driver has to say, by function."""
+    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What described the device when it was last enumerated, by function."""
+    instances: dict[int, Any] = field(default_factory=dict[int, Any])
+    """Its MIG instances as last enumerated, by place."""
     retired: bool = False
     """The device is not there any more."""
 

@@ -163,6 +163,12 @@ def test_a_masked_capture_names_no_machine_and_masks_alike() -> None:
     ]
 
 
+def test_a_gpu_without_an_address_has_none_in_a_masked_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exporter.simulator.gpu.Gpu.pci_bus_id", "")
+
+    assert "0000:10:00.0" not in json.dumps(recorded("H200:training", mask=True)[0])
+
+
 @dataclass
 class _Brittle(Device):
     """Answers from a script, one list of answers by function."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from exporter.driver.interface import DriverError
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from tests.unit.sampling.scripted import ScriptedDriver
+from tests.unit.sampling.scripted import Scripted, ScriptedDriver, answers, until
 
 PATIENCE = 60.0
 
@@ -30,4 +31,23 @@ def test_driver_whose_opening_hangs_holds_up_no_pass(gate: threading.Event) -> N
     status = sampler.run_pass().status
 
     assert (status.passes, status.driver_error, status.driver_gpus) == (1, "NOT_OPENED", None)
+    sampler.stop()
+
+
+def test_xids_of_an_address_belong_to_the_gpu_that_is_there() -> None:
+    """A card that took the place of another has its address; a GPU that tells no address has none."""
+    cards = [Scripted(2, answers()), Scripted(1, answers()), Scripted(0, answers())]
+    cards[0].pci_bus_id = cards[1].pci_bus_id = "0000:1a:00.0"
+    shown: list[Scripted] = [cards[0], cards[2]]
+    driver = ScriptedDriver(lambda: tuple(shown))
+    sampler = Sampler(driver, UnknownNode(), (), Pacing(), Accounting(AccountingOptions(), ()))
+    sampler.start()
+    sampler.run_pass()
+    shown[0] = cards[1]
+    sampler.connection.refresh(DriverError("", "GPU_IS_LOST"))
+    until(lambda: cards[1] in sampler.connection.state.devices)
+
+    sampler.run_pass()
+
+    assert sampler.uuids() == {"0000:1a:00.0": "GPU-1"}
     sampler.stop()

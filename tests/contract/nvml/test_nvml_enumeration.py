@@ -1,0 +1,80 @@
+"""What one failing call costs while the GPUs are enumerated, on the fake driver library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fake_nvml.programs import READ, printed
+from tests.fake_nvml.scenario import mig_instance, uuid
+
+Make = Callable[..., Any]
+
+_SHOWN = "print([(g.index, g.pci_bus_id, g.minor, len(g.instances)) for g in driver.devices()])"
+_MIG = mig_instance(0, 2, 3, "1g.10gb")
+
+
+@pytest.mark.parametrize("code", [3, 4, 6, 10, 999, 1])
+@pytest.mark.parametrize(
+    "function",
+    ["nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount"],
+)
+def test_gpu_that_cannot_be_described_is_shown_all_the_same(fake_nvml: Make, function: str, code: int) -> None:
+    """On Jetson and in some guests a GPU has no PCI address; a container may not ask for MIG."""
+    fake = fake_nvml({**_MIG, f"call.{function}": f"ERR {code}"})
+    places = {"nvmlDeviceGetPciInfo_v3": ("", ""), "": ("0000:1a:00.0", "0000:1b:00.0")}
+    first, second = places.get(function, places[""])
+    minors = (None, None) if function == "nvmlDeviceGetMinorNumber" else (0, 1)
+    instances = 0 if "Mig" in function else 1
+
+    assert printed(fake, _SHOWN) == [str([(0, first, minors[0], instances), (1, second, minors[1], 0)])]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *("nvmlDeviceGetMinorNumber", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetMigMode"),
+        *("nvmlDeviceGetMaxMigDeviceCount", "nvmlDeviceGetMigDeviceHandleByIndex"),
+        *("nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId"),
+    ],
+)
+def test_call_that_fails_for_a_moment_changes_nothing_of_a_gpu_that_is_known(fake_nvml: Make, function: str) -> None:
+    code = f"""
+{_SHOWN}
+scenario(values={{**{_MIG!r}, "call.{function}": "ERR 999"}})
+{_SHOWN}
+print(gpu.instances[0].call("nvmlDeviceGetMemoryInfo").used)
+"""
+    before, after, used = printed(fake_nvml(_MIG), code)
+
+    assert after == before == "[(0, '0000:1a:00.0', 0, 1), (1, '0000:1b:00.0', 1, 0)]"
+    assert int(used) == 1 << 30
+
+
+def test_instance_that_was_destroyed_is_not_kept(fake_nvml: Make) -> None:
+    code = f"""
+scenario(values={{"gpu0.mig": 1}})
+{_SHOWN}
+scenario(values={{"gpu0.mig": 1, "gpu0.call.nvmlDeviceGetMigDeviceHandleByIndex": "ERR 999"}})
+{_SHOWN}
+"""
+    gone = "[(0, '0000:1a:00.0', 0, 0), (1, '0000:1b:00.0', 1, 0)]"
+
+    assert printed(fake_nvml(_MIG), code) == [gone, gone]
+
+
+def test_lost_gpu_is_left_out_whatever_call_says_so(fake_nvml: Make) -> None:
+    fake = fake_nvml({"gpu0.call.nvmlDeviceGetMinorNumber": "ERR 15"})
+
+    assert printed(fake, "print([g.index for g in gpus], driver.refused)") == ["[1] ((0, 'GPU_IS_LOST'),)"]
+
+
+def test_gpus_of_one_uuid_are_two_gpus(fake_nvml: Make) -> None:
+    code = """
+for g in driver.devices(): print(g.uuid, g.call("nvmlDeviceGetPowerUsage"))
+"""
+    fake = fake_nvml({"gpu1.uuid": uuid(0), "gpu1.power_mw": 1000})
+
+    assert printed(fake, code, READ + code) == [f"{uuid(0)} 350000", f"{uuid(0)}@1 1000"] * 2
