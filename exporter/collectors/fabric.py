@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver import constants as nvml
@@ -22,6 +23,8 @@ _CHECKS = {
     "route_unhealthy": 4,
     "access_timeout_recovery": 6,
 }
+_SUCCESS, _NOT_SUPPORTED = 0, 3
+"""Return codes that say nothing bad of joining."""
 _CONFIGURATION, _CONFIGURATION_BITS, _CONFIGURATION_GOOD = 8, 0xF, 1
 _LONGEST = 64
 
@@ -60,7 +63,7 @@ def read(device: Device, previous: Fabric | None, _tick: Tick) -> Fabric:
     cluster = _cluster(getattr(info, "clusterUuid", "")) if info.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else ""
     return Fabric(
         state=_STATES.get(info.state, "unknown"),
-        unhealthy=unhealthy(getattr(info, "healthMask", 0)),
+        unhealthy={**_join_failed(info), **unhealthy(getattr(info, "healthMask", 0))},
         cluster=cluster,
         clique=str(info.cliqueId) if cluster else "",
         place=seat,
@@ -82,6 +85,13 @@ def _cluster(digits: str) -> str:
     if len(digits) != 32 or not digits.strip("0"):  # noqa: PLR2004 - 16 bytes
         return ""
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def _join_failed(info: Any) -> Mapping[str, bool]:
+    """Joining also ends when it fails, and then the return code says so: CUDA does not start on such a GPU."""
+    if info.state != nvml.NVML_GPU_FABRIC_STATE_COMPLETED:
+        return {}
+    return {"join_failed": getattr(info, "status", _SUCCESS) not in (_SUCCESS, _NOT_SUPPORTED)}
 
 
 def unhealthy(mask: int) -> Mapping[str, bool]:

@@ -32,11 +32,6 @@ class Fields:
     def get(self, field: int, scope: int = 0) -> float | None:
         return self.values.get((field, scope))
 
-    def total(self, field: int, scopes: Iterable[int]) -> float | None:
-        """Sum over the scopes that answered; None where none did."""
-        found = [self.values[field, scope] for scope in scopes if (field, scope) in self.values]
-        return sum(found) if found else None
-
 
 def read_fields(device: Device, wanted: Iterable[Field], previous: Fields | None, tick: Tick) -> Fields:
     """Ask `wanted` now and then, and in between only what answered.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from exporter.clock import UnixTime
 from exporter.collectors.base import Collector, Pace, Tick
-from exporter.collectors.fields import Fields, read_fields
+from exporter.collectors.fields import Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
+from exporter.metrics.counters import NO_COUNTS, Counts, count, totals
 from exporter.metrics.family import Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
 _SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_STATE
-_UP = frozenset({1, 2})
-"""Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled."""
+_UP, _STATES = frozenset({1, 2}), frozenset({0, 1, 2, 3})
+"""Link states: 0 inactive, 1 active, 2 asleep to save power, 3 active with traffic disabled. Another says nothing."""
+_PATIENCE = 300.0
+"""Seconds after which links that tell no state count as not there: one that is refused for a moment is not down."""
 
 _TOTALS = {
     "crc_flit": nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
@@ -44,20 +48,35 @@ _PER_LINK = {
     "effective": nvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS,
     "symbol": nvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS,
 }
+_PER_LINK_FIELDS = {field: name for name, field in _PER_LINK.items()}
 
 
 @record
 class Nvlink:
-    """`up` by link number; errors summed over the links, by type; `speed` of one link in bytes per second."""
+    """`up` by link number; errors of the whole GPU by type, and of each link; `speed` of one link in bytes per second.
+
+    Links are counted apart, since each can be refused for a moment, or have its counters reset, while others count on.
+    """
 
     up: Mapping[int, bool]
-    errors: Mapping[str, float]
+    whole_errors: Mapping[str, float]
+    link_errors: Counts
+    """By field and link."""
     speed: float | None
     links: int
     whole: Fields
     by_link: Fields
     per_link: tuple[int, ...]
     """Error fields this GPU counts per link."""
+    partial_since: UnixTime | None = None
+    """Since when some links have told no state; None while all do."""
+    patient: bool = False
+    """Whether these are still waited for."""
+
+    @property
+    def links_up(self) -> int | None:
+        """How many; not known while some are waited for."""
+        return None if self.patient or not self.up else sum(self.up.values())
 
 
 def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
@@ -72,14 +91,19 @@ def read(device: Device, previous: Nvlink | None, tick: Tick) -> Nvlink:
     per_link = (_counted_per_link(device, tick) if probes else ()) or (same.per_link if same else ())
     fields = [(field, link) for field in (_STATE, *per_link) for link in range(links)]
     by_link = read_fields(device, [*fields, (_SPEED, 0)], same.by_link if same else None, tick)
+    up = _up(device, by_link, links)
+    since = None if len(up) == links else same.partial_since if same and same.partial_since is not None else tick.time
     return Nvlink(
-        up=_up(device, by_link, links),
-        errors=_errors(whole, by_link, links),
+        up=up,
+        whole_errors={name: number for name, field in _TOTALS.items() if (number := whole.get(field)) is not None},
+        link_errors=count(previous.link_errors if previous else NO_COUNTS, _by_link(by_link)),
         speed=_speed(whole, by_link),
         links=links,
         whole=whole,
         by_link=by_link,
         per_link=per_link,
+        partial_since=since,
+        patient=since is not None and 0.0 <= tick.time - since < _PATIENCE,
     )
 
 
@@ -93,17 +117,22 @@ def _up(device: Device, by_link: Fields, links: int) -> Mapping[int, bool]:
     """The state field came with R525; before it each link is a call."""
     states = {link: by_link.get(_STATE, link) for link in range(links)}
     if any(state is not None for state in states.values()):
-        return {link: int(state) in _UP for link, state in states.items() if state is not None}
+        return {link: state in _UP for link, state in states.items() if state in _STATES}
     states = {link: device.get("nvmlDeviceGetNvLinkState", link) for link in range(links)}
     return {link: bool(state) for link, state in states.items() if state is not None}
 
 
-def _errors(whole: Fields, by_link: Fields, links: int) -> Mapping[str, float]:
-    totals = {name: count for name, field in _TOTALS.items() if (count := whole.get(field)) is not None}
-    summed = {
-        name: count for name, field in _PER_LINK.items() if (count := by_link.total(field, range(links))) is not None
-    }
-    return {**totals, **summed}
+def _by_link(fields: Fields) -> Mapping[Field, float]:
+    return {field: number for field, number in fields.values.items() if field[0] in _PER_LINK_FIELDS}
+
+
+def _errors(nvlink: Nvlink, by_link: Mapping[Field, float]) -> Mapping[str, float]:
+    """By type: what each link has counted, else the one count of the GPU."""
+    summed: dict[str, float] = {}
+    for (field, _), number in by_link.items():
+        name = _PER_LINK_FIELDS[field]
+        summed[name] = summed.get(name, 0.0) + number
+    return {**nvlink.whole_errors, **summed}
 
 
 def _speed(whole: Fields, by_link: Fields) -> float | None:
@@ -117,11 +146,15 @@ def _links_up(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
 
 
 def _count_up(nvlink: Nvlink) -> float | None:
-    return sum(nvlink.up.values()) if nvlink.up else None
+    return nvlink.links_up
 
 
 def _error_counts(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
-    return nvlink.errors.items()
+    return _errors(nvlink, totals(nvlink.link_errors)).items()
+
+
+def _errors_now(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
+    return _errors(nvlink, nvlink.link_errors.raws).items()
 
 
 def _link_speed(nvlink: Nvlink) -> float | None:
@@ -158,7 +191,7 @@ NVLINK = Collector(
             "gpu_nvlink_volatile_errors",
             "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
             Unit.NONE,
-            by(_error_counts),
+            by(_errors_now),
             ("type",),
         ),
         gauge(

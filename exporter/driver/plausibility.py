@@ -119,6 +119,10 @@ _PCIE_BYTES = Growth(per_second=1e12, at_once=1e12)
 _NVLINK_BYTES = Growth(per_second=20e12, at_once=20e12)
 _NVLINK_KIBIBYTES = Growth(per_second=20e9, at_once=20e9)
 _NANOSECONDS = Growth(per_second=1.1e9, at_once=60e9)
+_REASONS = Range(0, 2.0**24 - 1)
+"""A mask, of which nvml.h names eleven bits. All ones are what a GPU answers that has none to give."""
+_FABRIC_HEALTH = Range(0, 2.0**24 - 1)
+"""Another, of sixteen bits."""
 _ENGINE = (_PERCENT, Range(0, 2.0**32))
 _MEMORY = {"total": _BYTES, "used": _BYTES, "free": _BYTES, "reserved": _BYTES}
 
@@ -160,6 +164,10 @@ FUNCTIONS: Mapping[str, Shape] = {
     "nvmlDeviceGetPersistenceMode": _FLAG,
     "nvmlDeviceGetMigMode": (_FLAG, _FLAG),
     "nvmlDeviceGetEccMode": (_FLAG, _FLAG),
+    "nvmlDeviceGetCurrentClocksEventReasons": _REASONS,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": _REASONS,
+    "nvmlDeviceGetSramEccErrorStatus": {"bThresholdExceeded": _FLAG},
+    "nvmlDeviceGetGpuFabricInfoV": {"healthMask": _FABRIC_HEALTH, "status": Range(0, 999)},
     "nvmlDeviceGetViolationStatus": {"violationTime": _NANOSECONDS},
     "nvmlDeviceGetNvLinkState": _FLAG,
 }

@@ -30,7 +30,7 @@ def seen(
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
-        links=sum(nvlink.up.values()) if isinstance(nvlink, Nvlink) and nvlink.up else None,
+        links=nvlink.links_up if isinstance(nvlink, Nvlink) else None,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
         xids=xids,

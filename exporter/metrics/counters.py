@@ -92,10 +92,16 @@ def _carried(base: float, before: float | None, value: float | None) -> tuple[fl
     return (base + before, value) if value < before else (base, before)
 
 
+def totals(counts: Counts) -> Numbers:
+    """What each has come to, over all resets of its source."""
+    bases, raws = counts
+    return {labels: bases.get(labels, 0.0) + raw for labels, raw in raws.items()}
+
+
 def published(counts: Counts) -> Columns:
     """What a scrape shows of the counters."""
-    bases, raws = counts
+    found = totals(counts)
     return Columns(
-        tuple([(labels,) if isinstance(labels, str) else labels for labels in raws]),
-        tuple([bases.get(labels, 0.0) + raw for labels, raw in raws.items()]),
+        tuple([(labels,) if isinstance(labels, str) else labels for labels in found]),
+        tuple(found.values()),
     )

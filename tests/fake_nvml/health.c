@@ -121,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
         return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     NEED(state, "fabric.state");
     memset(out->clusterUuid, 0xab, sizeof out->clusterUuid);
-    out->status = NVML_SUCCESS;
+    out->status = (nvmlReturn_t)device_number(self, NVML_SUCCESS, "fabric.status");
     out->cliqueId = (unsigned)device_number(self, 0, "fabric.clique");
     out->state = (nvmlGpuFabricState_t)state;
     out->healthMask = (unsigned)device_number(self, 0, "fabric.health_mask");

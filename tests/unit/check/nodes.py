@@ -92,6 +92,7 @@ FIRES = {
     "row_remap_pending": series("gpu_row_remap_pending", 1),
     "page_pending": series("gpu_retired_pages_pending", 1),
     "fabric_state": series("gpu_fabric_state", 1, state="in_progress"),
+    "fabric_join": series("gpu_fabric_unhealthy", 1, check="join_failed"),
     "fabric_route": series("gpu_fabric_unhealthy", 1, check="route_unhealthy"),
     "fabric_configuration": series("gpu_fabric_unhealthy", 1, check="incorrect_configuration"),
     "fabric_bandwidth": series("gpu_fabric_unhealthy", 1, check="degraded_bandwidth"),

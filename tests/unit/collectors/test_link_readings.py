@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +13,14 @@ from exporter.collectors.nvlink import NVLINK
 from exporter.collectors.pcie import PCIE
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, by_argument, first, hopper, passes, samples
+
+
+def test_pcie_link_without_lanes_or_generation_is_absent() -> None:
+    """Some guests, and GPUs that are not connected by PCIe, answer 0."""
+    functions = [f"nvmlDeviceGet{which}PcieLink{what}" for which in ("Curr", "Max") for what in ("Generation", "Width")]
+    device = FakeDevice({**dict.fromkeys(functions, 0), "nvmlDeviceGetPcieReplayCounter": 7})
+
+    assert first(PCIE, device) == {"gpu_pcie_replays_total": {(): 7}, "gpu_pcie_volatile_replays": {(): 7}}
 
 
 def test_pcie_falls_back_on_the_replay_call() -> None:
@@ -67,6 +76,50 @@ def test_errors_that_were_refused_for_a_moment_are_counted_on() -> None:
     assert samples(NVLINK, after)["gpu_nvlink_errors_total"] == {("replay",): 6}
 
 
+_OF_LINKS = {(91, 0): 2, (165, 0): 1, (165, 1): 1, (161, 0): 60, (161, 1): 40}
+
+
+def _after(change: dict[tuple[int, int], Any], more: Mapping[tuple[int, int], Any]) -> list[Any]:
+    """Errors in all and as they are now: before, while these fields answer so (None: not at all), and after."""
+    device = FakeDevice({}, dict(_OF_LINKS))
+    readings = passes(NVLINK, device, 1)
+    for time, fields in ((1031.0, change), (1061.0, more)):
+        device.fields = {field: value for field, value in {**_OF_LINKS, **fields}.items() if value is not None}
+        readings.append(NVLINK.read(device, readings[-1], Tick(time, 30.0)))
+    published = [samples(NVLINK, each) for each in readings]
+    return [
+        (each["gpu_nvlink_errors_total"][("replay",)], each["gpu_nvlink_volatile_errors"][("replay",)])
+        for each in published
+    ]
+
+
+def test_link_whose_errors_are_refused_for_a_moment_adds_none_when_it_is_back() -> None:
+    assert _after({(161, 0): None}, {}) == [(100, 100)] * 3
+
+
+def test_link_whose_counters_are_reset_forgets_its_own_errors_alone() -> None:
+    assert _after({(161, 1): 0}, {(161, 1): 1}) == [(100, 100), (100, 60), (101, 61)]
+
+
+def test_all_links_that_are_reset_forget_all_they_had() -> None:
+    assert _after({(161, 0): 0, (161, 1): 0}, {(161, 0): 2, (161, 1): 0}) == [(100, 100), (100, 0), (102, 2)]
+
+
+@pytest.mark.parametrize("state", [None, 255])
+def test_link_that_tells_no_state_is_not_down_until_that_has_lasted(state: int | None) -> None:
+    device = FakeDevice({}, dict(_OF_LINKS))
+    (reading,) = passes(NVLINK, device, 1)
+    device.fields = {field: value for field, value in {**_OF_LINKS, (165, 1): state}.items() if value is not None}
+    found: list[Any] = []
+    for time in (1031.0, 1301.0, 1332.0):
+        reading = NVLINK.read(device, reading, Tick(time, 30.0))
+        found.append((samples(NVLINK, reading).get("gpu_nvlink_links_up"), reading.links_up))
+
+    assert found == [(None, None), (None, None), ({(): 1}, 1)]
+    device.fields = dict(_OF_LINKS)
+    assert NVLINK.read(device, reading, Tick(1362.0, 30.0)).links_up == 2
+
+
 def test_nvlink_without_links_is_unsupported() -> None:
     with pytest.raises(UnsupportedError):
         first(NVLINK, FakeDevice({}, {(91, 0): 0}))
@@ -85,6 +138,7 @@ def test_fabric_tells_what_is_unwell() -> None:
     assert first(FABRIC, hopper()) == {
         "gpu_fabric_state": {("completed",): 1.0},
         "gpu_fabric_unhealthy": {
+            ("join_failed",): 0.0,
             ("degraded_bandwidth",): 0.0,
             ("route_recovery",): 0.0,
             ("route_unhealthy",): 0.0,
@@ -101,6 +155,15 @@ def test_fabric_tells_what_is_unwell() -> None:
             ("incorrect_configuration",): 1.0,
         },
     }
+
+
+@pytest.mark.parametrize(("status", "failed"), [(0, 0.0), (3, 0.0), (17, 1.0), (999, 1.0)])
+def test_fabric_that_was_joined_with_an_error_was_not_joined(status: int, failed: float) -> None:
+    completed = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": Record(state=3, status=status, healthMask=0)})
+    joining = FakeDevice({"nvmlDeviceGetGpuFabricInfoV": Record(state=2, status=status, healthMask=0)})
+
+    assert first(FABRIC, completed)["gpu_fabric_unhealthy"] == {("join_failed",): failed}
+    assert "gpu_fabric_unhealthy" not in first(FABRIC, joining)
 
 
 def test_fabric_not_supported_is_absent() -> None:

@@ -164,7 +164,7 @@ def ecc(count: float) -> Ecc:
 
 
 def nvlink(count: float) -> Nvlink:
-    return Nvlink({0: True}, {"replay": count}, None, 1, NO_FIELDS, NO_FIELDS, ())
+    return Nvlink({0: True}, {"replay": count}, NO_COUNTS, None, 1, NO_FIELDS, NO_FIELDS, ())
 
 
 def pcie(count: float) -> Pcie:

@@ -18,6 +18,7 @@ from exporter.collectors.power import Limits, Power
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
+from exporter.metrics.counters import NO_COUNTS
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, signals
 from exporter.units import Watts
@@ -78,7 +79,7 @@ def test_link_activity_is_of_what_the_links_that_are_up_carry_both_ways(
     readings: dict[str, Any] = {
         "gpm": Gpm(Activity(), Traffic({}, pcie, NONE), Traffic({}, nvlink, NONE), 0.0),  # type: ignore[arg-type]
         "power": Power(Watts(350.0), None, Paced(Limits(Watts(700.0), None, None, None), 0.0)),  # type: ignore[arg-type]
-        "nvlink": Nvlink({0: True, 1: True, 2: False}, {}, 50e9, 3, NONE, NONE, ()),
+        "nvlink": Nvlink({0: True, 1: True, 2: False}, {}, NO_COUNTS, 50e9, 3, NONE, NONE, ()),
         "pcie": Pcie(6, 16, Paced(Slower(6, 16, None, {}, NONE), 0.0)),  # type: ignore[arg-type]
     }
     state = SimpleNamespace(
