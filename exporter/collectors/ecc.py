@@ -75,8 +75,11 @@ def read(device: Device, previous: Ecc | None, tick: Tick) -> Ecc:
 
 
 def _total(device: Device, fields: Fields, field: int, type_: int, counter: int) -> float | None:
-    count = fields.get(field)
-    return count if count is not None else device.get("nvmlDeviceGetTotalEccErrors", type_, counter)
+    """By the field where the GPU has it, also when it is refused for a moment: two sources are not to be mixed."""
+    if (field, 0) in fields.supported:
+        return fields.get(field)
+    count: float | None = device.get("nvmlDeviceGetTotalEccErrors", type_, counter)
+    return count
 
 
 def _locations(device: Device, fields: Fields) -> Mapping[tuple[str, str], float]:

@@ -67,11 +67,11 @@ def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
 def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
     wanted = [(field, 0) for field in (_REPLAYS, *_ERRORS.values())]
     fields = read_fields(device, wanted, before.fields if before else None, tick)
-    replays = fields.get(_REPLAYS)
+    has_replays = (_REPLAYS, 0) in fields.supported
     return Slower(
         max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration") or None,
         max_width=device.get("nvmlDeviceGetMaxPcieLinkWidth") or None,
-        replays=device.get("nvmlDeviceGetPcieReplayCounter") if replays is None else replays,
+        replays=fields.get(_REPLAYS) if has_replays else device.get("nvmlDeviceGetPcieReplayCounter"),
         errors={name: count for name, field in _ERRORS.items() if (count := fields.get(field)) is not None},
         fields=fields,
     )

@@ -40,7 +40,7 @@ class Gpu:
     """Whether this pass could ask it: not while the thread that would does not run."""
 
     def answers(self, monotonic: MonotonicTime, patience: float) -> bool | None:
-        """Late is not lost: one that missed a deadline counts as answering until `patience` s after its last answer.
+        """Late is not lost: one that missed a deadline, or failed, is said to answer until `patience` s after it did.
 
         None where it is not known, since nobody asked.
         """
@@ -48,11 +48,12 @@ class Gpu:
             return None
         if not self.present or self.answered == NEVER:
             return False
-        return not self.failure or (self.failure == LATE and monotonic - self.answered <= patience)
+        return not self.failure or (self.failure in (LATE, SILENT) and monotonic - self.answered <= patience)
 
 
-LATE = "HUNG"
-"""The failure of a GPU whose read did not end by the deadline. An error of the driver itself holds at once."""
+LATE, SILENT = "HUNG", "SILENT"
+"""The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing. An
+error that says that the GPU or the driver has gone holds at once."""
 
 
 class Gpus:
@@ -159,9 +160,6 @@ class Gpus:
 
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu = self._gpus[uuid]
-        failure = result.device_error.code if result.device_error else ""
-        if failure != gpu.failure:
-            log.warning("GPU %s: %s", uuid, result.device_error or "answers again")
         for outcome in result.outcomes:
             key = uuid, outcome.collector
             if outcome.error and ((before := self._outcomes.get(key)) is None or before.error != outcome.error):
@@ -169,9 +167,18 @@ class Gpus:
             self._outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
+        silent = result.silence is not None and self._is_silent(uuid)
+        failure = result.device_error.code if result.device_error else SILENT if silent else ""
+        if failure != gpu.failure:
+            why = result.device_error or (f"answers nothing ({result.silence})" if silent else "answers again")
+            log.warning("GPU %s: %s", uuid, why)
         alive = result.answered and not result.device_error
         answered = monotonic if alive else gpu.answered
         self._gpus[uuid] = Gpu(gpu.device, _without_gone(result), gpu.present, answered, alive, failure)
+
+    def _is_silent(self, uuid: str) -> bool:
+        """Whether no collector had a reading when it last asked."""
+        return not any(outcome.answered for (of, _), outcome in self._outcomes.items() if of == uuid)
 
 
 def _without_gone(result: GpuRead) -> Mapping[str, TargetState]:

@@ -54,6 +54,8 @@ class Outcome(NamedTuple):
     error: str
     rejected: int = 0
     """Answers that were implausible and left out."""
+    answered: bool = True
+    """Whether it brought a reading."""
 
 
 @record
@@ -65,6 +67,8 @@ class GpuRead:
     outcomes: tuple[Outcome, ...]
     answered: bool
     device_error: DriverError | None = None
+    silence: DriverError | None = None
+    """Why nothing that was asked was answered."""
 
 
 def read_gpu(  # noqa: PLR0913 - what a read goes by
@@ -90,6 +94,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     outcomes: list[Outcome] = []
     answered = False
     device_error: DriverError | None = None
+    silence: DriverError | None = None
     for target in (device, *device.instances):
         checked = memories.get(target.uuid)
         if checked is None:
@@ -100,7 +105,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
             for collector in attempts.due(collectors, grace):
                 outcome, failure = attempts.attempt(collector)
                 outcomes.append(outcome)
-                answered = answered or failure is None
+                answered, silence = answered or failure is None, silence or failure
                 if failure is not None and isinstance(failure, _GONE):
                     device_error = failure
                     break
@@ -110,7 +115,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     if len(memories) > len(read) and not device_error:
         for uuid in memories.keys() - read.keys():
             del memories[uuid]
-    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error)
+    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error, None if answered else silence)
 
 
 class _TargetRead:
@@ -159,7 +164,8 @@ class _TargetRead:
         self._again[name], self._refusals[name] = again, refused
         losses = device.losses() if device.rejected or device.refused else NO_LOSSES
         started, self._ended = self._ended, time.perf_counter()
-        return Outcome(name, self._ended - started, error or losses.words, losses.rejected), failure
+        brought = failure is None and not refused
+        return Outcome(name, self._ended - started, error or losses.words, losses.rejected, brought), failure
 
     def state(self) -> TargetState:
         return TargetState(self._readings, self._again, self._refusals)

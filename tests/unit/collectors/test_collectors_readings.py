@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.collectors.base import Tick
+from exporter.collectors.base import AnyCollector, Tick
 from exporter.collectors.clocks import CLOCKS
 from exporter.collectors.ecc import ECC
 from exporter.collectors.engines import ENGINES
@@ -15,6 +15,7 @@ from exporter.collectors.health import HEALTH
 from exporter.collectors.info import INFO, numa_node
 from exporter.collectors.memory import MEMORY
 from exporter.collectors.mig import MIG
+from exporter.collectors.pcie import PCIE
 from exporter.collectors.power import POWER
 from exporter.collectors.remapped_rows import REMAPPED_ROWS
 from exporter.collectors.retired_pages import RETIRED_PAGES
@@ -157,6 +158,26 @@ def test_ecc_totals_fall_back_on_the_plain_call() -> None:
     published = first(ECC, device)
     assert published["gpu_ecc_errors_total"] == {("corrected",): 0, ("uncorrected",): 10}
     assert published["gpu_ecc_lifetime_errors_total"] == {("corrected",): 1, ("uncorrected",): 11}
+
+
+@pytest.mark.parametrize(
+    ("collector", "field", "call", "family"),
+    [(ECC, (4, 0), "nvmlDeviceGetTotalEccErrors", "gpu_ecc_errors_total"),
+     (PCIE, (94, 0), "nvmlDeviceGetPcieReplayCounter", "gpu_pcie_replays_total")],
+)  # fmt: skip
+def test_counter_whose_field_is_refused_for_a_moment_is_not_taken_from_elsewhere(
+    collector: AnyCollector, field: tuple[int, int], call: str, family: str
+) -> None:
+    """A driver that answers 0 for once does so in both places: what was counted would be counted again."""
+    device = FakeDevice({call: 0, "nvmlDeviceGetCurrPcieLinkWidth": 16}, {field: 5, (6, 0): 5})
+    (before,) = passes(collector, device, 1)
+    del device.fields[field]
+
+    refused = collector.read(device, before, Tick(1031.0, 31.0))
+
+    assert family in samples(collector, before)
+    assert ("uncorrected",) not in samples(collector, refused).get(family, {})
+    assert () not in samples(collector, refused).get(family, {})
 
 
 def test_retired_pages() -> None:

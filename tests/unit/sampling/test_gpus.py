@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.driver.interface import DeviceLostError, DriverGoneError
+from exporter.collectors.base import Pace
+from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError
 from exporter.sampling.gpus import Gpu, Gpus
 from tests.unit.sampling.scripted import DEADLINE, Scripted, collector, until
 
@@ -59,6 +60,35 @@ def test_gpu_that_nobody_could_ask_neither_answers_nor_is_silent(monkeypatch: py
     gpus.read((device,), 0.0, time.monotonic() + DEADLINE, 102.0)
 
     assert gpus.all[0].answers(102.0, 10.0)
+    gpus.stop()
+
+
+def test_gpu_that_has_its_handle_and_answers_nothing_is_down_like_one_that_hangs() -> None:
+    """So it is when its firmware is gone: UUID and PCI address come from the driver, all else is an error."""
+    broken: set[str] = set()
+
+    def answer(function: str) -> float:
+        if function in broken:
+            raise DriverError(function, "UNKNOWN")
+        return 1.0
+
+    device, found = Scripted(0, answer), list[tuple[bool | None, str]]()
+    gpus = Gpus([collector("often"), collector("seldom", Pace.SLOW)])
+
+    def read(*fails: str, at: float) -> None:
+        broken.clear()
+        broken.update(fails)
+        gpus.read((device,), 0.0, time.monotonic() + DEADLINE, at)
+        found.append((gpus.all[0].answers(at, 10.0), gpus.all[0].failure))
+
+    read(at=100.0)
+    read("often", at=105.0)  # what is read seldom has answered last
+    read("often", "seldom", at=120.0)
+    read("often", "seldom", at=131.0)
+    read("often", "seldom", at=135.0)
+    read("often", at=141.0)
+
+    assert found == [(True, ""), (True, ""), (True, ""), (False, "SILENT"), (False, "SILENT"), (True, "")]
     gpus.stop()
 
 

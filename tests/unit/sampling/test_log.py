@@ -22,7 +22,7 @@ def read(gpus: Gpus, *devices: Scripted) -> None:
         gpus.read(devices, 0.0, FAR)
 
 
-def test_gpu_that_fails_goes_and_comes_back_is_told_in_five_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_gpu_that_fails_goes_and_comes_back_is_told_in_six_lines(caplog: pytest.LogCaptureFixture) -> None:
     gpus = Gpus([collector("value")])
     read(gpus, Scripted(2, answers(value=1.0)))
     read(gpus, Scripted(2, answers(value=DriverError("broken", "UNKNOWN"))))
@@ -33,8 +33,9 @@ def test_gpu_that_fails_goes_and_comes_back_is_told_in_five_lines(caplog: pytest
 
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "collector value failed on GPU-2: DriverError UNKNOWN: broken"),
-        ("WARNING", "GPU GPU-2: fell off"),
+        ("WARNING", "GPU GPU-2: answers nothing (broken)"),
         ("WARNING", "collector value failed on GPU-2: DeviceLostError GPU_IS_LOST: fell off"),
+        ("WARNING", "GPU GPU-2: fell off"),
         ("WARNING", "GPU GPU-2 (index 2) has gone from the driver"),
         ("WARNING", "GPU GPU-2: answers again"),
     ]
