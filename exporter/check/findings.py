@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from exporter.check.facts import Facts
+from exporter.check.facts import Facts, Series
 from exporter.check.rule import Cause, Find, Limits
 from exporter.clock import UnixTime
 from exporter.collectors.xid import CATALOGUE
@@ -64,7 +64,8 @@ def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
     counts += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
     counts += [(float(limits.gpus), "option")] if limits.gpus else []
     wanted = max((count for count, _ in counts), default=0.0)
-    explained = len({s.gpu for s in facts.of("gpu_fault_timestamp_seconds", fault="lost")})
+    lost = facts.of("gpu_fault_timestamp_seconds", fault="lost")
+    explained = len({(s.gpu, s.labels.get("uuid", "")) for s in lost})
     if driver is not None and driver + explained < wanted:
         by = next(text for source, text in _SOURCES.items() if (wanted, source) in counts)
         yield "", {"driver": f"{driver:g}", "wanted": f"{wanted:g}", "by": by}
@@ -101,7 +102,8 @@ def faults(*actions: str) -> Find:
                 yield (
                     series.gpu,
                     {
-                        "fault": f"lost ({evidence})" if kind == "lost" else evidence,
+                        "uuid": series.labels.get("uuid", ""),
+                        "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == "lost" else evidence,
                         "age": age(facts.time - UnixTime(series.value)),
                         "mends": _MENDS.get(action, _MENDS["inspect"]),
                         "short": _SHORT.get(kind, evidence),
@@ -111,9 +113,16 @@ def faults(*actions: str) -> Find:
     return find
 
 
-def _kept(facts: Facts, gpu: str, **labels: str) -> bool:
-    """Whether the exporter keeps this as a fault: then it is reported there, and once."""
-    return bool(facts.of("gpu_fault_timestamp_seconds", gpu=gpu, **labels))
+def _formerly(facts: Facts, series: Series) -> str:
+    """Whose index another GPU has now."""
+    uuid = series.labels.get("uuid", "")
+    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
+    return f"; it was {uuid}" if uuid and any(other != uuid for other in others) else ""
+
+
+def _kept(facts: Facts, series: Series, **labels: str) -> bool:
+    """Whether the exporter keeps this of the series' GPU as a fault: then it is reported there, and once."""
+    return bool(facts.of("gpu_fault_timestamp_seconds", uuid=series.labels.get("uuid", ""), **labels))
 
 
 def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -121,13 +130,13 @@ def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     if not facts.of("gpu_expected_devices"):
         for series in facts.of("gpu_ecc_errors_total", type="uncorrected"):
             if series.value > 0:
-                yield series.gpu, {"value": f"{series.value:g}"}
+                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "value": f"{series.value:g}"}
 
 
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_up"):
-        if series.value == 0 and not _kept(facts, series.gpu, fault="lost"):
-            yield series.gpu, {}
+        if series.value == 0 and not _kept(facts, series, fault="lost"):
+            yield series.gpu, {"uuid": series.labels.get("uuid", "")}
 
 
 def narrow(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -141,13 +150,15 @@ def narrow(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """Some links up and some down; a card without a bridge has them all down, and nothing is wrong with it."""
     links: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    seen: dict[str, Series] = {}
     for series in facts.of("gpu_nvlink_link_up"):
+        seen[series.gpu] = series
         links[series.gpu].append((int(series.labels["link"]), bool(series.value)))
     for gpu, states in links.items():
         dead = sorted(link for link, up in states if not up)
         counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
         alive = len(states) - len(dead) if counted is None else int(counted)
-        if dead and alive and not _kept(facts, gpu, fault="nvlink_down"):
+        if dead and alive and not _kept(facts, seen[gpu], fault="nvlink_down"):
             yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
 
 
@@ -179,10 +190,11 @@ def xids(*classes: str) -> Find:
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
-            if _kept(facts, series.gpu, evidence=f"XID {xid}"):
+            if _kept(facts, series, evidence=f"XID {xid}"):
                 continue
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
-                yield series.gpu, {"xid": xid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
+                minutes = f"{max(0.0, ago) / 60:.0f}"
+                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
 
     return find
 

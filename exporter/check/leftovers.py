@@ -83,10 +83,11 @@ def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:
 
 def nvlink_errors(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Transfers that had to be repeated and links that had to be trained again, since the driver was loaded."""
-    counts: dict[str, float] = {}
+    counts: dict[tuple[str, str], float] = {}
     for series in facts.of("gpu_nvlink_errors_total"):
         if series.labels.get("type") in _REPEATED:
-            counts[series.gpu] = counts.get(series.gpu, 0.0) + series.value
-    for gpu, count in counts.items():
+            key = series.gpu, series.labels.get("uuid", "")
+            counts[key] = counts.get(key, 0.0) + series.value
+    for (gpu, uuid), count in counts.items():
         if count > limits.link_errors:
-            yield gpu, {"count": f"{count:g}"}
+            yield gpu, {"uuid": uuid, "count": f"{count:g}"}

@@ -50,7 +50,8 @@ class Limits:
 
 
 Cause = tuple[str, Mapping[str, object]]
-"""Index of the GPU (empty: the node), and what the rule's sentence is filled with."""
+"""Index of the GPU (empty: the node), and what the rule's sentence is filled with. `uuid`, where it is in there, tells
+which GPU is meant: one that is gone may have had the index of another."""
 Find = Callable[[Facts, Limits], Iterable[Cause]]
 
 

@@ -66,9 +66,11 @@ def _not_judged(facts: Facts, limits: Limits) -> str:
 
 
 def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[Finding]:
-    uuids = {series.gpu: series.labels.get("uuid", "") for series in facts.of("gpu_up")}
+    shown = sorted(facts.of("gpu_up"), key=lambda series: series.value)
+    uuids = {series.gpu: series.labels.get("uuid", "") for series in shown}
     for rule in rules:
         for gpu, values in rule.find(facts, limits):
             reason = rule.text.format(**values)
             action, short = rule.action.format(**values), rule.short.format(**values)
-            yield Finding(rule.name, rule.verdict, gpu, uuids.get(gpu, ""), reason, action, short, rule.hands)
+            uuid = str(values.get("uuid", uuids.get(gpu, "")))
+            yield Finding(rule.name, rule.verdict, gpu, uuid, reason, action, short, rule.hands)

@@ -75,7 +75,8 @@ def _one(
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
     if (known.index, known.serial, known.bus) != place or not known.expected:
         known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=True)
-    standing = tuple(faults)
+    # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
+    standing = tuple(fault if fault.index == seen.index else replace(fault, index=seen.index) for fault in faults)
     if seen.up is None:
         return known, (*standing, *_new_xids(known, seen, standing))
     if not seen.up:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
@@ -192,8 +192,9 @@ def _substance(state: FaultState) -> object:
 
 
 def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
+    known, left = {_named(fault) for fault in before}, {_named(fault) for fault in after}
     for fault in after:
-        if fault not in before:
+        if _named(fault) not in known:
             log.warning(
                 "fault: GPU %d %s (%s), mended by: %s",
                 fault.index,
@@ -202,8 +203,13 @@ def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
                 fault.action.value,
             )
     for fault in before:
-        if fault not in after:
+        if _named(fault) not in left:
             log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+
+
+def _named(fault: Fault) -> Fault:
+    """The same whatever index its GPU has."""
+    return replace(fault, index=0) if fault.uuid else fault
 
 
 def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:

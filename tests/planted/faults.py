@@ -49,7 +49,12 @@ FAULTS = (
     Fault("sampling/reader.py", "* 2.0 ** min(refused - 1, 16)", "", "unit/sampling/test_reader.py"),
     Fault("sampling/reader.py", "error or losses.words", "error", "unit/sampling/test_reader.py"),
     Fault("sampling/gpus.py", "self.answered == NEVER", "False", "unit/sampling/test_late_gpu.py"),
-    Fault("sampling/gpus.py", "self.failure == LATE and monotonic", "monotonic", "unit/sampling/test_late_gpu.py"),
+    Fault(
+        "sampling/gpus.py",
+        "self.failure in (LATE, SILENT) and monotonic",
+        "monotonic",
+        "unit/sampling/test_late_gpu.py",
+    ),
     Fault("sampling/node_deadline.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_node_deadline.py"),
     # Owners
     Fault("attribution/slurm/scontrol.py", "> RETURN_SECONDS", "> 1e9", "unit/attribution/test_scontrol.py"),

@@ -25,6 +25,32 @@ def test_worst_comes_first() -> None:
     assert [finding.rule for finding in report.findings] == ["row_remap_failed", "reading", "hw_thermal"]
 
 
+def test_gpu_that_is_gone_is_not_mistaken_for_the_one_that_has_its_index_now() -> None:
+    gone = 'gpu="0",uuid="GPU-gone"'
+    changes = (
+        f"gpu_up{{{gone}}} 0",
+        f'gpu_fault_timestamp_seconds{{{gone},fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}',
+        f'gpu_ecc_errors_total{{{gone},type="uncorrected"}} 3',
+        f'gpu_xid_last_timestamp_seconds{{{gone},xid="119"}} {NOW - 60}',
+        f'gpu_nvlink_errors_total{{{gone},type="replay"}} 900',
+        series("gpu_nvlink_errors_total", 900, type="replay"),
+    )
+
+    found = judge(facts(*changes), Limits()).findings
+
+    assert {finding.uuid for finding in found} == {"GPU-gone"}
+    assert "lost (no answer; it was GPU-gone), 2 h ago, not mended since" in [finding.reason for finding in found]
+    assert "nvlink_errors" not in [finding.rule for finding in found]
+
+
+def test_gpu_that_is_down_is_told_beside_one_that_is_lost_and_had_its_index() -> None:
+    lost = f'{{gpu="0",uuid="GPU-gone",fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}'
+
+    found = judge(facts(series("gpu_up", 0), f"gpu_fault_timestamp_seconds{lost}"), Limits()).findings
+
+    assert {finding.rule: finding.uuid for finding in found} == {"fault": "GPU-gone", "gpu_down": "GPU-a"}
+
+
 NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'
 BARE = f'gpu_exporter_build_info{{version="1",python="3"}} 1\n{NO_DRIVER}\n'
 

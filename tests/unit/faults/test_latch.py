@@ -47,6 +47,20 @@ def test_restart_of_the_node_ends_it(name: str) -> None:
     assert node.faults == []
 
 
+def test_fault_goes_with_its_gpu_where_indices_change() -> None:
+    """As after a start without one of the GPUs: at the old index is another one, or none."""
+    node = Node()
+    node.change("GPU-1", xids={119: node.now})
+    node.look(60)
+    node.gpus.pop("GPU-0")
+    node.change("GPU-1", index=0)
+
+    node.look(60)
+
+    found = [(fault.uuid, fault.index, fault.kind.value) for fault in node.book.faults]
+    assert sorted(found) == [("GPU-0", 0, "lost"), ("GPU-1", 0, "xid")]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_new_card_at_its_place_ends_it(name: str) -> None:
     node = Node()
