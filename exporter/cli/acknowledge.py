@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from exporter.cli.assembly import STATE_DIR, state_dir
-from exporter.clock import unix_time
+from exporter.clock import UnixTime, unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError, Option, text
@@ -50,15 +50,17 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(settings) or STATE_DIR
     try:
-        faults = state_file.read(folder / NAME).faults
+        state = state_file.read(folder / NAME)
     except StateError as error:
         raise ConfigError(str(error)) from None
+    faults = state.faults
     if not settings["gpu"]:
         sys.stdout.writelines(_line(fault) for fault in faults)
         if not faults:
             sys.stderr.write(f"gpu-exporter: no fault is known in {folder}\n")
         return 0
-    acknowledgement = _acknowledgement(settings)
+    # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
+    acknowledgement = _acknowledgement(settings, max(unix_time(), state.acknowledged_until + 0.001))
     if not any(map(acknowledgement.covers, faults)):
         sys.stderr.write(f"gpu-exporter: GPU {acknowledgement.gpu} has no such fault\n")
         return 1
@@ -73,14 +75,14 @@ def table() -> Sequence[Option]:
     return (*OPTIONS, *(option for option in config.options() if option.name == "state.dir"))
 
 
-def _acknowledgement(settings: config.Config) -> Acknowledgement:
+def _acknowledgement(settings: config.Config, now: UnixTime) -> Acknowledgement:
     kind, reason = settings["fault"], " ".join(settings["reason"].split())
     if kind not in ("", *(each.value for each in Kind)):
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")
     by = settings["by"] or os.environ.get("SUDO_USER") or _user()
-    return Acknowledgement(settings["gpu"], kind, by, reason, unix_time())
+    return Acknowledgement(settings["gpu"], kind, by, reason, now)
 
 
 def _user() -> str:

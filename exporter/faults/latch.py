@@ -40,7 +40,7 @@ _BY_RESET = frozenset({Kind.XID, Kind.ECC})
 
 def advance(state: FaultState, observation: Observation) -> FaultState:
     """The state after this observation."""
-    state = _acknowledged(state, observation)
+    state = _on_the_clock(_acknowledged(state, observation), observation.time)
     if observation.boot and state.boot and observation.boot != state.boot:
         state = _restarted(state, observation)
     state = replace(state, boot=observation.boot or state.boot)
@@ -214,6 +214,19 @@ def _without(state: FaultState, uuids: set[str]) -> FaultState:
         devices={uuid: known for uuid, known in state.devices.items() if uuid not in uuids},
         faults=tuple(fault for fault in state.faults if fault.uuid not in uuids),
     )
+
+
+def _on_the_clock(state: FaultState, now: UnixTime) -> FaultState:
+    """Without times that are still to come: before them, where a clock was set back, nothing would count."""
+    return replace(state, devices={uuid: _not_ahead(known, now) for uuid, known in state.devices.items()})
+
+
+def _not_ahead(known: KnownGpu, now: UnixTime) -> KnownGpu:
+    if max(known.cured, known.marked, known.away or EPOCH, known.back or EPOCH) <= now:
+        return known
+    away = None if known.away is None else min(known.away, now)
+    back = None if known.back is None else min(known.back, now)
+    return replace(known, cured=min(known.cured, now), marked=min(known.marked, now), away=away, back=back)
 
 
 def _restarted(state: FaultState, observation: Observation) -> FaultState:

@@ -180,6 +180,7 @@ class Sampler:
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this pass found."""
+        self.xids.set_back(at.unix)
         gpus = tuple(
             seen(
                 gpu.device,

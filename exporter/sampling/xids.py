@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.clock import UnixTime, boot_time
@@ -63,6 +64,14 @@ class XidLog:
     def sources(self) -> Mapping[str, bool]:
         with self._lock:
             return dict(self._sources)
+
+    def set_back(self, now: UnixTime) -> None:
+        """No XID was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
+        with self._lock:
+            for uuid, counts in self._counts.items():
+                if max(counts.last.values(), default=now) > now:
+                    last = {xid: min(time, now) for xid, time in counts.last.items()}
+                    self._counts[uuid] = replace(counts, last=last)
 
     def counts(self, uuid: str) -> XidCounts:
         return self._counts.get(uuid, _NONE)

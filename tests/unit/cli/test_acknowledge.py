@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.clock import UnixTime
+from exporter.clock import UnixTime, unix_time
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.model import Action, Fault, FaultState, Kind
 from exporter.faults.watch import NAME
@@ -50,3 +50,14 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [each.by for each in acknowledgements.read(tmp_path)] == [str(os.getuid())]
+
+
+def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one_all_the_same(tmp_path: Path) -> None:
+    fault = Fault("GPU-a", 0, Kind.XID, "XID 119", Action.RESET, UnixTime(1.0))
+    last = UnixTime(unix_time() + 7200.0)
+    state_file.write(tmp_path / NAME, FaultState(faults=(fault,), acknowledged_until=last))
+
+    done = run("acknowledge", "--gpu", "0", "--reason", "mended", "--state.dir", str(tmp_path))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [each.time > last for each in acknowledgements.read(tmp_path)] == [True]

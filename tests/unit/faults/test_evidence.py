@@ -13,6 +13,7 @@ from exporter.collectors.power import Limits, Power
 from exporter.collectors.remapped_rows import RemappedRows
 from exporter.faults.evidence import seen
 from exporter.faults.model import ObservedGpu
+from exporter.metrics.counters import NO_COUNTS
 from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)
@@ -21,7 +22,7 @@ POWER = Power(400.0, 5e6, Paced(Limits(None, None, None, None), 0.0))
 ECC = Ecc(
     {"corrected": 7.0, "uncorrected": 2.0}, {"uncorrected": 9.0}, {}, sram_threshold_exceeded=True, fields=NO_FIELDS
 )
-NVLINK = Nvlink({0: True, 1: False, 2: True}, {}, None, 3, NO_FIELDS, NO_FIELDS, ())
+NVLINK = Nvlink({0: True, 1: False, 2: True}, {}, NO_COUNTS, None, 3, NO_FIELDS, NO_FIELDS, ())
 ROWS = RemappedRows(0, 1, pending=False, failed=True, banks={})
 WHOLE = {"info": INFO, "power": POWER, "ecc": ECC, "nvlink": NVLINK, "remapped_rows": ROWS}
 

@@ -47,6 +47,26 @@ def test_restart_of_the_node_ends_it(name: str) -> None:
     assert node.faults == []
 
 
+def test_clock_that_is_set_back_hides_no_fault() -> None:
+    """As when a node starts with the wrong time, and is told the right one later."""
+    node = Node()
+    node.boot = "boot-2"
+    node.look(60)
+    node.change("GPU-1", up=False)
+    node.look(5)
+    node.now -= 7200
+
+    node.look(5)
+    xid(node, 119)
+    node.look(60)
+
+    assert sorted(node.faults) == [("lost", "no answer"), ("xid", "XID 119")]
+    node.change("GPU-1", up=True)
+    node.now -= 7200
+    node.look(60)
+    assert node.faults == [("xid", "XID 119")]
+
+
 def test_fault_goes_with_its_gpu_where_indices_change() -> None:
     """As after a start without one of the GPUs: at the old index is another one, or none."""
     node = Node()

@@ -56,6 +56,18 @@ def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: py
     assert caplog.messages == ["XID 31 on GPU-a (kmsg)", "SXID 12028 on NVSwitch 2 (non_fatal)"]
 
 
+def test_xid_is_no_later_than_now_where_the_clock_was_set_back() -> None:
+    """Else it would count as new at the time it was stamped with, hours later and perhaps after its cure."""
+    found = XidLog()
+    for xid, time in ((31, 500.0), (79, 9000.0)):
+        found.add(XidEvent("GPU-a", xid, time), "nvml")  # type: ignore[arg-type]
+
+    found.set_back(1000.0)  # type: ignore[arg-type]
+
+    assert found.counts("GPU-a").last == {31: 500.0, 79: 1000.0}
+    assert found.counts("GPU-a").counts[79] == 1
+
+
 def test_kernel_log_that_cannot_be_opened_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     found = XidLog()
