@@ -24,6 +24,7 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
     "drain_and_reset": (FAILED,   "Put no new work on the GPU; reset it when what runs has ended."),
     "drain_p2p":       (DEGRADED, "End the work that uses this GPU together with others; then reset it."),
     "recover_imex":    (DEGRADED, "Restart the IMEX service of the NVLink domain (nvidia-imex)."),
+    "unknown":         (DEGRADED, "Read what it is (nvidia-smi -q, GPU Recovery Action): it is newer than this program."),
 }  # fmt: skip
 """By the driver's advice, gpu_recovery_action."""
 
@@ -79,16 +80,19 @@ SHORT: Mapping[str, str] = {
 """What Slurm's `sinfo -R` has room for, behind `GPU3`: 20 characters by default."""
 
 
+_ADVICE: Mapping[str, str] = {"unknown": "something that is not known here"}
+
+
 def _recovery(action: str) -> Rule:
     verdict, what = RECOVERY[action]
     return Rule(
         name=f"recovery_{action}",
         verdict=verdict,
-        text="the driver advises: " + action.replace("_", " "),
+        text="the driver advises: " + _ADVICE.get(action, action.replace("_", " ")),
         action=what,
         source="nvml",
         find=stated("gpu_recovery_action", "action", [action]),
-        short=action.replace("_", " "),
+        short="unknown advice" if action in _ADVICE else action.replace("_", " "),
         hands=verdict is FAILED,
     )
 

@@ -15,6 +15,8 @@ def plain(answer: Any) -> Any:
     """int, float, str, None, tuples of these, and Records for structs."""
     if answer is None or type(answer) in _PLAIN:
         return answer
+    if type(answer) is str:
+        return _printable(answer)
     for kind, convert in _CONVERTERS.items():
         if isinstance(answer, kind):
             return convert(answer)
@@ -22,7 +24,12 @@ def plain(answer: Any) -> Any:
 
 
 def _text(answer: bytes) -> str:
-    return answer.rstrip(b"\0").decode(errors="replace")
+    return _printable(answer.rstrip(b"\0").decode(errors="replace"))
+
+
+def _printable(text: str) -> str:
+    """Names go to terminals and into one-line answers: what a driver puts between the letters commands neither."""
+    return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def _tuple(answer: Iterable[Any]) -> tuple[Any, ...]:
@@ -44,7 +51,7 @@ def _friendly(answer: Any) -> Record:
     return Record(**{name: plain(value) for name, value in values.items()})
 
 
-_PLAIN = frozenset({int, float, str})
+_PLAIN = frozenset({int, float})
 _CONVERTERS: Mapping[type[Any], Callable[[Any], Any]] = {
     bool:                    int,
     int:                     int,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.driver.nvml.devices import compute_slices, sysfs_address
 from exporter.driver.nvml.field_values import value
+from exporter.driver.nvml.plain import plain
 
 _RAW = st.integers(0, 2**64 - 1)
 _NOW = 1_795_000_000_000_000
@@ -23,6 +24,11 @@ def _raw(form: str, number: float) -> int:
 )
 def test_field_value_is_read_by_its_type(type_: int, form: str, number: float) -> None:
     assert value(82, _NOW, type_, 0, _raw(form, number)) == number
+
+
+@pytest.mark.parametrize("answer", ["A\x1b[31m\n1\x00\u202e0", b"A\x1b[31m\n1\x00\xe2\x80\xae0\0\0"])
+def test_what_stands_between_the_letters_of_a_name_is_left_out(answer: object) -> None:
+    assert plain((answer,)) == ("A[31m10",)
 
 
 @given(field=st.integers(1, 31), type_=st.integers(0, 6), raw=_RAW)
