@@ -45,18 +45,23 @@ class Info:
     ecc_pending: int | None
 
 
-def read(device: Device, _previous: Info | None, _tick: Tick) -> Info:
+_NOTHING = Info("", "", "", "", "", "", "", "", None, None, None, None)
+
+
+def read(device: Device, previous: Info | None, _tick: Tick) -> Info:
+    """What the GPU is does not change: a text that is refused for once is as it was."""
+    before = previous or _NOTHING
     capability = device.get("nvmlDeviceGetCudaComputeCapability")
     mig = device.get("nvmlDeviceGetMigMode")
     ecc = device.get("nvmlDeviceGetEccMode")
     return Info(
-        model=_text(device.get("nvmlDeviceGetName")),
+        model=_text(device.get("nvmlDeviceGetName")) or before.model,
         pci_bus_id=device.pci_bus_id,
-        serial=_text(device.get("nvmlDeviceGetSerial")),
-        vbios=_text(device.get("nvmlDeviceGetVbiosVersion")),
-        architecture=_ARCHITECTURES.get(device.get("nvmlDeviceGetArchitecture"), ""),
-        compute_capability=".".join(map(str, capability or ())),
-        numa_node=numa_node(device.get("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _NODE_SCOPE)),
+        serial=_text(device.get("nvmlDeviceGetSerial")) or before.serial,
+        vbios=_text(device.get("nvmlDeviceGetVbiosVersion")) or before.vbios,
+        architecture=_ARCHITECTURES.get(device.get("nvmlDeviceGetArchitecture"), "") or before.architecture,
+        compute_capability=".".join(map(str, capability or ())) or before.compute_capability,
+        numa_node=numa_node(device.get("nvmlDeviceGetMemoryAffinity", _NODE_WORDS, _NODE_SCOPE)) or before.numa_node,
         minor_number=_text(device.minor),
         persistence=device.get("nvmlDeviceGetPersistenceMode"),
         mig=None if mig is None else mig[0],

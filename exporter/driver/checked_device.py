@@ -13,7 +13,15 @@ from typing import Any
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.driver.field_judgement import FieldBatch
-from exporter.driver.interface import CURSORS, Call, Device, UnsupportedError
+from exporter.driver.interface import (
+    CURSORS,
+    Call,
+    Device,
+    DeviceLostError,
+    DriverError,
+    DriverGoneError,
+    UnsupportedError,
+)
 from exporter.driver.judgement import History, Key, looked_at
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
@@ -22,6 +30,24 @@ ACCEPTED_AFTER = 300.0
 
 OFTEN = 28.0
 """Seconds within which a call is asked again that is worth being kept ready."""
+FAILS_ALONE_AFTER = 3
+"""Reads in a row that one call fails before it costs what it tells alone. Until then what was read before stands."""
+_FORGOTTEN_AFTER = 100.0
+"""Seconds after which a call that failed and was not made again counts no more."""
+SINGLE = frozenset({
+    f"nvmlDeviceGet{name}" for name in (
+        "Name", "Serial", "VbiosVersion", "Architecture", "CudaComputeCapability", "MemoryAffinity", "PersistenceMode",
+        "MigMode", "EccMode", "BAR1MemoryInfo", "UtilizationRates", "EncoderUtilization", "DecoderUtilization",
+        "JpgUtilization", "OfaUtilization", "PowerUsage", "TotalEnergyConsumption", "EnforcedPowerLimit",
+        "PowerManagementDefaultLimit", "PowerManagementLimitConstraints", "ClockInfo", "MaxClockInfo",
+        "PerformanceState", "MarginTemperature", "TemperatureThreshold", "FanSpeed_v2", "FanSpeedRPM",
+        "CurrPcieLinkGeneration", "CurrPcieLinkWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth",
+        "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "SramEccErrorStatus", "MemoryErrorCounter",
+        "RowRemapperHistogram",
+    )
+})  # fmt: skip
+"""Calls that tell one thing each, without which the others are as true. Of the rest, as lists of processes, fields and
+counters of two sources, a part would be taken for the whole."""
 _Question = tuple[str, tuple[Any, ...]]
 """Function and arguments that stay."""
 _FIELDS = "nvmlDeviceGetFieldValues"
@@ -38,6 +64,16 @@ class Losses:
 NO_LOSSES = Losses()
 
 
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A call that fails: by which collector it was made, in how many reads, when last, and how."""
+
+    collector: str
+    reads: int
+    at: MonotonicTime
+    words: str
+
+
 class CheckedDevice(Device):
     """A GPU or MIG instance as the collectors see it, one after the other. Used by one thread at a time."""
 
@@ -45,6 +81,7 @@ class CheckedDevice(Device):
         self.now = NEVER
         self.refused: dict[History, tuple[str, MonotonicTime]] = {}
         """What had been answered and is refused now: by which collector it was asked, and since when."""
+        self.failing: dict[_Question, Failing] = {}
         self._collector = ""
         self.rejected: list[str] = []
         """In words, what was implausible of what the collector at hand was answered."""
@@ -69,15 +106,23 @@ class CheckedDevice(Device):
 
     def losses(self) -> Losses:
         """To be asked once the collector has read: what was lost in this read, or is refused for a while already."""
-        if not self.rejected and not self.refused:
+        if not self.rejected and not self.refused and not self.failing:
             return NO_LOSSES
         late = [
             f"{history.name} is not answered any more"
             for history, (collector, since) in self.refused.items()
             if collector == self._collector and self.now - since < ACCEPTED_AFTER
         ]
-        words = [*self.rejected, *dict.fromkeys(late)]
+        words = [*self.rejected, *self._failures(), *dict.fromkeys(late)]
         return Losses(len(self.rejected), "; ".join(words[:3])) if words else Losses()
+
+    def fails(self) -> bool:
+        """Whether calls of the collector that reads have failed."""
+        return bool(self.failing) and bool(self._failures())
+
+    def _failures(self) -> list[str]:
+        mine = [each for each in self.failing.values() if each.collector == self._collector]
+        return [each.words for each in mine if self.now - each.at < _FORGOTTEN_AFTER]
 
     def reading(self) -> AbstractContextManager[object]:
         return self._device.reading()
@@ -85,9 +130,26 @@ class CheckedDevice(Device):
     def get(self, function: str, *args: Any) -> Any:
         ask = self._asked.get((function, args))
         try:
-            return ask() if ask is not None else self.call(function, *args)
+            answer = ask() if ask is not None else self.call(function, *args)
         except UnsupportedError:
+            answer = None
+        except DriverError as error:
+            if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, args, error):
+                raise
             return None
+        if self.failing:
+            self.failing.pop((function, args), None)
+        return answer
+
+    def _fails_alone(self, function: str, args: tuple[Any, ...], error: DriverError) -> bool:
+        """Whether the collector is to go on without this answer: it never was there, or fails again and again."""
+        if function not in SINGLE:
+            return False
+        before = self.failing.get((function, args))
+        reads = 1 if before is None else before.reads + (before.at != self.now)
+        self.failing[function, args] = Failing(self._collector, reads, self.now, str(error))
+        history = self._histories.get(_key(function, args))
+        return reads >= FAILS_ALONE_AFTER or history is None or not history.answered
 
     def call(self, function: str, *args: Any) -> Any:
         if function in CURSORS:

@@ -154,18 +154,24 @@ class _TargetRead:
             reading = collector.read(device, before.reading if before else None, self._tick)
             self._readings[name] = kept(collector, before, reading, now)
         except UnsupportedError:
-            refused = self._refusals.get(name, 0) + 1
-            again = now + _pause(collector, refused)
+            failure, refused, again = self._without(collector)
         except DriverError as caught:
             failure, error, again = caught, f"{type(caught).__name__} {caught.code}: {caught}", now
         except Exception as caught:  # one collector's bug must not take the others' data with it
             failure, error = DriverError(str(caught)), f"{type(caught).__name__}: {caught}"
             log.debug("collector %s is broken on %s", name, device.uuid, exc_info=True)
         self._again[name], self._refusals[name] = again, refused
-        losses = device.losses() if device.rejected or device.refused else NO_LOSSES
+        losses = device.losses() if device.rejected or device.refused or device.failing else NO_LOSSES
         started, self._ended = self._ended, time.perf_counter()
         brought = failure is None and not refused
         return Outcome(name, self._ended - started, error or losses.words, losses.rejected, brought), failure
+
+    def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
+        """Of a collector that the device has nothing of: a failure, refusals in a row, and when to ask again."""
+        if self._target.fails():  # it has nothing since all its calls fail: that may be over soon
+            return DriverError(self._target.losses().words), 0, self._monotonic
+        refused = self._refusals.get(collector.name, 0) + 1
+        return None, refused, self._monotonic + _pause(collector, refused)
 
     def state(self) -> TargetState:
         return TargetState(self._readings, self._again, self._refusals)

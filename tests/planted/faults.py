@@ -42,8 +42,8 @@ FAULTS = (
     ),
     Fault(
         "sampling/reader.py",
-        "again = now + _pause(collector, refused)",
-        "again = now",
+        "self._monotonic + _pause(collector, refused)",
+        "self._monotonic",
         "unit/sampling/test_reader.py",
     ),
     Fault("sampling/reader.py", "* 2.0 ** min(refused - 1, 16)", "", "unit/sampling/test_reader.py"),

@@ -80,6 +80,14 @@ def test_info_describes_the_gpu() -> None:
     assert published["gpu_mig_mode_enabled"] == {(): 0}
 
 
+def test_what_a_gpu_is_stays_known_where_it_is_refused_for_once() -> None:
+    device = hopper()
+    (before,) = passes(INFO, device, 1)
+    device.answers = {}
+
+    assert samples(INFO, INFO.read(device, before, Tick(1030.0, 30.0)))["gpu_info"] == samples(INFO, before)["gpu_info"]
+
+
 @pytest.mark.parametrize(("mask", "node"), [(None, ""), ((0, 0), ""), ((1,), "0"), ((0b1100, 0), "2"), ((0, 2), "65")])
 def test_numa_node_is_the_lowest_bit(mask: Any, node: str) -> None:
     assert numa_node(mask) == node

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from exporter.clock import MonotonicTime
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
-from exporter.driver.interface import DriverError, Record, UnsupportedError
+from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
 from exporter.driver.judgement import ImplausibleError
 from tests.unit.collectors.answers import FakeDevice
 
@@ -173,11 +174,48 @@ def test_reading_that_the_device_never_had_is_no_loss() -> None:
     assert device.losses() == Losses()
 
 
-def test_failures_of_the_driver_pass_through() -> None:
-    device = checked(FakeDevice({POWER: DriverError("timeout", "TIMEOUT")}))
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        ("nvmlDeviceGetComputeRunningProcesses", DriverError("timeout", "TIMEOUT")),
+        (POWER, DeviceLostError("lost", "GPU_IS_LOST")),
+        (POWER, DriverGoneError("gone", "DRIVER_NOT_LOADED")),
+    ],
+)
+def test_failures_that_concern_more_than_their_own_series_pass_through(function: str, error: DriverError) -> None:
+    """A list that is not there is no empty list, however often it fails."""
+    fake = FakeDevice({function: error})
+    device = checked(fake)
 
-    with pytest.raises(DriverError, match="timeout"):
-        device.get(POWER)
+    for second in range(1, 10):
+        device.begin(fake, MonotonicTime(float(second)))
+        with pytest.raises(DriverError, match=str(error)):
+            device.get(function)
+
+
+def test_call_that_goes_on_failing_costs_what_it_tells_alone() -> None:
+    """One that fails for a moment costs the read, so that what was read before stands."""
+    fake = FakeDevice({POWER: 5})
+    device, found = checked(fake), list[Any]()
+    for second, answer in enumerate([5, *[DriverError("timeout", "TIMEOUT")] * 4, 6], 1):
+        fake.answers[POWER] = answer
+        device.begin(fake, MonotonicTime(float(second)))
+        try:
+            found.append((device.get(POWER), device.losses().words))
+        except DriverError as error:
+            found.append(str(error))
+
+    assert found == [(5, ""), "timeout", "timeout", (None, "timeout"), (None, "timeout"), (6, "")]
+
+
+def test_call_that_never_answered_costs_what_it_tells_alone_from_the_start() -> None:
+    fake = FakeDevice({POWER: DriverError("timeout", "TIMEOUT")})
+    device = checked(fake)
+
+    assert device.get(POWER) is None
+    assert (device.losses(), device.fails()) == (Losses(0, "timeout"), True)
+    device.begin(fake, MonotonicTime(200.0))
+    assert (device.losses(), device.fails()) == (Losses(), False), "it is not made any more"
 
 
 def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> None:

@@ -14,7 +14,7 @@ from exporter.driver.interface import (
     Mig,
     UnsupportedError,
 )
-from exporter.sampling.reader import Outcome, read_gpu
+from exporter.sampling.reader import Memories, Outcome, read_gpu
 from tests.unit.collectors.answers import hopper
 from tests.unit.sampling.scripted import Scripted, answers, collector
 
@@ -83,6 +83,22 @@ def test_instances_are_read_by_their_own_collectors() -> None:
     states = read_gpu(parent, {}, [collector("whole"), collector("part", scope=Scope.INSTANCE)], 0.0, 0.0, {}).states
 
     assert {uuid: set(state.readings) for uuid, state in states.items()} == {"GPU-0": {"whole"}, "GPU-1": {"part"}}
+
+
+def test_collector_all_of_whose_calls_fail_is_asked_again_at_once() -> None:
+    """Not after minutes, as one that the device has nothing of."""
+    device = hopper()
+    device.answers |= dict.fromkeys((each for each in device.answers if "Utilization" in each), DriverError("no", "X"))
+    engines = [each for each in COLLECTORS if each.name == "engines"]
+    states: Any = {}
+    memories: Memories = {}
+    found: list[tuple[str, bool]] = []
+    for second in range(3):
+        result = read_gpu(device, states, engines, 0.0, float(second), memories)
+        states = result.states
+        found += [(outcome.error, outcome.answered) for outcome in result.outcomes]
+
+    assert found == [("no; no; no", False)] * 3
 
 
 ON_HOPPER = [
