@@ -109,9 +109,14 @@ class DriverConnection:
             if reopen:
                 self._driver.close()
                 self._driver.open()
-            state = DriverState(self._driver.devices(), _versions(self._driver), "", refused=self._driver.refused)
+            known = DriverState().versions if reopen else self.state.versions
+            devices, versions = self._driver.devices(), _versions(self._driver, known)
+            state = DriverState(devices, versions, "", refused=self._driver.refused)
         except DriverError as error:
             self._failures += 1
+            if self._failures == 1 and not reopen and not isinstance(error, DriverGoneError):
+                log.warning("GPUs cannot be listed (%s), the driver is asked again: %s", error.code, error)
+                return  # they answer as before: one odd answer to this question does not take them all away
             self._reopen = True
             state = DriverState((), self.state.versions, error.code, isinstance(error, DriverMismatchError))
             if self.state.error != error.code:
@@ -126,7 +131,9 @@ class DriverConnection:
         self.state = state
 
 
-def _versions(driver: Driver) -> tuple[str, str, str]:
+def _versions(driver: Driver, known: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Driver, NVML and CUDA; what the open driver does not say for once is as it was `known`."""
+
     def ask(function: str) -> str:
         try:
             return str(driver.call(function))
@@ -135,4 +142,5 @@ def _versions(driver: Driver) -> tuple[str, str, str]:
 
     cuda = ask("nvmlSystemGetCudaDriverVersion")
     readable = f"{int(cuda) // 1000}.{int(cuda) % 1000 // 10}" if cuda.isdigit() else cuda
-    return ask("nvmlSystemGetDriverVersion"), ask("nvmlSystemGetNVMLVersion"), readable
+    found = ask("nvmlSystemGetDriverVersion"), ask("nvmlSystemGetNVMLVersion"), readable
+    return found[0] or known[0], found[1] or known[1], found[2] or known[2]

@@ -67,6 +67,50 @@ def test_driver_that_goes_is_opened_again() -> None:
     connection.stop()
 
 
+def test_gpus_stay_where_one_question_for_them_fails_and_go_where_it_fails_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers: list[object] = []
+    gpu = Scripted(0, lambda _: 1.0)
+
+    def devices() -> tuple[Scripted, ...]:
+        if answers and isinstance(answers[0], DriverError):
+            raise answers.pop(0)  # type: ignore[misc]
+        return (gpu,)
+
+    connection = DriverConnection(ScriptedDriver(devices))
+    connection._attempt()
+    seen: list[tuple[int, str, float]] = []
+    for fails in (1, 0, 1, 1, 0):
+        answers[:] = [DriverError("count", "UNKNOWN")] * fails
+        connection._attempt()
+        seen.append((len(connection.state.devices), connection.state.error, connection.pause))
+
+    assert seen == [(1, "", 1.0), (1, "", 30.0), (1, "", 1.0), (0, "UNKNOWN", 2.0), (1, "", 30.0)]
+    assert caplog.messages.count("GPUs cannot be listed (UNKNOWN), the driver is asked again: count") == 2
+
+
+def test_version_that_the_driver_does_not_tell_for_once_is_as_it_was() -> None:
+    told = {"nvmlSystemGetDriverVersion": "580.95.05"}
+
+    class Telling(ScriptedDriver):
+        def call(self, function: str, *args: object) -> object:
+            if function in told:
+                return told[function]
+            raise DriverError(f"{function}{args}", "UNKNOWN")
+
+    connection = DriverConnection(Telling(tuple))
+    connection._attempt()
+    told.clear()
+    connection._attempt()
+    assert connection.state.versions == ("580.95.05", "", "")
+
+    connection.refresh(DriverGoneError("unloaded", "DRIVER_NOT_LOADED"))
+    connection._attempt()
+
+    assert connection.state.versions == ("", "", ""), "it may be another driver now"
+
+
 class Versions(ScriptedDriver):
     """Tells its versions, but not NVML's."""
 
