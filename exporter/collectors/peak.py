@@ -23,6 +23,7 @@ _PEAKS = tuple(
         (r"\bH100 NVL\b", 835.5),
         (r"\bH100 PCIe\b", 756),
         (r"\bH100\b", 989.4),
+        (r"\bH800 PCIe\b", 756),
         (r"\bH800\b", 989.4),
         (r"\bH20\b", 148),
         (r"\bA100\b", 312),
@@ -43,6 +44,12 @@ _PEAKS = tuple(
 )
 
 
+_OTHERS = re.compile(r"\bLaptop\b|\bRTX 4090 D\b|\bV100-FHHL\b|-\d+[ABCQ]\b", re.IGNORECASE)
+"""Boards named after a faster one, and virtual GPUs (`A100-10C`), whose part of the board the name does not tell."""
+
+
 def peak_flops(model: str) -> float | None:
     """Of a GPU by its product name; None where it is not in the table."""
+    if _OTHERS.search(model):
+        return None
     return next((flops for pattern, flops in _PEAKS if pattern.search(model)), None)

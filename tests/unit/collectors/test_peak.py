@@ -13,6 +13,7 @@ from exporter.simulator.models import MODELS
     [
         ("NVIDIA H100 80GB HBM3", 989.4),
         ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H800 PCIe", 756),
         ("NVIDIA H200", 989.4),
         ("NVIDIA A100-SXM4-80GB", 312),
         ("Tesla V100-PCIE-16GB", 112),
@@ -32,7 +33,15 @@ def test_product(name: str, teraflops: float) -> None:
     assert found / 1e12 == pytest.approx(teraflops)
 
 
-@pytest.mark.parametrize("name", ["", "NVIDIA A1000 Laptop GPU", "NVIDIA T400 4GB", "NVIDIA H2000"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "NVIDIA A1000 Laptop GPU", "NVIDIA T400 4GB", "NVIDIA H2000"),
+        # named after one that is faster, or a part of it
+        *("NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "Tesla V100-FHHL-16GB"),
+        *("NVIDIA A100-40C", "GRID A100-1-5C", "NVIDIA A40-12Q", "GRID V100-8C", "NVIDIA L40S-48Q", "GRID T4-4C"),
+    ],
+)
 def test_product_that_is_not_known_has_none(name: str) -> None:
     assert peak_flops(name) is None
 
