@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from exporter.check.facts import Facts, Series
 from exporter.check.rule import Cause, Find, Limits
 from exporter.clock import UnixTime
-from exporter.collectors.xid import CATALOGUE
+from exporter.collectors.health import NO_ACTION
+from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
@@ -190,13 +191,20 @@ def xids(*classes: str) -> Find:
     def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_xid_last_timestamp_seconds"):
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
-            if _kept(facts, series, evidence=f"XID {xid}"):
+            if _kept(facts, series, evidence=f"XID {xid}") or _over(facts, series):
                 continue
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
                 minutes = f"{max(0.0, ago) / 60:.0f}"
                 yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
 
     return find
+
+
+def _over(facts: Facts, series: Series) -> bool:
+    """Whether the XID tells that a recovery is advised, and none is any more."""
+    uuid = series.labels.get("uuid", "")
+    told = series.labels["xid"] == str(RECOVERY_CHANGED)
+    return told and bool(facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION))
 
 
 def sxids(kind: str) -> Find:

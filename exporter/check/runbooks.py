@@ -15,6 +15,7 @@ RUNBOOK: Mapping[str, str] = {
     "xid_restart": "gpuxidhardware",
     "xid_workflow": "gpuxidworkflow",
     "xid_support": "gpuxidhardware",
+    "xid_unknown": "gpuxidhardware",
     "ecc_uncorrectable": "gpueccuncorrectable",
     "ecc_sram": "gpueccsramthreshold",
     "row_remap_failed": "gpurowremapfailed",

@@ -12,8 +12,9 @@ from exporter.metrics.family import Unit, by, gauges
 from exporter.record import record
 
 _FIELD = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+NO_ACTION = "none"
 _ACTIONS = (
-    "none",
+    NO_ACTION,
     "gpu_reset",
     "node_reboot",
     "drain_p2p",

@@ -46,6 +46,10 @@ HARDWARE = (46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, *rang
 series from their first event on: every code on every GPU would be half of all series there are."""
 
 
+RECOVERY_CHANGED = 154
+"""The driver advises another recovery than before; none, too. What it advises now is in `gpu_recovery_action`."""
+
+
 def class_of(xid: int) -> str:
     return CATALOGUE.get(xid, "unknown")
 

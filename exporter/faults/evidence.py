@@ -7,10 +7,12 @@ from typing import Any
 
 from exporter.clock import UnixTime
 from exporter.collectors.ecc import Ecc
+from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Power
 from exporter.collectors.remapped_rows import RemappedRows
+from exporter.collectors.xid import RECOVERY_CHANGED
 from exporter.driver.interface import Device
 from exporter.faults.model import ObservedGpu
 
@@ -33,5 +35,12 @@ def seen(
         links=nvlink.links_up if isinstance(nvlink, Nvlink) else None,
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
-        xids=xids,
+        xids=_of_faults(xids, readings.get("health")),
     )
+
+
+def _of_faults(xids: Mapping[int, UnixTime], health: object) -> Mapping[int, UnixTime]:
+    """Without the one that tells of another recovery where the driver advises none."""
+    if RECOVERY_CHANGED not in xids or not isinstance(health, Health) or health.action != NO_ACTION:
+        return xids
+    return {xid: time for xid, time in xids.items() if xid != RECOVERY_CHANGED}

@@ -43,6 +43,14 @@ def test_gpu_that_is_gone_is_not_mistaken_for_the_one_that_has_its_index_now() -
     assert "nvlink_errors" not in [finding.rule for finding in found]
 
 
+@pytest.mark.parametrize(("action", "rules"), [("none", []), ("drain_p2p", ["recovery_drain_p2p", "xid_workflow"])])
+def test_recovery_that_is_not_advised_any_more_is_over(action: str, rules: list[str]) -> None:
+    advice = [series("gpu_recovery_action", 0, action="none")] if action != "none" else []
+    report = judge(facts(xid(154), *advice, series("gpu_recovery_action", 1, action=action)), Limits())
+
+    assert sorted(finding.rule for finding in report.findings) == rules
+
+
 def test_gpu_that_is_down_is_told_beside_one_that_is_lost_and_had_its_index() -> None:
     lost = f'{{gpu="0",uuid="GPU-gone",fault="lost",evidence="no answer",action="restart"}} {NOW - 7200}'
 

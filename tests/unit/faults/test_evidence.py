@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from exporter.collectors.ecc import Ecc
 from exporter.collectors.fields import Fields
+from exporter.collectors.health import Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.paced import Paced
@@ -54,3 +58,13 @@ def test_gpu_without_links_and_without_counts_reports_none_of_them() -> None:
     found = seen(FakeDevice(), readings, {}, up=True, failure="")
 
     assert (found.links, found.uncorrected, found.sram_exceeded) == (None, None, None)
+
+
+@pytest.mark.parametrize(("action", "xids"), [("none", {31}), ("gpu_reset", {31, 154}), ("", {31, 154})])
+def test_xid_on_the_advised_recovery_is_no_fault_while_none_is_advised(action: str, xids: set[int]) -> None:
+    """It comes when one is advised, and when none is any more; drivers that do not tell which have the XID alone."""
+    readings: dict[str, Any] = {"health": Health(action, NO_FIELDS)} if action else {}
+
+    found = seen(FakeDevice(), readings, {31: 1.0, 154: 2.0}, up=True, failure="")
+
+    assert set(found.xids) == xids
