@@ -13,6 +13,8 @@ from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
+REFUSED = "NO_PERMISSION"
+"""So it is where who asks may not, which tells nothing of the GPUs."""
 _AFTER_KILL = "45"
 """The driver clearing up after a program that was killed: it comes with every cancelled job."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.check.facts import Facts
-from exporter.check.findings import NO_DRIVER, gpu_less
+from exporter.check.findings import NO_DRIVER, REFUSED, gpu_less
 from exporter.check.rule import Finding, Limits, Rule, Verdict
 from exporter.check.rules import RULES
 from exporter.clock import UnixTime
@@ -62,6 +62,8 @@ def _not_judged(facts: Facts, limits: Limits) -> str:
     pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
     if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not limits.gpus:
         return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
+    if error and error[0].labels.get("error") == REFUSED:
+        return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
     return ""
 
 

@@ -80,6 +80,10 @@ def test_without_a_driver_on_a_node_with_gpus_is_failed() -> None:
     [
         ("up 1\n", "not the metrics of gpu-exporter"),
         (WELL.replace(f"{NOW - 1}", f"{NOW - 90}"), "the exporter's last sample is 90 s old"),
+        (
+            BARE.replace("LIBRARY_NOT_FOUND", "NO_PERMISSION") + 'gpu_devices{source="pci"} 8\n',
+            "the driver may not be asked (NO_PERMISSION): run this as a user who may open /dev/nvidiactl",
+        ),
         (BARE, "the driver is not available (LIBRARY_NOT_FOUND), and the PCI bus cannot be read"),
     ],
 )
