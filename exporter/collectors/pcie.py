@@ -41,10 +41,7 @@ class Slower:
 
 @record
 class Pcie:
-    """The generation falls while the GPU idles, to save power; the width does not.
-
-    A GPU that answers has a link of some width: 0 is said in guests, and where it is not connected by PCIe at all.
-    """
+    """The generation falls while the GPU idles, to save power; the width does not."""
 
     generation: int | None
     width: int | None
@@ -54,8 +51,8 @@ class Pcie:
 def read(device: Device, previous: Pcie | None, tick: Tick) -> Pcie:
     before = previous.slower if previous else None
     pcie = Pcie(
-        generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration") or None,
-        width=device.get("nvmlDeviceGetCurrPcieLinkWidth") or None,
+        generation=device.get("nvmlDeviceGetCurrPcieLinkGeneration"),
+        width=device.get("nvmlDeviceGetCurrPcieLinkWidth"),
         slower=read_when_due(before, Pace.SLOW, tick, lambda: _slower(device, before.value if before else None, tick)),
     )
     slower = pcie.slower.value
@@ -69,8 +66,8 @@ def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
     fields = read_fields(device, wanted, before.fields if before else None, tick)
     has_replays = (_REPLAYS, 0) in fields.supported
     return Slower(
-        max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration") or None,
-        max_width=device.get("nvmlDeviceGetMaxPcieLinkWidth") or None,
+        max_generation=device.get("nvmlDeviceGetMaxPcieLinkGeneration"),
+        max_width=device.get("nvmlDeviceGetMaxPcieLinkWidth"),
         replays=fields.get(_REPLAYS) if has_replays else device.get("nvmlDeviceGetPcieReplayCounter"),
         errors={name: count for name, field in _ERRORS.items() if (count := fields.get(field)) is not None},
         fields=fields,

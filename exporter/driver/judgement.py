@@ -46,6 +46,12 @@ _LISTS = frozenset(
 )
 
 
+_LINK = frozenset(
+    f"nvmlDeviceGet{which}PcieLink{what}" for which in ("Curr", "Max") for what in ("Generation", "Width")
+)
+"""Calls whose 0 means that there is none: a link has lanes. Some guests answer so, and GPUs not connected by PCIe."""
+
+
 class ImplausibleError(UnsupportedError):
     """The driver answered, and the answer cannot be true: as good as none."""
 
@@ -101,6 +107,8 @@ def looked_at(reader: Reader, call: Call, key: Key) -> Call:
     """Any other call, its answer looked at as a whole."""
     judge = _judge_of(reader, key)
     history = reader.history(key)
+    if key[0] in _LINK:
+        call = _without_zero(call, history.name)
 
     def ask(*cursor: Any) -> Any:
         try:
@@ -112,6 +120,16 @@ def looked_at(reader: Reader, call: Call, key: Key) -> Call:
             reader.accept(history)
         history.answered = True
         return answer if judge is None else judge(answer)
+
+    return ask
+
+
+def _without_zero(call: Call, name: str) -> Call:
+    def ask(*cursor: Any) -> Any:
+        answer = call(*cursor)
+        if answer == 0:
+            raise UnsupportedError(f"{name}: 0", "NO_DATA")
+        return answer
 
     return ask
 

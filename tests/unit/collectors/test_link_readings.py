@@ -15,14 +15,6 @@ from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, by_argument, first, hopper, passes, samples
 
 
-def test_pcie_link_without_lanes_or_generation_is_absent() -> None:
-    """Some guests, and GPUs that are not connected by PCIe, answer 0."""
-    functions = [f"nvmlDeviceGet{which}PcieLink{what}" for which in ("Curr", "Max") for what in ("Generation", "Width")]
-    device = FakeDevice({**dict.fromkeys(functions, 0), "nvmlDeviceGetPcieReplayCounter": 7})
-
-    assert first(PCIE, device) == {"gpu_pcie_replays_total": {(): 7}, "gpu_pcie_volatile_replays": {(): 7}}
-
-
 def test_pcie_falls_back_on_the_replay_call() -> None:
     device = FakeDevice({"nvmlDeviceGetPcieReplayCounter": 7, "nvmlDeviceGetCurrPcieLinkWidth": 8})
     published = first(PCIE, device)

@@ -52,6 +52,19 @@ def test_answer_that_cannot_be_is_absent_and_counted(function: str, args: tuple[
     assert function in device.losses().words
 
 
+@pytest.mark.parametrize("what", ["CurrPcieLinkWidth", "MaxPcieLinkWidth", "CurrPcieLinkGeneration"])
+def test_link_of_nothing_is_no_link_and_a_loss_where_there_was_one(what: str) -> None:
+    """Some guests, and GPUs that are not connected by PCIe, answer 0."""
+    function, fake = f"nvmlDeviceGet{what}", FakeDevice()
+    device = checked(fake)
+    found: list[tuple[Any, bool]] = []
+    for answer in (0, 4, 0):
+        fake.answers[function] = answer
+        found.append((device.get(function), bool(device.losses().words)))
+
+    assert found == [(None, False), (4, False), (None, True)]
+
+
 def test_good_answers_pass_as_they_are() -> None:
     device = checked(FakeDevice({POWER: 350_000, "nvmlDeviceGetMigMode": (1, 0), "nvmlDeviceGetName": "NVIDIA H200"}))
 
