@@ -10,6 +10,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.presence import exists
 from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
@@ -103,4 +104,4 @@ def _is_gpu(entry: Path) -> bool:
 def _is_given_away(entry: Path) -> bool:
     """Whether it is kept for a virtual machine, or is a part of a GPU for one: NVIDIA's driver will never show it."""
     driver = (entry / "driver").resolve().name
-    return "vfio" in driver or driver in _HOLDERS or (entry / "physfn").exists()
+    return "vfio" in driver or driver in _HOLDERS or exists(entry / "physfn")
