@@ -8,6 +8,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
+NUMBER = r"^[0-9]+(\.[0-9]+)?$"
 DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
 _NO_TIME = "^(0+(ms|s|m|h|d|w|y))+$"
 _MAY_BE_NO_TIME = frozenset({"for", "keepFiringFor"})
@@ -61,7 +62,11 @@ def _parameter(key: str, value: Any) -> Schema:
         return {"type": "boolean"}
     if isinstance(value, (int, float)):
         return {"type": "number"}
-    if not re.match(DURATION, value):
+    if re.match(NUMBER, value):
+        return {"type": ["number", "string"], "pattern": NUMBER}  # Helm would round one of so many digits
+    if re.match(SELECTOR, value):
         return {"type": "string", "pattern": SELECTOR}
+    if not re.match(DURATION, value):
+        return {"type": "string", "minLength": 1}  # an expression of its own, which only PromQL can read
     positive: Schema = {} if key in _MAY_BE_NO_TIME else {"not": {"pattern": _NO_TIME}}
     return {"type": "string", "pattern": DURATION, **positive}

@@ -20,9 +20,9 @@
 {{- range $alerts.overrides -}}
 {{- if eq .alert $rule.alert -}}
 {{- $own := include "gpu-exporter.alertOverride" (dict "marked" $marked "override" . "values" (get $values .alert)) | fromYaml -}}
-{{- $_ := set $own "expr" (printf "(\n%s\n)\nand on (cluster, workload) gpu_workload_info{%s}" (trimSuffix "\n" $own.expr) .where) -}}
+{{- $_ := set $own "expr" (printf "(\n%s\n)\nand on (cluster, workload) last_over_time(gpu_workload_info{%s}[10m])" (trimSuffix "\n" $own.expr) .where) -}}
 {{- if $others }}{{ $_ := set $own "expr" (include "gpu-exporter.alertWithout" (list $own.expr $others)) }}{{ end -}}
-{{- $others = append $others (printf "gpu_workload_info{%s}" .where) -}}
+{{- $others = append $others (printf "last_over_time(gpu_workload_info{%s}[10m])" .where) -}}
 {{- $more = append $more $own -}}
 {{- end -}}
 {{- end -}}

@@ -11,7 +11,7 @@ import yaml
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render_recordings
 from deploy.prometheus.render import render as render_rules
-from tests.contract.chart.conftest import Documents, One, Render, Values
+from tests.contract.chart.conftest import CHART, Documents, One, Render, Values
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,6 +114,14 @@ def test_thresholds_and_switches_are_values(render: Render) -> None:
 
     wanted = render_rules(Settings(values=values, disabled={"GpuFanFailed"}))
     assert {group["name"]: group["rules"] for group in made} == normal(wanted)
+
+
+def test_defaults_of_the_alerts_are_values_that_change_nothing(render: Render) -> None:
+    """Whoever copies one from the table to change a word of it is not refused."""
+    defaults = yaml.safe_load((CHART / "files/rules/alert-values.yaml").read_text())
+    made = groups(render({"prometheusRule": {"enabled": True, "alerts": {"rules": defaults}}}), "alerts")
+
+    assert made == groups(render(RULES), "alerts")
 
 
 def test_thresholds_of_a_namespace_an_account_and_a_class_are_values(render: Render, tmp_path: Path) -> None:
