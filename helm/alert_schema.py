@@ -62,11 +62,15 @@ def _parameter(key: str, value: Any) -> Schema:
         return {"type": "boolean"}
     if isinstance(value, (int, float)):
         return {"type": "number"}
+    return _text(key, value)
+
+
+def _text(key: str, value: str) -> Schema:
+    if re.match(DURATION, value):
+        positive: Schema = {} if key in _MAY_BE_NO_TIME else {"not": {"pattern": _NO_TIME}}
+        return {"type": "string", "pattern": DURATION, **positive}
     if re.match(NUMBER, value):
         return {"type": ["number", "string"], "pattern": NUMBER}  # Helm would round one of so many digits
     if re.match(SELECTOR, value):
         return {"type": "string", "pattern": SELECTOR}
-    if not re.match(DURATION, value):
-        return {"type": "string", "minLength": 1}  # an expression of its own, which only PromQL can read
-    positive: Schema = {} if key in _MAY_BE_NO_TIME else {"not": {"pattern": _NO_TIME}}
-    return {"type": "string", "pattern": DURATION, **positive}
+    return {"type": "string", "minLength": 1}  # an expression of its own, which only PromQL can read
