@@ -8,6 +8,7 @@ from pathlib import Path
 
 from exporter.attribution import cgroup_place
 from exporter.host import namespace
+from exporter.host.presence import exists
 from exporter.host.process import parse_stat
 from exporter.host.text import lines, natural, read_text
 from exporter.progress.reporters import Process
@@ -25,7 +26,7 @@ def lives(known: Process, procfs: Path) -> bool:
     """One of which nothing can be read for now (no descriptor is free) is not taken for one that has ended."""
     path = f"{procfs}/{known.pid}/stat"
     stat = parse_stat(read_text(path))
-    return Path(path).exists() if stat is None else stat.start_ticks == known.start_ticks
+    return exists(path) if stat is None else stat.start_ticks == known.start_ticks
 
 
 def in_host_namespace(pid: int, procfs: Path) -> bool:
