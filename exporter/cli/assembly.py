@@ -26,7 +26,7 @@ from exporter.cli.exporter import Exporter, XidSources
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
-from exporter.config.option import ConfigError
+from exporter.config.option import STALE, ConfigError
 from exporter.driver.interface import Driver
 from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
@@ -207,16 +207,22 @@ def _options(config: Config) -> AccountingOptions:
     )
 
 
-def pacing(config: Config) -> Pacing:
-    interval, deadline, stale = config["sample.interval"], config["sample.deadline"], config["sample.stale"]
-    if deadline > interval:
-        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    longest = round(interval + deadline, 6)
-    if stale < longest:  # else every gauge vanishes, and the node is not ready, between two passes
+def stale_seconds(config: Config) -> float:
+    """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
+    stale: float = config["sample.stale"]
+    reach: float = round(config["sample.interval"] + config["sample.deadline"], 6)
+    if stale < reach and stale != STALE:  # every gauge would vanish, and the node not be ready, between two passes
         raise ConfigError(
             "--sample.stale: expected at least --sample.interval and --sample.deadline together "
-            f"({longest:g}s), got {stale:g}s"
+            f"({reach:g}s), got {stale:g}s"
         )
+    return max(stale, reach)
+
+
+def pacing(config: Config) -> Pacing:
+    interval, deadline, stale = config["sample.interval"], config["sample.deadline"], stale_seconds(config)
+    if deadline > interval:
+        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
     steady = min(config["sample.steady-interval"], _OLDEST * stale)
     return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
@@ -226,7 +232,7 @@ def _node(config: Config, driver: Driver) -> Node:
         return SimulatedNode(cast("Simulation", driver).node)
     if config["driver.capture"]:
         return UnknownNode()
-    return NodeDeadline(_this_node(config), config["sample.interval"] / 2, config["sample.stale"])
+    return NodeDeadline(_this_node(config), config["sample.interval"] / 2, stale_seconds(config))
 
 
 def node_name(config: Config, driver: Driver) -> str:

@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     threads = Threads()
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web), pages.awaited)
     pages.renewed_by(exporter.renew)
-    keeping = Housekeeping(exporter, threads, web, pages, settings["sample.stale"], reload)
+    keeping = Housekeeping(exporter, threads, web, pages, assembly.stale_seconds(settings), reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     tune_runtime()
     exporter.start()

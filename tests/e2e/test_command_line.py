@@ -32,7 +32,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         (["--simulate=1xH200", "--driver.capture=x"], "--simulate and --driver.capture: expected one of them"),
         (["--sample.deadline=2s"], "--sample.deadline: expected at most --sample.interval"),
         (
-            ["--sample.interval=15s"],
+            ["--sample.interval=15s", "--sample.stale=12s"],
             "--sample.stale: expected at least --sample.interval and --sample.deadline together",
         ),
         (["--sample.stale=1s"], "--sample.stale: expected at least --sample.interval and --sample.deadline together"),

@@ -8,7 +8,7 @@ from exporter.cli import assembly
 from exporter.config import load as config
 from exporter.exposition.snapshot import Snapshot
 
-HOURLY = ("--simulate", "1xH200:training", "--sample.interval", "1h", "--sample.stale", "2h")
+HOURLY = ("--simulate", "1xH200:training", "--sample.interval", "1h")
 
 
 def test_a_pass_is_made_for_who_asks_between_two() -> None:
