@@ -26,7 +26,7 @@ def flags(job: AccountedJob, report: JobReport) -> tuple[str, ...]:
 
 def _memory(job: AccountedJob, report: JobReport) -> Iterable[str]:
     seen = [node.resident_bytes for node in report.nodes if node.resident_bytes is not None]
-    peak = max([*seen, float(job.memory_peak_bytes or 0)], default=0.0)
+    peak = max([*seen, float(job.memory_peak_bytes or 0)])
     if not (job.memory_bytes and job.nodes and peak):
         return
     enough = math.ceil(peak * _ROOM / _GIB)

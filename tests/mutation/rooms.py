@@ -39,4 +39,31 @@ ROOMS = {
     "report": Room(("tests/unit/report", "tests/contract/report"), 0.8),
     "check": Room(("tests/unit/check",), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
+    "faults": Room(("tests/unit/faults", "tests/contract/passes"), 0.9),
+    "exposition": Room(
+        ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_series_profile.py"), 0.9
+    ),
+    "progress": Room(
+        (
+            "tests/unit/progress",
+            "tests/unit/ledger",
+            "tests/unit/attribution/test_forged_lines.py",
+            "tests/contract/passes",
+        ),
+        0.8,
+    ),
+    "host": Room(("tests/unit/host", "tests/unit/node"), 0.8),
+    "node": Room(
+        (
+            "tests/unit/node",
+            "tests/unit/host",
+            "tests/unit/sampling",
+            "tests/unit/simulator",
+            "tests/contract/passes",
+            "tests/contract/ledger",
+        ),
+        0.8,
+    ),
+    "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
+    "summaries": Room(("tests/unit/summaries", "tests/unit/attribution/test_forged_lines.py"), 0.8),
 }

@@ -35,7 +35,7 @@ from exporter.config import option as known
         (known.url_path, "/a/b.c-d_e", "/a/b.c-d_e"),
         (network.http_url, "", ""),
         (network.http_url, "http://127.0.0.1:4646/", "http://127.0.0.1:4646"),
-        (network.http_url, "https://nomad", "https://nomad"),
+        (network.http_url, "https://NOMAD-X/", "https://NOMAD-X"),
         (network.http_url, "http://[fe80::AB]:4646", "http://[fe80::AB]:4646"),
         (network.web_address, "", ""),
         (network.web_address, "https://prometheus.example:9090/path", "https://prometheus.example:9090/path"),

@@ -225,3 +225,11 @@ def test_workload_is_as_far_as_its_last_rank_and_needs_as_long_as_its_slowest(tm
     found = node.reader.read(Ownership(processes={71: JOB, 72: JOB, 73: JOB}, holders=HELD)).owners[JOB]
 
     assert (found.ratio, found.remaining, found.time_to_target) == (0.25, 90.0, 600.0)
+
+
+def test_each_of_a_group_over_several_nodes_counts_for_its_part(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    for pid in (71, 72):
+        node.report(node.process(pid), group="dp0", group_size=2, counters={"tokens": 4096.0})
+
+    assert node.counters() == {"tokens": 4096.0}

@@ -16,6 +16,7 @@ from exporter.report.model import JobReport
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
 from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
+from exporter.summaries.summary import MARGIN
 from exporter.summaries.worker import Outcome, Services, Settings, Worker
 from tests.unit.summaries.reports import JOB, report
 
@@ -36,6 +37,7 @@ class Site:
         self.away: set[str] = set()
         self.comments: list[tuple[str, str]] = []
         self.asked: Counter[str] = Counter()
+        self.spans: list[tuple[float, float]] = []
         self.worker = self.made(self)
 
     def made(self, accounts: Site | None, comment: str = "jobstats") -> Worker:
@@ -69,6 +71,7 @@ class Site:
         assert back > 0
         self._need("prometheus", UnreachableError)
         self.asked[job] += 1
+        self.spans.append((back, until))
         if job in self.without_data:
             raise NoDataError("unknown here")
         return report()
@@ -107,6 +110,20 @@ def test_job_settles_before_it_is_looked_at(site: Site) -> None:
 
     assert site.round(10).made == 0
     assert site.round(21).made == 1
+
+
+def test_report_is_of_the_job_with_some_minutes_around_it(site: Site) -> None:
+    site.ends("11")
+    site.round(after=7200.0)
+
+    assert site.spans == [(60.0 + 2 * MARGIN, START + MARGIN)]
+
+
+def test_jobs_that_are_passed_over_are_counted(site: Site) -> None:
+    for job in ("11", "12", "13"):
+        site.ends(job, gpus=0.0)
+
+    assert site.round().skipped == 3
 
 
 def test_job_without_gpus_asks_prometheus_nothing(site: Site) -> None:
