@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,8 @@ from typing import Any
 import pytest
 import requests
 
-from tests.contract.alertmanager.example import CONFIG, EXAMPLE, alert, amtool, local, oncall
-from tests.stack import Receiver, alertmanager, poll, program, receiver
+from tests.contract.alertmanager.example import CONFIG, alert, amtool, local, oncall
+from tests.stack import Receiver, alertmanager, poll, receiver
 
 
 def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
@@ -38,39 +36,6 @@ def test_amtool_accepts_configuration_and_template(tmp_path: Path) -> None:
 )
 def test_alert_goes_to(labels: str, to: str) -> None:
     assert to == amtool("config", "routes", "test", f"--config.file={CONFIG}", *labels.split())
-
-
-def test_template_is_readable() -> None:
-    alert = {
-        "status": "firing",
-        "labels": {"workload": "ml/train-0"},
-        "annotations": {"summary": "S", "description": "D.", "runbook_url": "http://r"},
-        "startsAt": "2026-11-21T10:00:00Z",
-        "endsAt": "0001-01-01T00:00:00Z",
-    }
-    data = {"status": "firing", "alerts": [alert, alert], "commonLabels": {"workload": "ml/train-0"}}
-    path = EXAMPLE / "gpu.tmpl"
-
-    def render(name: str) -> str:
-        text = f'{{{{ template "{name}" . }}}}'
-        command = [program("amtool"), "template", "render", f"--template.glob={path}", f"--template.text={text}"]
-        command += ["--template.data=/dev/stdin"]
-        done = subprocess.run(command, input=json.dumps(data), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    assert render("gpu.title") == "S (and 1 more)"
-    assert render("gpu.owner.text").splitlines() == [
-        "D.",
-        "Runbook: http://r",
-        "Since 2026-11-21 10:00 UTC",
-        "",
-        "D.",
-        "Runbook: http://r",
-        "Since 2026-11-21 10:00 UTC",
-        "",
-        "You get this because ml/train-0 holds the GPUs.",
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +201,27 @@ def test_cause_inhibits_effect(url: str) -> None:
         alert("GpuHeldIdle", **c, **owner, workload="ml/a"),
         alert("GpuUnderutilized", **c, **owner, workload="ml/a"),
         names={"GpuThermalThrottling", "GpuCollectorFailing", "GpuUnderutilized"},
+    )
+
+
+def test_heat_and_power_explain_a_low_clock_and_no_power_limit_that_was_set(url: str) -> None:
+    c = {"cluster": "limited"}
+    other = {**GPU, "gpu": "4", "uuid": "GPU-4"}
+
+    inhibited(
+        url,
+        oncall("GpuThermalThrottling", "warning", **c, **GPU),
+        oncall("GpuPowerBrake", "warning", **c, **other),
+        oncall("GpuPerformanceLimited", "warning", **c, **GPU, limit="power limit"),
+        oncall("GpuPerformanceLimited", "warning", **c, **other, limit="power limit"),
+        oncall("GpuTemperatureMarginLow", "warning", **c, **GPU),
+        names={"GpuTemperatureMarginLow"},
+    )
+    inhibited(
+        url,
+        oncall("GpuThermalThrottling", "warning", cluster="slowed", **GPU),
+        oncall("GpuPerformanceLimited", "warning", cluster="slowed", **GPU, limit="clock"),
+        names={"GpuPerformanceLimited"},
     )
 
 

@@ -122,14 +122,15 @@ def test_ninety_nine_exporters_down_are_one_page_and_no_ticket(url: str, sink: R
     assert [m for m in sink.messages if m.path == "/ticket" and m.body["commonLabels"].get("cluster") == "dark"] == []
 
 
-def test_thirty_flapping_nodes_are_one_ticket(url: str, sink: Receiver) -> None:
-    flapping = [
-        oncall("GpuScrapeFlapping", "warning", cluster="flaps", node=f"n{n}", instance=f"n{n}:9836") for n in range(30)
-    ]
+@pytest.mark.parametrize("name", ["GpuScrapeFlapping", "GpuNodeWithoutExporter"])
+def test_thirty_nodes_with_the_same_trouble_of_their_exporters_are_one_ticket(
+    url: str, sink: Receiver, name: str
+) -> None:
+    cluster = f"all-{name.lower()}"
 
-    post(url, *flapping)
+    post(url, *(oncall(name, "warning", cluster=cluster, node=f"n{n}", instance=f"n{n}:9836") for n in range(30)))
 
-    message = sink.first(lambda m: m.path == "/ticket" and m.body["commonLabels"].get("cluster") == "flaps", "a ticket")
+    message = sink.first(lambda m: m.path == "/ticket" and m.body["commonLabels"].get("cluster") == cluster, "a ticket")
     assert len(message.body["alerts"]) == 30
 
 
