@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.hosts import by_host
 from deploy.prometheus.wording import NODE
 
 _JOBS = 'job=~"<jobs>"'
@@ -12,11 +13,14 @@ _IN = (
 )
 _EXPORTERS = f"max by (cluster, instance) (up{{{_JOBS}}})"
 """Each once, however many jobs scrape it."""
-_AWAY = (
-    "on (cluster, instance)"
-    ' (instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"})'
-)
+_MAINTENANCE = 'instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"}'
+_AWAY = f"on (cluster, instance) ({_MAINTENANCE})"
 """Nodes in maintenance, whoever says so."""
+_BEFORE_NOW = f"up{{{_JOBS}}} offset 15m"
+# Where there was no target at all Prometheus was away, or is new: nothing tells which targets are.
+_YOUNG = f"({_EXPORTERS} unless on (cluster, instance) {_BEFORE_NOW} and on () {_BEFORE_NOW})"
+_UNCOUNTED = f"on (cluster, instance) ({_MAINTENANCE} or {_YOUNG})"
+"""Nodes in maintenance, and targets that discovery gives before their exporters have started."""
 _SITED = ',site!=""'
 
 
@@ -28,12 +32,12 @@ def _placed(more: str = "") -> str:
 def _share(level: str, more: str = "") -> str:
     """Share of the exporters of `level` that are down, where it is too large."""
     exporters = _placed(more)
-    return f"count by {level} ({exporters} == 0 unless {_AWAY}) / count by {level} ({exporters}) >= <share>"
+    return f"count by {level} ({exporters} == 0 unless {_UNCOUNTED}) / count by {level} ({exporters}) >= <share>"
 
 
 def _down(level: str) -> str:
     """Exporters of `level` that are down, where they are enough and too large a share of it."""
-    down = f"count by {level} ({_placed()} == 0 unless {_AWAY})"
+    down = f"count by {level} ({_placed()} == 0 unless {_UNCOUNTED})"
     return f"""\
 (
   {_share(level)}
@@ -62,7 +66,7 @@ EXPORTERS_DOWN = Alert(
     ),
     summary=f"{{{{ $value | humanizePercentage }}}} of the GPU exporters{_IN} are down",
     description=f"{{{{ $value | humanizePercentage }}}} of the GPU exporters{_IN} do not answer: look for a common "
-    "cause (power, network, a rollout). Nodes in maintenance are not counted.",
+    "cause (power, network, a rollout). Nodes in maintenance are not counted, nor are targets younger than 15 minutes.",
 )
 EXPORTER_DOWN = Alert(
     name="GpuExporterDown",
@@ -157,6 +161,13 @@ _EVALUATED = (
     'ALERTS{alertname="GpuWatchdog"} offset <window> or last_over_time(cluster:gpu_exporters:count[5m] offset <window>)'
 )
 _CRITICAL_NOW = f"max {_NODES} ({_CRITICAL}) unless {_AWAY}"
+
+
+def _hosts(level: str, expr: str) -> str:
+    """The nodes of `expr`, each once."""
+    return f"max by ({level}, host) ({by_host(expr)})"
+
+
 _NEW = f"({_CRITICAL_NOW} unless max {_NODES} ({_CRITICAL} offset <window>))"
 
 INCIDENT_NODE = Alert(
@@ -171,7 +182,7 @@ and on (cluster, node, instance)
   (
     {_NEW}
     and on (cluster)
-    count by (cluster) ({_NEW}) >= <nodes>
+    count by (cluster) ({_hosts("cluster", _NEW)}) >= <nodes>
     and on () ({_EVALUATED})
     and on () last_over_time(({_EVALUATED})[5m:1m] offset <window>)
   )
@@ -187,7 +198,7 @@ and on (cluster, node, instance)
     "Alertmanager inhibits the alerts of this node to on-call.",
 )
 _MEMBERS = 'ALERTS{alertname="GpuIncidentNode",alertstate="firing"}'
-_SITED_MEMBERS = f"max by (site, cluster, instance) (up{{{_JOBS}{_SITED}}}) and on (cluster, instance) {_MEMBERS}"
+_SITED_MEMBERS = _hosts("site, cluster", f"(up{{{_JOBS}{_SITED}}} and on (cluster, instance) {_MEMBERS})")
 _SITE_INCIDENT = f"""\
 count by (site) ({_SITED_MEMBERS})
 and count by (site) (count by (site, cluster) ({_SITED_MEMBERS})) >= 2"""
@@ -201,33 +212,45 @@ def _list(title: str, query: str, shown: str, *labels: str) -> str:
 _CLUSTER_TEXT = (
     _list(
         "Alerts",
-        "count by (alertname) (max by (alertname, instance, uuid) ("
-        'ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
-        ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"}))',
+        "count by (alertname) ("
+        + _hosts(
+            "alertname, uuid",
+            '(ALERTS{cluster=%q,alertstate="firing",severity="critical",audience="oncall",instance!=""}'
+            ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+        )
+        + ")",
         '{{ range $i, $alert := sortByLabel "alertname" . }}{{ if $i }},{{ end }} {{ $alert.Labels.alertname }}'
         " on {{ $alert.Value }} node(s) or GPU(s){{ end }}",
         "$labels.cluster",
     )
     + _list(
         "Racks",
-        'count by (rack) (max by (rack, instance) (up{cluster=%[1]q,rack!=""})'
-        ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing"})',
+        "count by (rack) ("
+        + _hosts(
+            "rack",
+            '(up{cluster=%[1]q,rack!=""}'
+            ' and on (instance) ALERTS{cluster=%[1]q,alertname="GpuIncidentNode",alertstate="firing"})',
+        )
+        + ")",
         '{{ range $i, $rack := sortByLabel "rack" . }}{{ if $i }},{{ end }} {{ $rack.Labels.rack }}'
         " ({{ $rack.Value }} node(s)){{ end }}",
         "$labels.cluster",
     )
     + _list(
         "Nodes",
-        'max by (node, instance) (ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"})',
-        '{{ range $i, $node := sortByLabel "instance" . }}{{ if lt $i 20 }}{{ if $i }},{{ end }}'
-        " {{ or .Labels.node .Labels.instance }}{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}",
+        _hosts("cluster", 'ALERTS{cluster=%q,alertname="GpuIncidentNode",alertstate="firing"}'),
+        '{{ range $i, $node := sortByLabel "host" . }}{{ if lt $i 20 }}{{ if $i }},{{ end }}'
+        " {{ .Labels.host }}{{ end }}{{ if eq $i 20 }} and more{{ end }}{{ end }}",
         "$labels.cluster",
     )
 )
 _SITE_TEXT = _list(
     "Clusters",
-    "count by (cluster) (max by (cluster, instance) (up{site=%q})"
-    ' and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})',
+    "count by (cluster) ("
+    + _hosts(
+        "cluster", '(up{site=%q} and on (cluster, instance) ALERTS{alertname="GpuIncidentNode",alertstate="firing"})'
+    )
+    + ")",
     '{{ range $i, $in := sortByLabel "cluster" . }}{{ if $i }},{{ end }} {{ $in.Labels.cluster }}'
     " ({{ $in.Value }} node(s)){{ end }}",
     "$labels.site",
@@ -243,7 +266,7 @@ INCIDENT_OF_MANY = Alert(
 {_SITE_INCIDENT}
 or
 (
-  count by (cluster) ({_MEMBERS})
+  count by (cluster) ({_hosts("cluster", _MEMBERS)})
   unless on (cluster)
   (({_SITED_MEMBERS}) and on (site) ({_SITE_INCIDENT}))
 )""",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.hosts import by_host
 from deploy.prometheus.recordings_common import WHOLE
 from deploy.prometheus.states import ADVICE, BUSY, regex
 from deploy.prometheus.wording import GPUS_OF_XIDS, OWNER, TOP_STATE, XIDS
@@ -124,10 +125,10 @@ def _idle(seconds: str, share: str) -> str:
 
 
 _IDLE = 'state=~"held_idle|held_unused"'
-_ONCE = f"max by (cluster, instance, {', '.join(OWNER_LABELS)}, state)"
+_ONCE = f"max by (cluster, host, {', '.join(OWNER_LABELS)}, state)"
 _WHOLLY_IDLE = f"""\
     round(
-      sum by {WORKLOAD_LABELS} ({_ONCE} (rate({_SECONDS}{{{_IDLE}}}[<window>])))
+      sum by {WORKLOAD_LABELS} ({_ONCE} ({by_host(f"rate({_SECONDS}{{{_IDLE}}}[<window>])")}))
       and on {WORKLOAD_LABELS} (
           sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{{_IDLE}}}[<window>]))
         /

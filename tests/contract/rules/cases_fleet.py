@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
 from tests.contract.rules.cases_exporter import SECOND_NODE, node
-from tests.contract.rules.series import gauge, twice
+from tests.contract.rules.series import by_two_exporters, gauge, twice
 
 
 def ups(count: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
@@ -87,6 +87,30 @@ DOWN: tuple[Case, ...] = (
         "one cluster of a site is told by its name alone",
         "20m",
         ups(3, "1x10 0x30", more=_A) | ups(3, "1x40", cluster="c2", more=_A),
+    ),
+    fires(
+        "GpuExportersDown",
+        "new targets that do not come up",
+        "45m",
+        ups(70, "1x60") | ups(30, "_x20 0x40", 71),
+    ),
+    fires(
+        "GpuExportersDown",
+        "they went down while Prometheus was away",
+        "36m",
+        ups(70, "1x10 _x20 1x30") | ups(30, "1x10 _x20 0x30", 71),
+    ),
+    silent(
+        "GpuExportersDown",
+        "new targets that are not up for ten minutes",
+        "25m 30m 40m",
+        ups(70, "1x60") | ups(30, "_x20 0x10 1x30", 71),
+    ),
+    silent(
+        "GpuExportersDown",
+        "the first targets there are, not up for ten minutes",
+        "25m 30m 40m",
+        ups(70, "1x60", cluster="c2") | ups(30, "_x20 0x10 1x30"),
     ),
     silent("GpuExportersDown", "three of a hundred", "20m", ups(3, "1x10 0x30") | ups(97, "1x40", 4)),
     silent("GpuExportersDown", "both of two", "20m", ups(2, "1x10 0x30")),
@@ -216,6 +240,7 @@ INCIDENT: tuple[Case, ...] = (
         | known("8x90"),
     ),
     silent("GpuIncidentNode", "two nodes", "31m", critical(2, "_x30 1x60")),
+    silent("GpuIncidentNode", "two nodes with two exporters each", "31m", by_two_exporters(critical(2, "_x30 1x60"))),
     silent(
         "GpuIncidentNode",
         "three nodes hours apart",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.contract.rules.case import DEV, OWNER
 
 
@@ -27,3 +29,8 @@ SECOND_JOB = "also-gpu-exporter"
 def twice(series: dict[str, str]) -> dict[str, str]:
     """The same, scraped by a second job."""
     return series | {name.replace('job="gpu-exporter"', f'job="{SECOND_JOB}"'): v for name, v in series.items()}
+
+
+def by_two_exporters(series: Mapping[str, str]) -> dict[str, str]:
+    """The same, also told by an exporter of another port on each node: an old and a new one while they change over."""
+    return {**series, **{name.replace(":9836", ":9900"): values for name, values in series.items()}}
