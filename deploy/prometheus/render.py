@@ -32,6 +32,9 @@ _SUBJECTS = {
 }
 ALERTS = tuple(alert for alerts in _SUBJECTS.values() for alert in alerts)
 
+_MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
+"""What mutes others since this one tells of them is switched off with it, or nobody would be told. As in the chart."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Group:
@@ -81,6 +84,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
     """The alert groups with `settings`; ValueError names what they set and nobody knows."""
     settings = settings or Settings()
     known = {alert.name: set(defaults(alert)) for alert in ALERTS}
+    disabled = {*settings.disabled, *(_MUTES_FOR[name] for name in settings.disabled if name in _MUTES_FOR)}
     strange = [
         f"{name}.{key}" for name, keys in settings.values.items() for key in keys if key not in known.get(name, ())
     ]
@@ -102,7 +106,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
                 "rules": [
                     rule if settings.keep_firing else _without_keep(rule)
                     for alert in group.alerts
-                    if alert.name not in settings.disabled
+                    if alert.name not in disabled
                     for rule in _rules(alert, settings)
                 ],
             }

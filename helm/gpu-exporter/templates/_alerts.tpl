@@ -1,4 +1,5 @@
-{{/* The alert groups: marks `<Alert.key>` replaced by values, the alerts that are switched off left out. */}}
+{{/* The alert groups: marks `<Alert.key>` replaced by values, the alerts that are switched off left out. The nodes of an
+incident are muted since GpuIncident tells of them: without it there are none. */}}
 {{- define "gpu-exporter.alerts" -}}
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
@@ -14,7 +15,7 @@
 {{- range (fromYaml $text).groups -}}
 {{- $kept := list -}}
 {{- range $rule := .rules -}}
-{{- if (get $values $rule.alert).enabled -}}
+{{- if and (get $values $rule.alert).enabled (or (ne $rule.alert "GpuIncidentNode") (get $values "GpuIncident").enabled) -}}
 {{- $others := list -}}
 {{- $more := list -}}
 {{- range $alerts.overrides -}}

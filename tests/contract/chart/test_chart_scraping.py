@@ -107,12 +107,13 @@ def test_default_rules_are_those_of_deploy_prometheus(render: Render) -> None:
     )
 
 
-def test_thresholds_and_switches_are_values(render: Render) -> None:
+@pytest.mark.parametrize("off", ["GpuFanFailed", "GpuIncident"])
+def test_thresholds_and_switches_are_values(render: Render, off: str) -> None:
     values = {"GpuUnderutilized": {"utilization": 0.5, "for": "1h"}}
-    given = {"rules": {**values, "GpuFanFailed": {"enabled": False}}}
+    given = {"rules": {**values, off: {"enabled": False}}}
     made = groups(render({"prometheusRule": {"enabled": True, "alerts": given}}), "alerts")
 
-    wanted = render_rules(Settings(values=values, disabled={"GpuFanFailed"}))
+    wanted = render_rules(Settings(values=values, disabled={off}))
     assert {group["name"]: group["rules"] for group in made} == normal(wanted)
 
 

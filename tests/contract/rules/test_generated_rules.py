@@ -75,6 +75,13 @@ def test_settings_change_threshold_duration_severity_and_switch() -> None:
     assert set(rules) == {alert.name for alert in ALERTS} - {"GpuLost"}
 
 
+def test_nodes_are_part_of_no_incident_where_nobody_is_told_of_it() -> None:
+    made = render(Settings(disabled={"GpuIncident"}))
+
+    names = {rule["alert"] for group in made["groups"] for rule in group["rules"]}
+    assert names == {alert.name for alert in ALERTS} - {"GpuIncident", "GpuIncidentNode"}
+
+
 @pytest.mark.parametrize(
     "settings",
     [Settings(values={"GpuLost": {"limit": 1}}), Settings(values={"Gpu": {"for": "1m"}}), Settings(disabled={"X"})],
