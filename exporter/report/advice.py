@@ -42,9 +42,10 @@ def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
     return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
 
 
-def of_job(hours: Hours, devices: Sequence[DeviceUse]) -> tuple[Advice, ...]:
-    """The above, and what only the sight of all its GPUs shows."""
-    return (*_unused(devices), *of_states(hours, devices), *_too_large(devices))
+def of_job(hours: Hours, devices: Sequence[DeviceUse], *, moved: bool = False) -> tuple[Advice, ...]:
+    """The above, and what only the sight of all its GPUs shows. Who moved had some after others: none was too many."""
+    unused = () if moved else _unused(devices)
+    return (*unused, *of_states(hours, devices), *_too_large(devices))
 
 
 def _unused(devices: Sequence[DeviceUse]) -> Iterable[Advice]:

@@ -47,13 +47,15 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     if span is None:
         raise nothing(client, request.title, request.since, now)
     ask = _asker(client, request.selector, window(span.seconds), span.until)
-    after = min(_AFTER, now - span.until)
-    wider = _asker(client, request.selector, window(span.seconds + _BEFORE + after), span.until + after)
+    before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
+    wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
     _one_cluster(request.title, info)
     devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
     at_once = wider(promql.at_once) if len(nodes) > 1 else ()
+    together = wider(promql.devices_at_once) if len(devices) > 1 else ()
+    moved = bool(together) and len(devices) > together[0].value
     hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
@@ -67,11 +69,12 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
         devices=devices,
         progress=steps,
         cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
-        advice=advice.of_job(hours, devices),
+        advice=advice.of_job(hours, devices, moved=moved),
         used_hours=used,
         priced_by=request.priced_by,
         runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
         gpus_at_once=at_once[0].value if at_once else None,
+        moved=moved,
     )
 
 

@@ -104,6 +104,8 @@ class JobReport:
     """Of the same name and user, where they report what they get done."""
     gpus_at_once: float | None = None
     """The most GPUs it held on all its nodes together, where it had several."""
+    moved: bool = False
+    """Whether it held some of its GPUs after others: a requeued job, pods that followed one another."""
 
     @property
     def throughput(self) -> Mapping[str, Throughput]:

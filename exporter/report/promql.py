@@ -180,14 +180,29 @@ ONCE = "max without (job, service, endpoint, replica, prometheus, prometheus_rep
 """Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
 
 
+_POINTS = 4_000
+"""Moments of a window at which gauges are added up."""
+
+
 def nodes(selector: str, window: str) -> str:
     return highest("gpu_workload_gpus", selector, window)
 
 
 def at_once(selector: str, window: str) -> str:
     """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
-    step = max(1, int(window.removesuffix("s")) // 1000)
-    return f"max_over_time(sum(gpu_workload_gpus{{{selector}}})[{window}:{step}s])"
+    return _at_once(f"sum ({ONCE} (gpu_workload_gpus{{{selector}}}))", window)
+
+
+def devices_at_once(selector: str, window: str) -> str:
+    """The most GPUs and MIG instances that it had a share of at one time."""
+    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_owner_share", "gpu_mig_owner_share"))
+    each = " or ".join(f"max by ({DEVICE}) ({share}) > 0" for share in shares_)
+    return _at_once(f"count ({each})", window)
+
+
+def _at_once(sum_: str, window: str) -> str:
+    step = max(1, int(window.removesuffix("s")) // _POINTS)
+    return f"max_over_time({sum_}[{window}:{step}s])"
 
 
 def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
@@ -196,8 +211,13 @@ def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
 
 
 def highest(gauge: str, selector: str, window: str) -> str:
-    """The highest a gauge of the workload was, per node."""
-    return f"sum by ({PLACE}) ({ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
+    """The highest a gauge of the workload was, per node; of its pods, those that were there at the same time add up.
+
+    One that was there between two moments only is not added to others, but counts itself.
+    """
+    together = _at_once(f"sum by ({PLACE}) ({ONCE} ({gauge}{{{selector}}}))", window)
+    one = f"max by ({PLACE}) (max_over_time({gauge}{{{selector}}}[{window}]))"
+    return f"{together} >= {one} or {one}"
 
 
 def last(gauge: str, selector: str, window: str) -> str:

@@ -23,8 +23,8 @@ def held_span(client: Client, selector: str, since: float, now: float) -> Span |
         return _counted(client, selector, since, now)
     first, last, step = found
     running = bool(client.instant(promql_span.holding(selector), now))
-    truncated = first - step <= now - since
-    began = first if truncated else _began(client, selector, first, step)
+    truncated = bool(client.instant(promql_span.holding(selector), now - since))
+    began = now - since if truncated else _began(client, selector, first, step)
     return Span(began, None if running else last, now if running else last + step, truncated)
 
 

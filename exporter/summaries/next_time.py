@@ -21,7 +21,7 @@ def flags(job: AccountedJob, report: JobReport) -> tuple[str, ...]:
     """Flags that would have done, of those that were asked for much too high. Only for a job that came to its end."""
     if job.state != "COMPLETED" or job.elapsed <= 0:
         return ()
-    return (*_memory(job, report), *_cpus(job), *_time(job), *_gpus(report.devices))
+    return (*_memory(job, report), *_cpus(job), *_time(job), *(() if report.moved else _gpus(report.devices)))
 
 
 def _memory(job: AccountedJob, report: JobReport) -> Iterable[str]:

@@ -8,6 +8,8 @@ BEGAN, ENDED = NOW - 40_000.0, NOW - 4_000.0
 
 JOB = {
     r"^sum \(gpu_workload_gpus": "",
+    r"^max_over_time\(sum \(.*gpu_workload_gpus": "{} 3.5",
+    r"^max_over_time\(count": "{} 4",
     r"^count \(last_over_time\(gpu_workload_samples_total": "{} 1",
     r"^topk\(50": """
         {workload="slurm:4600"} 1699000000
@@ -118,7 +120,6 @@ JOB = {
         {instance="n2:9835", gpu="2", uuid="GPU-c"} 0.5
         {instance="n2:9835", gpu="3", uuid="GPU-d"} 1
     """,
-    r"^max_over_time\(sum\(gpu_workload_gpus": "{} 3.5",
     "gpu_workload_gpus": """
         {node="n1", instance="n1:9835"} 2
         {instance="n2:9835"} 1.5

@@ -1,0 +1,136 @@
+"""`gpu-exporter report` on workloads that go on elsewhere, or that began before the range: from a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.command import run
+from tests.e2e.backfill import Past
+from tests.e2e.report_past import GIB, HOUR, OWNER, SCRAPE
+from tests.stack import prometheus
+
+pytestmark = pytest.mark.xdist_group("report")
+
+MODEL = "NVIDIA H100 80GB HBM3"
+Times = tuple[float, float]
+
+
+def device(past: Past, here: Mapping[str, str], gpu: str, life: Times, busy: Times) -> Mapping[str, str]:
+    """A GPU that runs kernels in one time of its life, and is held or free in the rest."""
+    own = {**here, "gpu": gpu, "uuid": f"GPU-{here['instance']}-{gpu}"}
+    times = [life[0] + SCRAPE * scrape for scrape in range(int(life[1] - life[0]) // SCRAPE)]
+    ran = [(t, max(0.0, min(t, busy[1]) - busy[0])) for t in times]
+    past.add("gpu_time_seconds_total", {**own, "state": "busy"}, ran)
+    rest = [(t, t - life[0] - seconds) for t, seconds in ran]
+    past.add("gpu_time_seconds_total", {**own, "state": "held_idle"}, rest)
+    past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
+    past.add("gpu_memory_total_bytes", own, [(t, 80.0 * GIB) for t in times])
+    past.add("gpu_memory_used_bytes", own, [(t, 60.0 * GIB) for t in times])
+    return own
+
+
+def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: str) -> None:
+    """A workload's time on one node, as it is counted there."""
+    times = [held[0] + 5 + SCRAPE * scrape for scrape in range(int(held[1] + 90 - held[0]) // SCRAPE)]
+    counted = [(t, gpus * (min(t, held[1]) - held[0])) for t in times]
+    past.add("gpu_workload_gpu_seconds_total", {**labels, "state": state}, counted)
+    past.add("gpu_workload_gpus", labels, [(t, float(gpus) if t < held[1] else 0.0) for t in times])
+    past.add("gpu_workload_start_time_seconds", labels, [(t, held[0]) for t in times])
+    past.add("gpu_workload_info", labels, [(t, 1.0) for t in times])
+
+
+def requeued(past: Past, began: float) -> None:
+    """Two GPUs of a node that failed before the program began, then two of another; both nodes are scraped twice."""
+    owner = {**OWNER, "workload": "slurm:4720", "slurm_job": "4720"}
+    for number, (node, state) in enumerate((("m1", "held_idle"), ("m2", "busy"))):
+        held = (began + number * HOUR, began + number * HOUR + 1200)
+        for job in ("gpu", "gpu-too"):
+            here = {"instance": f"{node}:9836", "job": job}
+            part(past, {**here, **owner}, held, 2, state)
+            for gpu in ("0", "1"):
+                own = device(past, here, gpu, (began, began + 2 * HOUR), held if state == "busy" else (0.0, 0.0))
+                shares = [(held[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
+                past.add("gpu_owner_share", {**own, **owner}, shares)
+
+
+PODS = 4
+
+
+def pods(past: Past, began: float) -> None:
+    """A workload whose pods follow one another on the same GPU."""
+    here = {"instance": "m3:9836", "job": "gpu"}
+    own = device(past, here, "0", (began, began + HOUR), (began, began + HOUR))
+    for number in range(PODS):
+        pod = {"workload": "team-a/train", "namespace": "team-a", "pod": f"train-{number}", "container": "main"}
+        held = (began + number * 900, began + number * 900 + 600)
+        part(past, {**here, **pod}, held, 1, "busy")
+        resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
+        past.add("gpu_workload_resident_memory_bytes", {**here, **pod}, resident)
+        past.add("gpu_owner_share", {**own, **pod}, [(time_, 1.0) for time_, _ in resident])
+
+
+def always(past: Past, now: float) -> None:
+    """A job that has held its GPU for long, and still does."""
+    owner = {**OWNER, "workload": "slurm:4721", "slurm_job": "4721", "instance": "m4:9836", "job": "gpu"}
+    began = now - 5 * HOUR
+    times = [began + 5 + SCRAPE * scrape for scrape in range(int(5 * HOUR + 600) // SCRAPE)]
+    past.add("gpu_workload_gpu_seconds_total", {**owner, "state": "busy"}, [(t, t - began) for t in times])
+    past.add("gpu_workload_gpus", owner, [(t, 1.0) for t in times])
+    past.add("gpu_workload_info", owner, [(t, 1.0) for t in times])
+
+
+@dataclass(frozen=True)
+class Known:
+    url: str
+    began: float
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+    folder = tmp_path_factory.mktemp("report")
+    now = time.time()
+    began = float(int(now) - 3 * HOUR)
+    past = Past()
+    requeued(past, began)
+    pods(past, began)
+    always(past, now)
+    past.write(folder)
+    config = folder / "prometheus.yml"
+    config.write_text("scrape_configs: []\n")
+    with prometheus(config, folder) as url:
+        yield Known(url, began)
+
+
+def as_json(known: Known, *arguments: str) -> Any:
+    done = run("report", *arguments, "--prometheus.url", known.url, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_range_of_minutes_has_no_more_gpu_hours_than_time(known: Known) -> None:
+    found = as_json(known, "4721", "--since", "5m")
+
+    assert found["span"]["truncated"]
+    assert found["gpu_hours"] * 3600 == pytest.approx(300, abs=SCRAPE)
+
+
+def test_requeued_job_whose_nodes_are_scraped_twice_held_two_gpus_at_a_time(known: Known) -> None:
+    assert as_json(known, "4720")["gpus"] == 2
+
+
+def test_gpus_that_a_requeued_job_left_are_none_it_asked_too_many_of(known: Known) -> None:
+    assert "unused" not in [each["state"] for each in as_json(known, "4720")["advice"]]
+
+
+def test_pods_that_follow_one_another_on_a_gpu_hold_one(known: Known) -> None:
+    found = as_json(known, "team-a/train")
+
+    assert found["gpus"] == 1
+    assert [node["gpus"] for node in found["nodes"]] == [1]
+    assert found["nodes"][0]["resident_bytes"] == pytest.approx(20 * GIB)
