@@ -33,10 +33,15 @@ def _host(series: str) -> str:
     return f'label_replace({by_target}, "host", "$1", "node", "(.+)")'
 
 
+def _once(series: str, *labels: str) -> str:
+    """One series of each GPU, however many jobs scrape its node."""
+    return f"max by ({', '.join(('host', 'gpu', 'uuid', *labels))}) ({_host(series)})"
+
+
 QUERIES: Mapping[str, str] = {
-    "busy": f"avg by (host) ({_host('gpu_utilization_ratio')})",
-    "held_idle": f"sum by (host) ({_host(_HELD_IDLE)})",
-    "faults": f"count by (host) ({_host('gpu_fault_timestamp_seconds')})",
+    "busy": f"avg by (host) ({_once('gpu_utilization_ratio')})",
+    "held_idle": f"sum by (host) ({_once(_HELD_IDLE)})",
+    "faults": f"count by (host) ({_once('gpu_fault_timestamp_seconds', 'fault', 'evidence')})",
 }
 _MAX_BYTES = 16 << 20
 

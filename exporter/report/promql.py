@@ -128,7 +128,7 @@ class Rate:
 
 
 def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
-    return tuple(Rate(row.models, f"{row.per_hour:.2f}") for row in prices)
+    return tuple(Rate(row.models, repr(row.per_hour)) for row in prices)
 
 
 def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:

@@ -79,6 +79,13 @@ def test_prices_given_go_before_the_table() -> None:
     assert price.of("NVIDIA A100-SXM4-80GB MIG 1g.10gb", prices) == 1.0
 
 
+@pytest.mark.parametrize("paid", ["0.125", "0.004", "1e-05", "1234567.125"])
+def test_digest_pays_what_a_job_pays(paid: str) -> None:
+    prices = price.parse(f"H200={paid}")
+
+    assert [float(rate.amount) for rate in promql.rates(prices)] == [price.of("NVIDIA H200", prices)]
+
+
 @pytest.mark.parametrize("wrong", ["H200", "=2", "H200=cheap", "H200=-1", "(=1"])
 def test_wrong_price_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="MODEL=PRICE"):
