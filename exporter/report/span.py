@@ -7,13 +7,13 @@ from exporter.report.client import Client
 from exporter.report.model import Span
 
 _COARSE, _FINE = 10_000, 2_000
-"""Points of the two looks for the time GPUs were held; Prometheus gives 11,000 at most."""
+"""Points of a look over the range, and of one at either end of what it found; Prometheus gives 11,000 at most."""
 _LEAST_STEP = 1.0
 _LOOKBACK = "300s"
 
 
 def held_span(client: Client, selector: str, since: float, now: float) -> Span | None:
-    """Found roughly over the whole range, then to the second or so; None where it never held any.
+    """Found roughly over the whole range, then both ends to the second or so; None where it never held any.
 
     Each point stands for all samples since the point before, so that no workload is too short to be seen. One that was
     shorter than a scrape interval was never seen holding, but its counters were: they stay for a while when it ends.
@@ -62,7 +62,9 @@ def _times(
     if coarse is None:
         return None
     first, last, step = coarse
-    return _between(client, query, selector, max(start, first - step), min(end, last + step), _FINE) or coarse
+    begins = _between(client, query, selector, max(start, first - step), min(end, first + step), _FINE) or coarse
+    ends = _between(client, query, selector, max(start, last - step), min(end, last + step), _FINE) or coarse
+    return begins[0], ends[1], max(begins[2], ends[2])
 
 
 def _between(
