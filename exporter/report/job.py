@@ -59,7 +59,7 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
-    steps = progress(wider, devices, span.seconds)
+    steps = progress(wider, devices, held(hours))
     counted = any(steps.counted.values())
     return JobReport(
         name=_name(request.title, info),

@@ -75,8 +75,8 @@ def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
         yield "Belongs to", ", ".join(owner)
     yield "Held", _held(report)
     if span.time_limit:
-        used = span.seconds / span.time_limit
-        yield "Time limit", f"{words.span(span.time_limit)}, {words.percent(used)} of it used"
+        used = "" if span.truncated else f", {words.percent(span.seconds / span.time_limit)} of it used"
+        yield "Time limit", words.span(span.time_limit) + used
     wasted = lost(report.hours)
     part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
     yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"

@@ -36,6 +36,7 @@ def facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
             "To the end",
             ", ".join((f"{words.span(end.seconds)} to go {pace}", *_spent(end.joules, end.cost, currency))),
         )
+    if end and not report.span.truncated:  # of a part of it nobody knows the whole
         joules, cost = _sum(report.energy_joules, end.joules), _sum(report.cost, end.cost)
         whole = report.span.seconds + end.seconds
         yield "In all", ", ".join((f"{words.span(whole)} from start to end", *_spent(joules, cost, currency)))

@@ -25,8 +25,8 @@ Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
 """Runs a query made from a selector and a window."""
 
 
-def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress:
-    """Of one workload, which held `devices` for so long."""
+def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progress:
+    """Of one workload, which held `devices` for so long, together or one after the other."""
 
     def one(query: Callable[[str, str], str]) -> float | None:
         found = ask(query)
@@ -41,7 +41,8 @@ def progress(ask: Ask, devices: Sequence[DeviceUse], seconds: float) -> Progress
     counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
     flops = counted.pop("model_flops")
     peak = one(mfu.peak_flops)
-    utilization = flops / (peak * seconds) if flops is not None and peak and seconds > 0 and _whole(devices) else None
+    most = peak * gpu_hours * 3600 if peak and _whole(devices) else 0.0
+    utilization = flops / most if flops is not None and most > 0 else None
     return Progress(
         **counted,
         ratio=last(_RATIO),

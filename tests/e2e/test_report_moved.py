@@ -18,6 +18,7 @@ from tests.stack import prometheus
 pytestmark = pytest.mark.xdist_group("report")
 
 MODEL = "NVIDIA H100 80GB HBM3"
+PEAK, MFU = 989e12, 0.4
 Times = tuple[float, float]
 
 
@@ -30,6 +31,7 @@ def device(past: Past, here: Mapping[str, str], gpu: str, life: Times, busy: Tim
     rest = [(t, t - life[0] - seconds) for t, seconds in ran]
     past.add("gpu_time_seconds_total", {**own, "state": "held_idle"}, rest)
     past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
+    past.add("gpu_peak_bf16_flops", own, [(t, PEAK) for t in times])
     past.add("gpu_memory_total_bytes", own, [(t, 80.0 * GIB) for t in times])
     past.add("gpu_memory_used_bytes", own, [(t, 60.0 * GIB) for t in times])
     return own
@@ -40,6 +42,7 @@ def part(past: Past, labels: Mapping[str, str], held: Times, gpus: int, state: s
     times = [held[0] + 5 + SCRAPE * scrape for scrape in range(int(held[1] + 90 - held[0]) // SCRAPE)]
     counted = [(t, gpus * (min(t, held[1]) - held[0])) for t in times]
     past.add("gpu_workload_gpu_seconds_total", {**labels, "state": state}, counted)
+    past.add("gpu_workload_model_flops_total", labels, [(t, MFU * PEAK * seconds) for t, seconds in counted])
     past.add("gpu_workload_gpus", labels, [(t, float(gpus) if t < held[1] else 0.0) for t in times])
     past.add("gpu_workload_start_time_seconds", labels, [(t, held[0]) for t in times])
     past.add("gpu_workload_info", labels, [(t, 1.0) for t in times])
@@ -126,6 +129,11 @@ def test_requeued_job_whose_nodes_are_scraped_twice_held_two_gpus_at_a_time(know
 
 def test_gpus_that_a_requeued_job_left_are_none_it_asked_too_many_of(known: Known) -> None:
     assert "unused" not in [each["state"] for each in as_json(known, "4720")["advice"]]
+
+
+@pytest.mark.parametrize("name", ["4720", "team-a/train"])
+def test_operations_are_of_the_time_that_gpus_were_held(known: Known, name: str) -> None:
+    assert as_json(known, name)["progress"]["model_flops_utilization"] == pytest.approx(MFU, rel=0.02)
 
 
 def test_pods_that_follow_one_another_on_a_gpu_hold_one(known: Known) -> None:

@@ -148,7 +148,7 @@ def test_facts_of_a_running_job() -> None:
     for said in (
         "still running",
         "It began before the range",
-        "2 h, 50 % of it used",
+        "Time limit    2 h\n",
         "6.00 EUR, 3.00 EUR of it wasted",
         "1.0 kWh",
         "Progress      25 %",
@@ -158,6 +158,16 @@ def test_facts_of_a_running_job() -> None:
         "71.0 GiB to spare",
     ):
         assert said in text
+
+
+def test_what_began_before_the_range_has_no_part_of_its_limit_and_no_whole() -> None:
+    progress = replace(REPORT.progress, remaining_seconds=3600.0)
+    of_part = replace(REPORT, progress=progress)
+    of_all = replace(of_part, span=replace(REPORT.span, truncated=False))
+    part, whole = (plain.render(layout_job.document(each, "$"), Colors(colours=False)) for each in (of_part, of_all))
+
+    assert ("To the end" in part, "In all" in part, "of it used" in part) == (True, False, False)
+    assert ("To the end" in whole, "In all" in whole, "2 h, 50 % of it used" in whole) == (True, True, True)
 
 
 def test_memory_is_told_for_each_kind_of_gpu() -> None:
