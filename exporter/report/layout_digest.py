@@ -21,23 +21,29 @@ _MAX_ROWS = 30
 
 
 def document(digest: Digest, currency: str) -> Document:
-    share = digest.wasted / digest.held if digest.held else None
     facts = Facts(
         (
             ("From", f"{words.when(digest.since)} to {words.when(digest.until)}"),
             ("Held", words.hours(digest.held)),
-            ("Wasted", f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"),
+            ("Wasted", _wasted(digest)),
         )
     )
     blocks: list[Block] = [facts]
     if digest.causes:
         blocks += [Heading("What it was wasted on"), bars(digest.causes)]
-    blocks += [Heading("What to change"), steps(digest.advice)]
+    blocks += [Heading("What to change"), steps(digest.advice, known=digest.wasted is not None)]
     for level, rows in digest.tables.items():
         blocks += [Heading(_HEADINGS[level]), _table(rows[:_MAX_ROWS], currency, digest.priced_by)]
         if len(rows) > _MAX_ROWS:
             blocks.append(Paragraph(f"The first {_MAX_ROWS} of {len(rows)}."))
     return Document(f"GPU hours of {digest.title}", tuple(blocks))
+
+
+def _wasted(digest: Digest) -> str:
+    if digest.wasted is None:
+        return "nothing of it was observed"
+    share = digest.wasted / digest.held if digest.held else None
+    return f"{words.hours(digest.wasted)}, {words.percent(share)} of what was held"
 
 
 def _table(rows: Sequence[Row], currency: str, priced_by: str) -> Table:

@@ -22,7 +22,7 @@ def document(report: JobReport, currency: str) -> Document:
         blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
     if report.hours:
         blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
-    blocks += [Heading("What to change"), steps(report.advice)]
+    blocks += [Heading("What to change"), steps(report.advice, known=lost(report.hours) is not None)]
     if report.runs:
         blocks += layout_progress.compared(report.runs)
     if len(report.nodes) > 1:
@@ -59,7 +59,10 @@ def _tone(state: str) -> str:
     return "fair" if state in BUSY else "none"
 
 
-def steps(advice: Sequence[Advice]) -> Block:
+def steps(advice: Sequence[Advice], *, known: bool) -> Block:
+    """What was not observed is not praised."""
+    if not advice and not known:
+        return Paragraph("Unknown: nothing of it was observed.")
     if not advice:
         return Paragraph("Nothing: no state took more than 2 % of the time that could be better.")
     rows = [(f"{words.title(each.state)}, {words.hours(each.hours)}", each.text) for each in advice]

@@ -167,7 +167,8 @@ class Digest:
     """Unix seconds."""
     until: float
     held: float
-    wasted: float
+    wasted: float | None
+    """None where nothing was observed."""
     tables: Mapping[str, tuple[Row, ...]]
     """By level, most wasted first."""
     causes: Hours

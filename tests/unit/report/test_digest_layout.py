@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 
 from exporter.report import layout_digest
-from exporter.report.formats import plain
+from exporter.report.digest import Group, digest
+from exporter.report.formats import data, plain
 from exporter.report.model import Digest, Row
+from exporter.report.price import PRICES
 from exporter.report.terminal import Colors
+from tests.unit.report.scripted import Scripted
 
 
 def said(**more: float) -> str:
     row = Row({"user": "ada"}, 10.0, 2.0, 0.8, 6.0, "wait_cpu", **more)
-    digest = Digest("everybody", 0.0, 3600.0, 10.0, 2.0, {"user": (row,)}, {}, ())
-    return plain.render(layout_digest.document(digest, "$"), Colors(colours=False))
+    found = Digest("everybody", 0.0, 3600.0, 10.0, 2.0, {"user": (row,)}, {}, ())
+    return plain.render(layout_digest.document(found, "$"), Colors(colours=False))
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,16 @@ def test_model_flops_stand_beside_utilization(more: dict[str, float], head: str,
 
 def test_what_nobody_reports_has_no_column() -> None:
     assert "MFU" not in said()
+
+
+def test_digest_of_what_nobody_observed_has_no_waste_and_no_verdict() -> None:
+    """A row of it had a dash, and the sum above it 0 %."""
+    key = 'cluster="n",workload="slurm:8",user="bob",namespace="",account=""'
+    held = {r"^sum by \(cluster, workload.*gpu_workload_held": f"{{{key}}} 5"}
+    found = digest(Scripted(held), Group("user", "bob"), 3600.0, PRICES, 1e9)
+    text = plain.render(layout_digest.document(found, "$"), Colors(colours=False))
+
+    assert found.wasted is None
+    assert "Wasted  nothing of it was observed" in text
+    assert "no state took more" not in text
+    assert data.short(found) == "GPU: held 5.0 h; wasted -\n"
