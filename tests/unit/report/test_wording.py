@@ -170,6 +170,15 @@ def test_what_began_before_the_range_has_no_part_of_its_limit_and_no_whole() -> 
     assert ("To the end" in whole, "In all" in whole, "2 h, 50 % of it used" in whole) == (True, True, True)
 
 
+def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_the_whole_time() -> None:
+    stayed, moved = (
+        plain.render(layout_job.document(replace(REPORT, moved=each), "$"), Colors(colours=False))
+        for each in (False, True)
+    )
+
+    assert ("in turn" in stayed, "in turn" in moved) == (False, True)
+
+
 def test_memory_is_told_for_each_kind_of_gpu() -> None:
     """The fullest GPU of one kind says nothing of the others: once it was 40 of 45 GiB above rows with 115."""
     small, large = (
