@@ -58,7 +58,7 @@ class ProcessSignals:
     receiving: float | None = None
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None
-    """Its full thread neither read nor took memory: it looks again and again whether there is work."""
+    """Its full threads neither read nor took memory: they look again and again whether there is work."""
     stopped: bool = False
     """By a signal (SIGSTOP, as `scontrol suspend` sends) or a debugger."""
     read_bytes_per_second: BytesPerSecond | None = None

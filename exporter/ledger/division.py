@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
+from exporter.host.hottest import Hot, hottest
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
 from exporter.ledger.claims import Claim
@@ -195,13 +196,13 @@ def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         return looked_at[0]
     if not looked_at:
         return ProcessSignals(host.hottest_thread, host.blocked_threads, host.receiving_threads, host.polling)
-    hottest = max(looked_at, key=lambda each: each.hottest_thread or 0.0)
+    hot = hottest([Hot(each.hottest_thread, each.polling) for each in looked_at])
     return ProcessSignals(
-        hottest_thread=hottest.hottest_thread,
+        hottest_thread=hot.share,
         stopped=all(each.stopped for each in looked_at),
         blocked=_mean([each.blocked for each in looked_at]),
         receiving=_mean([each.receiving for each in looked_at]),
-        polling=hottest.polling,
+        polling=hot.polling,
         read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
     )

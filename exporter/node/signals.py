@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from exporter.host.hottest import Hot, hottest
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
 from exporter.host.task import Task
@@ -65,7 +66,7 @@ def signals(
     }
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
-    hottest = max(processes.values(), key=lambda each: each.hottest_thread or 0.0, default=ProcessSignals())
+    hot = hottest([Hot(each.hottest_thread, each.polling) for each in processes.values()])
     pressure = _pressure(before.usage.pressure_seconds, after.usage.pressure_seconds, seconds)
     full = _pressure(before.usage.full_pressure_seconds, after.usage.full_pressure_seconds, seconds)
     used = _advance(before.usage.cpu_seconds, after.usage.cpu_seconds, seconds)
@@ -75,10 +76,10 @@ def signals(
         io_full_pressure=full.get("io"),
         memory_pressure=pressure.get("memory"),
         cpu_of_limit=None if used is None else used / (after.usage.cpu_limit_cores or cores),
-        hottest_thread=hottest.hottest_thread,
+        hottest_thread=hot.share,
         blocked_threads=sum(blocked) / len(blocked) if blocked else None,
         receiving_threads=sum(receiving) / len(receiving) if receiving else None,
-        polling=hottest.polling,
+        polling=hot.polling,
         read_bytes_per_second=_rate(before.usage.read_bytes, after.usage.read_bytes, seconds),
         written_bytes_per_second=_rate(before.usage.written_bytes, after.usage.written_bytes, seconds),
         network_bytes_per_second=after.network_bytes_per_second,
@@ -108,20 +109,16 @@ def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPer
 
 def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it holds the work up as much as one that computes."""
-    hottest, place = None, ""
-    for where, earlier, task in _same(before, after):
-        share = _share(earlier, task, seconds)
-        if share is not None and (hottest is None or share > hottest):
-            hottest, place = share, where
     tasks = after.values()
     threads = [task.stopped for place, task in after.items() if _THREAD in place]
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
+    hot = hottest([_hot(earlier, task, rates, seconds) for _, earlier, task in _same(before, after)])
     return ProcessSignals(
-        hottest_thread=hottest,
+        hottest_thread=hot.share,
         blocked=float(True in [task.blocked for task in tasks]),
         receiving=float(True in receiving) if receiving else None,
-        polling=_polls(before[place], after[place], rates, seconds) if place else None,
+        polling=hot.polling,
         stopped=bool(threads) and all(threads),
         read_bytes_per_second=BytesPerSecond(sum([rate.read for rate in rates])) if rates else None,
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
@@ -130,6 +127,11 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
 
 _THREAD = "/task/"
 """In the place of a thread of the process itself; a child's has none."""
+
+
+def _hot(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) -> Hot:
+    share = _share(earlier, task, seconds)
+    return Hot(share, None if share is None else _polls(earlier, task, rates, seconds))
 
 
 def _share(earlier: Task, task: Task, seconds: float) -> float | None:

@@ -74,6 +74,21 @@ def test_thread_that_stood_ready_at_both_looks_and_never_got_a_cpu_counts_as_ful
         assert (found.hottest_thread, found.cpu_pressure) == (0.0, 0.0)
 
 
+def test_thread_that_spins_hides_none_that_works_beside_it() -> None:
+    """An idle pool that waits for work on its CPUs, beside the thread that takes memory, whatever the ticks say."""
+    spins, works = task(0), task(0)
+    for used in (1.94, 2.0, 2.04):
+        after = {"a": task(2.0), "b": works._replace(cpu_seconds=used, minor_faults=9000)}
+        for tasks in (after, dict(reversed(after.items()))):
+            found = between(Counters(tasks={1: {"a": spins, "b": works}}), Counters(tasks={1: tasks}))
+            assert (found.polling, found.processes[1].polling) == (False, False)
+
+    found = between(
+        Counters(tasks={1: {"a": spins}, 2: {"b": works}}), Counters(tasks={1: {"a": task(2)}, 2: {"b": after["b"]}})
+    )
+    assert found.polling is False
+
+
 def test_reused_thread_id_says_nothing_yet() -> None:
     before, after = Counters(tasks={1: {"a": task(1.0)}}), Counters(tasks={1: {"a": task(3.0, start=9)}})
 

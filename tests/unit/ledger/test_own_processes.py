@@ -53,6 +53,22 @@ def test_gpu_waits_for_what_its_processes_wait_for(processes: tuple[ProcessSigna
     assert waits(*processes) == state
 
 
+@pytest.mark.parametrize("works", [1.0, 0.96])
+@pytest.mark.parametrize("first", ["polls", "works"])
+def test_a_polling_process_hides_none_that_works_beside_it(works: float, first: str) -> None:
+    """In whatever order, and whichever of the two had a tick more."""
+    both = [ProcessSignals(1.0, 0.0, 0.0, polling=True), ProcessSignals(works, 0.0, 0.0, polling=False)]
+    if first == "works":
+        both.reverse()
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.0), (Holding(JOB, 1.0, (100, 101)),))
+    hosts = {JOB: replace(CALM, processes=dict(enumerate(both, 100)))}
+    ledger = Ledger()
+    for _ in range(100):
+        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts))
+
+    assert shares(ledger) == {"wait_cpu": pytest.approx(1.0)}
+
+
 def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_at() -> None:
     reading = Reading(Target("GPU-0", 0, ""), idle(0.3), (Holding(JOB, 1.0, (7,)),))
     blocked = replace(CALM, blocked_threads=1.0, processes={OF_OTHERS: SLEEPS})
