@@ -170,12 +170,15 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         return ()
     if not holding.pids:
         return ((HELD_IDLE, idle),)
+    own_processes = _own_processes(holding, side.host)
+    if own_processes.stopped:
+        side = _stopped(side)
     evidence = Evidence(
         seen.signals,
         seen.busy,
         wait=idle / holding.share,
         host=side.host,
-        own=_own_processes(holding, side.host),
+        own=own_processes,
         reported=side.reported,
         peer_lead=max(0.0, side.peer_level - own / holding.share),
         peers_spin=side.peers_spin,
@@ -187,6 +190,11 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         work=side.work,
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
+
+
+def _stopped(side: Side) -> Side:
+    """Of a program that somebody stopped: it waits for nobody else, whatever the others of its owner are short of."""
+    return Side(work=side.work, past=side.past, reported=side.reported)
 
 
 def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:

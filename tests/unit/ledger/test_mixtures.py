@@ -91,6 +91,23 @@ def test_suspended_job_is_accused_of_nothing() -> None:
     assert not any(straggling(found).values())
 
 
+def test_rank_under_a_debugger_waits_for_none_of_what_the_others_do() -> None:
+    """A breakpoint in one of two ranks: the other computes, and a sidecar keeps disk, CPU and network busy."""
+    before = run([[HOPPER] * 2] * 50)
+    stopped = ProcessSignals(0.0, 0.0, receiving=0.0, stopped=True)
+    pressed = replace(CALM, cpu_pressure=0.9, io_pressure=0.9, io_full_pressure=0.9, cpu_of_limit=1.0)
+    found = run(
+        [[HOPPER, NOTHING]] * 100,
+        processes={101: stopped},
+        host=pressed,
+        spread=True,
+        slow_ports=["GPU-1"],
+        ledger=before,
+    )
+
+    assert shares(found, 1, before) == {"wait_other": pytest.approx(1.0)}
+
+
 def test_gpu_that_encodes_video_without_a_kernel_is_not_unused() -> None:
     found = run([[replace(NOTHING, engine_active=0.9), NOTHING]] * 100, processes={100: SLEEPS, 101: SLEEPS})
 
