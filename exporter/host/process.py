@@ -37,6 +37,8 @@ class Stat(NamedTuple):
     cpu_ticks: int
     start_ticks: int
     resident_pages: int
+    has_terminal: bool = False
+    """It belongs to a session with a terminal."""
 
 
 class _Identity(NamedTuple):
@@ -81,6 +83,7 @@ def parse_stat(text: str) -> Stat | None:
             cpu_ticks=int(rest[11]) + int(rest[12]),
             start_ticks=int(rest[19]),
             resident_pages=int(rest[21]),
+            has_terminal=rest[4] != "0",
         )
     except ValueError:
         return None

@@ -89,7 +89,8 @@ class TaskReader:
         runs = stat.state == _RUNNING
         receiving, io = False if runs else None, None
         if self._closer:
-            receiving = self._closer.wait.receives(queue, now) if receiving is None else receiving
+            if receiving is None:
+                receiving = self._closer.wait.receives(queue, now, has_terminal=stat.has_terminal)
             io = self._closer.io.rates(stat.start_ticks, now)
         return Task(
             start_ticks=stat.start_ticks,

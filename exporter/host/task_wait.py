@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from exporter.clock import NEVER, MonotonicTime
 from exporter.host.process_io import LOOK_SECONDS
 from exporter.host.run_queue import RunQueue
 from exporter.host.text import read_text
 
+_ANY_READ = "wait_woken"
+"""From a socket, and just as well from a terminal: who waits for a key to be pressed."""
 RECEIVING = frozenset(
     {
-        "wait_woken",
+        _ANY_READ,
         "sk_wait_data",
         "tcp_recvmsg",
         "tcp_recvmsg_locked",
@@ -25,6 +29,15 @@ def receives(wait_channel: str) -> bool:
     return wait_channel.partition(".")[0] in RECEIVING
 
 
+def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
+    """Of a task that sleeps in a read of some kind. Where it is not shown what it reads, a terminal may be it."""
+    words = read_text(f"{folder}/syscall").split()
+    try:
+        return os.readlink(f"{folder}/fd/{int(words[1], 16)}").startswith("socket:")  # noqa: PTH115 - hundreds of them
+    except (IndexError, ValueError, OSError):
+        return not has_terminal
+
+
 class TaskWait:
     """Whether one task receives, looked at now and then: who waits for a moment only is of no interest."""
 
@@ -32,15 +45,19 @@ class TaskWait:
 
     def __init__(self, path: str) -> None:
         """`path` is the folder of the task."""
-        self._path = f"{path}/wchan"
+        self._path = path
         self._queue: RunQueue | None = None
         self._found = False
         self.looked_at: MonotonicTime = NEVER
 
-    def receives(self, queue: RunQueue | None, now: MonotonicTime) -> bool:
+    def receives(self, queue: RunQueue | None, now: MonotonicTime, *, has_terminal: bool = False) -> bool:
         """Of a task that has no CPU. One that had none since the last look, by its `queue`, sleeps where it slept."""
         if now - self.looked_at >= LOOK_SECONDS:
             if queue is None or not queue.turns or queue != self._queue:
-                self._found = receives(read_text(self._path))
+                self._found = self._look(has_terminal=has_terminal)
             self._queue, self.looked_at = queue, now
         return self._found
+
+    def _look(self, *, has_terminal: bool) -> bool:
+        channel = read_text(f"{self._path}/wchan")
+        return receives(channel) and (channel != _ANY_READ or _reads_socket(self._path, has_terminal=has_terminal))
