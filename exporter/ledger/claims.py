@@ -217,7 +217,8 @@ def _hardly_loaded(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def _low_power(evidence: Evidence, limits: Thresholds) -> bool:
-    return _below(evidence.signals.power_of_limit, limits.power_low)
+    """As if what ran drew all of it: on the average a GPU that works hard for a third of the time draws little."""
+    return _below(evidence.of_busy(evidence.signals.power_of_limit), limits.power_low)
 
 
 def communication(evidence: Evidence, limits: Thresholds) -> float:
