@@ -54,7 +54,7 @@ class Past:
     ran: bool = False
     busy_power: float | None = None
     """Power over the limit while it computed: the highest lately. None: never seen computing."""
-    unblocked_seconds: float = 0.0
+    unblocked_passes: int = 0
     """Since a process of it was last seen in D state."""
     uncomputed_seconds: float = 0.0
     """Since it last ran a kernel that did not only spin; since it was first seen where it ran none yet."""

@@ -16,8 +16,9 @@ from exporter.ledger.thresholds import Thresholds
 _WORKS = frozenset(INDEX[state] for state in BUSY)
 _COMPUTES = 0.5
 """Busy part of a pass from which its power shows what computing draws."""
-_LATELY = 10.0
-"""Seconds within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
+_LATELY = 10
+"""Passes within which a process that does wait for storage is caught at it: one look a pass, however long that is, sees
+a third of it."""
 _FADES = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 
@@ -41,7 +42,7 @@ def past(  # noqa: PLR0913 - what it is made of
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,
         busy_power=_busy_power(before, reading.signals, part, seconds, limits),
-        unblocked_seconds=0.0 if part.blocked else before.unblocked_seconds + seconds,
+        unblocked_passes=0 if part.blocked else before.unblocked_passes + 1,
         uncomputed_seconds=0.0 if ran and _works(part) else before.uncomputed_seconds + seconds,
     )
 
@@ -58,9 +59,9 @@ def uncomputed(pasts: Mapping[str, Past], rest: Sequence[Level]) -> float:
 
 def stalled_elsewhere(pasts: Mapping[str, Past], uuid: str, rest: Sequence[Level]) -> bool:
     """Whether only processes on the owner's other targets were in D state lately."""
-    if pasts.get(uuid, NO_PAST).unblocked_seconds < _LATELY:
+    if pasts.get(uuid, NO_PAST).unblocked_passes < _LATELY:
         return False
-    return any(pasts[each.uuid].unblocked_seconds < _LATELY for each in rest if each.uuid in pasts)
+    return any(pasts[each.uuid].unblocked_passes < _LATELY for each in rest if each.uuid in pasts)
 
 
 def straggled(before: Past, seconds: float) -> Past:

@@ -40,6 +40,7 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
     pids: Sequence[int] = (),
     slow_ports: Iterable[str] = (),
     ledger: Ledger | None = None,
+    interval: float = 1.0,
 ) -> Ledger:
     """GPU 0, 1, … of one owner, each with a process 100, 101, … of its own."""
     ledger = ledger or Ledger()
@@ -57,7 +58,8 @@ def run(  # noqa: PLR0913 - each is one fact of the workload
             ledger,
             LedgerInput(
                 time=0.0,
-                seconds=1.0,
+                seconds=interval,
+                interval=interval,
                 readings=readings,
                 hosts=hosts,
                 work={owner: work},

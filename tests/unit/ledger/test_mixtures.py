@@ -49,15 +49,16 @@ def test_ranks_that_wait_for_an_evaluation_do_not_wait_for_the_storage_it_reads(
         assert shares(found, gpu, before).get("wait_storage", 0.0) <= 0.02
 
 
-def test_ranks_that_read_in_turns_all_wait_for_storage() -> None:
+@pytest.mark.parametrize("interval", [1.0, 15.0])
+def test_ranks_that_read_in_turns_all_wait_for_storage(interval: float) -> None:
     """Each is seen in D state in one pass of three, never two at once: the pressure is everybody's."""
     stalled = replace(CALM, io_pressure=0.9, io_full_pressure=0.88)
     calm = replace(READS, blocked=0.0)
-    found = run([[HOPPER] * 3] * 50)
+    found = run([[HOPPER] * 3] * 50, interval=interval)
     before = found
-    for second in range(120):
-        processes = {100 + rank: READS if second % 3 == rank else calm for rank in range(3)}
-        found = run([[idle(0.2)] * 3], processes=processes, host=stalled, ledger=found)
+    for turn in range(120):
+        processes = {100 + rank: READS if turn % 3 == rank else calm for rank in range(3)}
+        found = run([[idle(0.2)] * 3], processes=processes, host=stalled, ledger=found, interval=interval)
 
     assert all(shares(found, gpu, before)["wait_storage"] >= 0.75 for gpu in range(3))
 

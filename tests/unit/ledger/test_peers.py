@@ -105,9 +105,9 @@ def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
     assert "wait_peer" not in shares(ledger, 0)
 
 
-@pytest.mark.parametrize(("mine", "others", "elsewhere"), [(10.0, 9.9, True), (10.0, 10.0, False), (9.9, 0.0, False)])
-def test_only_who_was_in_d_state_within_ten_seconds_counts(mine: float, others: float, *, elsewhere: bool) -> None:
-    pasts = {"GPU-0": Past(unblocked_seconds=mine), "GPU-1": Past(unblocked_seconds=others)}
+@pytest.mark.parametrize(("mine", "others", "elsewhere"), [(10, 9, True), (10, 10, False), (9, 0, False)])
+def test_only_who_was_in_d_state_within_ten_passes_counts(mine: int, others: int, *, elsewhere: bool) -> None:
+    pasts = {"GPU-0": Past(unblocked_passes=mine), "GPU-1": Past(unblocked_passes=others)}
 
     assert stalled_elsewhere(pasts, "GPU-0", [Level("GPU-1", frozenset(), 0.0, 0.0)]) is elsewhere
 
