@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from exporter.ledger.evidence import Evidence
+from exporter.ledger.evidence import Evidence, Past
 from exporter.ledger.thresholds import Thresholds
 
 Claim = Callable[[Evidence, Thresholds], float]
@@ -75,8 +75,12 @@ def _waited_for(evidence: Evidence, limits: Thresholds) -> bool:
     """Others spin, and this one is part of their work: they did not compute for long without a kernel of it."""
     if evidence.peers_spin < limits.spin_busy / 2:
         return False
-    past = evidence.past
-    return past.ran or past.quiet_seconds - evidence.peers_uncomputed < limits.unused_after
+    return takes_part(evidence.past, evidence.peers_uncomputed, limits)
+
+
+def takes_part(past: Past, peers_uncomputed: float, limits: Thresholds) -> bool:
+    """It ran kernels of the work, or the others did not compute for long without it."""
+    return past.ran or past.quiet_seconds - peers_uncomputed < limits.unused_after
 
 
 _ENGINE = 0.1

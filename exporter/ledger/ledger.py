@@ -165,11 +165,9 @@ def _owners(
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, ran, limits)
     reported = reported_stragglers(current.ranks, current.readings, current.hosts)
-    seen = [
-        each
-        for each in stragglers(current.readings, divisions, current.hosts, current.slow_ports)
-        if each[0] not in reported
-    ]
+    pasts = {owner: total.past for owner, total in sums.items()}
+    waited_for = stragglers(current.readings, divisions, current.hosts, pasts, limits, current.slow_ports)
+    seen = [each for each in waited_for if each[0] not in reported]
     for owner, uuid, share in (*seen, *(each for found in reported.values() for each in found)):
         own = sums[owner].past
         own[uuid] = straggled(own[uuid], share * max(0.0, current.seconds))

@@ -9,11 +9,14 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Holding, Reading
-from exporter.ledger.division import Division, Work
-from exporter.ledger.evidence import NO_HOST
+from exporter.ledger.claims import takes_part
+from exporter.ledger.division import HELD_IDLE, Division, OwnerShare, Work
+from exporter.ledger.evidence import NO_HOST, NO_PAST, Past
 from exporter.ledger.states import INDEX
+from exporter.ledger.thresholds import Thresholds
 
 _UNUSED = INDEX["held_unused"]
+_NO_PASTS: Mapping[str, Past] = {}
 _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5
 """Part of a pass spent waiting for others from which a target waits, and
@@ -103,7 +106,12 @@ def others(owner: Owner, uuid: str, mine: frozenset[int], among: Levels) -> Sequ
 
 
 def stragglers(
-    readings: Sequence[Reading], divisions: Mapping[str, Division], hosts: Hosts, slow_ports: Collection[str] = ()
+    readings: Sequence[Reading],
+    divisions: Mapping[str, Division],
+    hosts: Hosts,
+    pasts: Mapping[Owner, Mapping[str, Past]],
+    limits: Thresholds,
+    slow_ports: Collection[str] = (),
 ) -> Sequence[tuple[Owner, str, float]]:
     """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
 
@@ -118,8 +126,8 @@ def stragglers(
                 continue
             waiting = sum([share for state, share in part.state_shares if state in _WAITS_FOR_OTHERS])
             whole = sum([share for _, share in part.state_shares])
-            if sum([share for state, share in part.state_shares if state == _UNUSED]) > _WAITS * whole:
-                continue  # nobody waits for what is no part of the work
+            if _takes_no_part(part, reading.target.uuid, whole, pasts.get(part.owner, _NO_PASTS), limits):
+                continue
             waits.setdefault(part.owner, {})[reading.target.uuid] = waiting / whole if whole > 0 else 0.0
             held.setdefault(part.owner, {})[reading.target.uuid] = ids(holding, hosts)
     found: list[tuple[Owner, str, float]] = []
@@ -129,6 +137,15 @@ def stragglers(
             if len(each) > 1 and any(waiting >= _WAITS for _, waiting in each):
                 found += [(owner, uuid, held_up) for uuid, held_up in _held_up(_less_slow_links(each, slow_ports))]
     return found
+
+
+def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Thresholds) -> bool:
+    """Nobody waits for what is unused, nor for what never had a process while the others computed for long."""
+    mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
+    if HELD_IDLE not in mostly:
+        return _UNUSED in mostly
+    others_last = min([each.uncomputed_seconds for other, each in pasts.items() if other != uuid], default=0.0)
+    return not takes_part(pasts.get(uuid, NO_PAST), others_last, limits)
 
 
 def _less_slow_links(waits: Sequence[tuple[str, float]], slow_ports: Collection[str]) -> Sequence[tuple[str, float]]:

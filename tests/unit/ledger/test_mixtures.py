@@ -126,6 +126,23 @@ def test_gpus_that_the_others_never_needed_are_unused_and_hide_no_hang() -> None
     assert not any(straggling(found).values())
 
 
+@pytest.mark.parametrize(("ran_before", "named"), [(False, 0.0), (True, 60.0)])
+def test_gpu_without_a_process_that_the_others_never_needed_is_not_who_they_hang_for(
+    *, ran_before: bool, named: float
+) -> None:
+    """Two of three GPUs train, and then hang. The third has no process: it never had one, or its rank has crashed."""
+    ledger = run([[HOPPER] * 3]) if ran_before else Ledger()
+    for seconds, signals in ((900, HOPPER), (60, SPINS)):
+        readings = tuple(
+            Reading(Target(f"GPU-{gpu}", gpu, ""), each, (Holding(JOB, 1.0, pids),))
+            for gpu, (each, pids) in enumerate([(signals, (100,)), (signals, (101,)), (NOTHING, ())])
+        )
+        for _ in range(seconds):
+            ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
+
+    assert straggling(ledger)["GPU-2"] == pytest.approx(named)
+
+
 def test_rank_that_loads_while_the_others_warm_up_is_the_one_they_wait_for() -> None:
     before = run([[HOPPER] * 3 + [NOTHING]] * 60)
     found = run([[SPINS] * 3 + [NOTHING]] * 600, ledger=before)
