@@ -96,6 +96,8 @@ def test_counts_never_fall(events: list[tuple[int, str, float]]) -> None:
         "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
         "NVRM: Xid (0000:3b:00): 79, Channel 00000001",
         "NVRM: Xid (PCI:00000000:3B:00.0): 79, pid=1",
+        "NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 79, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No",
+        "NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:02): 79, pid=9",
         "NVRM: Xid (PCI:0000:3b:00): 79",
     ],
 )
