@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from exporter.capture.replay import key_of
@@ -59,8 +58,20 @@ def _masked_uuid(uuid: str) -> str:
 
 
 def _masked(value: Any, masks: Mapping[str, str]) -> Any:
-    if not masks:
-        return value
-    pattern = re.compile("|".join(re.escape(name) for name in sorted(masks, key=len, reverse=True) if name))
-    text = pattern.sub(lambda match: masks[match[0]], json.dumps(value))
-    return json.loads(text)
+    """Texts alone hold names: the digits of a short serial number are in every number too."""
+    telling = sorted((name for name in masks if len(name) >= _TELLING), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, telling)) or r"(?!)")
+
+    def text(plain: str) -> str:
+        return masks[plain] if plain and plain in masks else pattern.sub(lambda match: masks[match[0]], plain)
+
+    def whole(part: Any) -> Any:
+        if isinstance(part, str):
+            return text(part)
+        if isinstance(part, list):
+            return [whole(each) for each in cast("Sequence[Any]", part)]
+        if isinstance(part, dict):
+            return {text(key): whole(each) for key, each in cast("dict[str, Any]", part).items()}
+        return part
+
+    return whole(value)

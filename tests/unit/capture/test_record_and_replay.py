@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from exporter.capture.masks import masked
 from exporter.capture.record import CaptureDriver, load, record, write
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
@@ -144,8 +145,8 @@ def test_unknown_calls_are_unsupported() -> None:
 
 def test_a_masked_capture_names_no_machine_and_masks_alike() -> None:
     plain, driver = recorded("2xH200:training+A100-mig:training")
-    masked, _ = recorded("2xH200:training+A100-mig:training", mask=True)
-    text = json.dumps(masked)
+    hidden, _ = recorded("2xH200:training+A100-mig:training", mask=True)
+    text = json.dumps(hidden)
 
     for device in driver.devices():
         names = [
@@ -155,12 +156,21 @@ def test_a_masked_capture_names_no_machine_and_masks_alike() -> None:
             *(each.uuid for each in device.instances),
         ]
         assert not [name for name in names if name in text or name.upper() in text]
-    assert masked == recorded("2xH200:training+A100-mig:training", mask=True)[0]
-    assert len({device["uuid"] for device in masked["devices"]}) == 3
-    assert masked["devices"][2]["instances"][0]["parent_uuid"] == masked["devices"][2]["uuid"]
-    assert [list(device["calls"]) for device in masked["devices"]] == [
+    assert hidden == recorded("2xH200:training+A100-mig:training", mask=True)[0]
+    assert len({device["uuid"] for device in hidden["devices"]}) == 3
+    assert hidden["devices"][2]["instances"][0]["parent_uuid"] == hidden["devices"][2]["uuid"]
+    assert [list(device["calls"]) for device in hidden["devices"]] == [
         list(device["calls"]) for device in plain["devices"]
     ]
+
+
+@pytest.mark.parametrize("serial", ["0", "17", 'a"b\\c', "1800000000"])
+def test_masking_a_serial_number_changes_no_number(serial: str) -> None:
+    plain, _ = recorded("H200:training")
+    usual = masked(plain)
+    plain["devices"][0]["calls"]['["nvmlDeviceGetSerial"]'] = [[0.0, serial]]
+
+    assert masked(plain) == usual
 
 
 def test_a_gpu_without_an_address_has_none_in_a_masked_capture(monkeypatch: pytest.MonkeyPatch) -> None:
