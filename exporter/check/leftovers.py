@@ -14,6 +14,9 @@ _LEAKED = 1 * _GIB
 """Bytes that no process accounts for; the same as the alert's."""
 _BRIEF = 3
 """Processes that are named."""
+_MEMORY = "gpu_process_memory_bytes"
+_OF_PROCESSES = (_MEMORY, "gpu_process_utilization_ratio", "gpu_process_start_time_seconds")
+"""What shows that a process is there: the driver does not always know its memory, nor the host the process."""
 _DIGITS = 9
 """Of a place in gres.conf, at most."""
 _REPEATED = ("replay", "recovery", "link_recovery")
@@ -61,17 +64,24 @@ def _names(series: Series) -> frozenset[DeviceName]:
 
 def leftover(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """Processes on GPUs that should be empty. Services of the site may stay."""
-    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float]]]()
-    for series in facts.of("gpu_process_memory_bytes"):
-        command = series.labels.get("command", "")
-        if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
-            by_gpu.setdefault(series.gpu, {})[series.labels["pid"]] = (command, series.value)
+    wanted, by_gpu = _looked_at(facts, limits), dict[str, dict[str, tuple[str, float | None]]]()
+    for family in _OF_PROCESSES:
+        for series in facts.of(family):
+            command = series.labels.get("command", "")
+            if (wanted is None or series.gpu in wanted) and not (command and command.startswith(limits.allowed)):
+                held = series.value if family == _MEMORY else None
+                by_gpu.setdefault(series.gpu, {}).setdefault(series.labels["pid"], (command, held))
     for gpu, processes in by_gpu.items():
-        ranked = sorted(processes.items(), key=lambda each: -each[1][1])
+        ranked = sorted(processes.items(), key=lambda each: -(each[1][1] or 0.0))
         named = ", ".join(f"{pid} ({command})" if command else pid for pid, (command, _) in ranked[:_BRIEF])
-        size = sum(value for _, value in processes.values()) / _GIB
         more = f" and {len(ranked) - _BRIEF} more" if len(ranked) > _BRIEF else ""
-        yield gpu, {"processes": named + more, "size": f"{size:.1f}", "count": len(ranked)}
+        size = _size(held for _, held in processes.values())
+        yield gpu, {"processes": named + more, "size": size, "count": len(ranked)}
+
+
+def _size(held: Iterable[float | None]) -> str:
+    known = [each for each in held if each is not None]
+    return f"{sum(known) / _GIB:.1f}" if known else "an unknown number of"
 
 
 def leaked(facts: Facts, limits: Limits) -> Iterable[Cause]:

@@ -48,6 +48,22 @@ def test_epilog_names_what_is_left_with_the_most_memory_first() -> None:
     assert found(facts, Limits()) == [("0", reason)]
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        'gpu_process_utilization_ratio{gpu="0",uuid="GPU-a",pid="10",command="python3",engine="sm"} 0\n',
+        'gpu_process_start_time_seconds{gpu="0",uuid="GPU-a",pid="10",command="python3"} 1.8e9\n',
+    ],
+)
+def test_process_whose_memory_the_driver_does_not_know_is_left_all_the_same(shown: str) -> None:
+    alone = "1 process(es) are left on it with an unknown number of GiB: 10 (python3)"
+    beside = "2 process(es) are left on it with 2.0 GiB: 11 (python3), 10 (python3)"
+
+    assert found(node(shown), Limits()) == [("0", alone)]
+    assert found(node(shown, on("0", 11, "python3", 2)), Limits()) == [("0", beside)]
+    assert found(node(shown), Limits(allowed=("python",))) == []
+
+
 def test_only_the_gpus_of_the_ended_job_must_be_empty() -> None:
     """Slurm names devices by their files, /dev/nvidia0 here being the GPU that NVML calls 1."""
     facts = node(on("0", 10, "python3", 1), on("1", 11, "python3", 2))
