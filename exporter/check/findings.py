@@ -167,14 +167,19 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
     """By the margin where the driver reports it, else by the slowdown temperature."""
-    for series in facts.of("gpu_temperature_celsius", sensor="gpu"):
-        uuid = series.labels["uuid"]
-        margin = facts.value("gpu_temperature_margin_celsius", uuid=uuid)
-        slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
-        if margin is None and slowdown is not None:
-            margin = slowdown - series.value
+    celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
+    margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
+    for uuid, series in {**celsius, **margins}.items():
+        margin = series.value if uuid in margins else _to_slowdown(facts, series)
         if margin is not None and margin < limits.margin:
-            yield series.gpu, {"margin": f"{margin:g}", "celsius": f"{series.value:g}", "limit": f"{limits.margin:g}"}
+            at = f"{celsius[uuid].value:g}" if uuid in celsius else "an unknown number of"
+            yield series.gpu, {"margin": f"{margin:g}", "celsius": at, "limit": f"{limits.margin:g}"}
+
+
+def _to_slowdown(facts: Facts, celsius: Series) -> float | None:
+    uuid = celsius.labels["uuid"]
+    slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
+    return None if slowdown is None else slowdown - celsius.value
 
 
 def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:

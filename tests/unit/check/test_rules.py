@@ -84,6 +84,18 @@ def test_temperature_is_judged_by_slowdown_where_no_margin_is_told() -> None:
     assert [finding.rule for finding in report.findings] == ["temperature"]
 
 
+def test_margin_is_judged_where_the_temperature_itself_is_not_told() -> None:
+    text = WELL.replace(f'gpu_temperature_celsius{{{DEVICE},sensor="gpu"}} 75\n', "")
+    little = text.replace(
+        f"gpu_temperature_margin_celsius{{{DEVICE}}} 12\n", series("gpu_temperature_margin_celsius", 2) + "\n"
+    )
+
+    assert judge(parse(text, NOW), Limits()).findings == ()
+    (finding,) = judge(parse(little, NOW), Limits()).findings
+    assert (finding.gpu, finding.rule) == ("0", "temperature")
+    assert finding.reason == "2 degrees left before it slows down (at an unknown number of °C)"
+
+
 def test_clock_that_is_low_under_load_is_found_with_the_power_limit() -> None:
     """The case that used to be silent: 300 of 700 W, at 345 MHz."""
     report = judge(
