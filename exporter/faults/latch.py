@@ -64,8 +64,9 @@ def advance(state: FaultState, observation: Observation) -> FaultState:
         devices[uuid], lost = _away(uuid, devices[uuid], observation.time, _code(observation, devices[uuid]))
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
-    state = replace(state, devices=devices, faults=_with_refused(tuple(faults.values()), devices, observation))
-    return replace(state, accepted=_still_accepted(state.accepted, observation))
+    accepted = _still_accepted(state.accepted, observation)
+    standing = _with_refused(tuple(faults.values()), devices, observation, accepted)
+    return replace(state, devices=devices, faults=standing, accepted=accepted)
 
 
 def _one(
@@ -183,7 +184,10 @@ def _code(observation: Observation, known: KnownGpu) -> str:
 
 
 def _with_refused(
-    faults: tuple[Fault, ...], devices: dict[str, KnownGpu], observation: Observation
+    faults: tuple[Fault, ...],
+    devices: dict[str, KnownGpu],
+    observation: Observation,
+    accepted: frozenset[tuple[str, str]],
 ) -> tuple[Fault, ...]:
     """GPUs that give no handle: by their UUID where the node has known one at that index, else by the index alone."""
     shown = {seen.uuid for seen in observation.gpus}
@@ -194,7 +198,7 @@ def _with_refused(
             (index, Kind.LOST), Fault("", index, Kind.LOST, code, Action.RESTART, observation.time)
         )
         for index, code in observation.refused
-        if index not in missing
+        if index not in missing and (str(index), Kind.LOST.value) not in accepted
     }
     return (*(fault for fault in faults if fault.uuid), *now.values())
 
@@ -254,6 +258,7 @@ def _without_acknowledged(state: FaultState, acknowledgement: Acknowledgement) -
         for uuid, known in state.devices.items()
     }
     levels = {(f.uuid, f.kind.value) for f in meant if f.kind in (Kind.REMAP, Kind.SRAM)}
+    levels |= {(str(f.index), f.kind.value) for f in meant if f.kind is Kind.LOST}
     faults = tuple(fault for fault in state.faults if fault not in meant)
     return replace(state, devices=devices, faults=faults, accepted=state.accepted | levels)
 
@@ -276,6 +281,8 @@ def _still_accepted(accepted: frozenset[tuple[str, str]], observation: Observati
         for kind, flag in ((Kind.REMAP, seen.remap_failed), (Kind.SRAM, seen.sram_exceeded))
         if flag is False
     }
+    refused = {str(index) for index, _ in observation.refused}
+    over |= {(index, kind) for index, kind in accepted if kind == Kind.LOST.value and index not in refused}
     return accepted - over
 
 

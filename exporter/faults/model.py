@@ -89,7 +89,10 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class FaultState:
-    """All that survives a restart. `accepted` are level faults somebody acknowledged while they stand."""
+    """All that survives a restart. `accepted` are level faults somebody acknowledged while they stand.
+
+    They go by UUID, GPUs that are lost for want of a handle by index.
+    """
 
     boot: str = ""
     devices: Mapping[str, KnownGpu] = field(default_factory=dict[str, KnownGpu])

@@ -36,6 +36,29 @@ def test_acknowledgement_ends_the_xid_of_a_gpu_that_was_lost_too() -> None:
     assert node.faults == []
 
 
+@pytest.mark.parametrize("index", [0, 7])
+def test_gpu_without_a_handle_is_lost_no_more_until_it_gives_one_and_loses_it_again(index: int) -> None:
+    """One that the node has known, or one of which nothing but its index was ever seen."""
+    node = Node()
+    known = node.gpus["GPU-0"]
+    if index == 0:
+        gone(node)
+    node.refused = ((index, "GPU_IS_LOST"),)
+    node.look(60)
+    assert node.faults == [("lost", "GPU_IS_LOST")]
+
+    node.say(str(index))
+    node.look(3600)
+    assert node.faults == []
+
+    node.gpus["GPU-0"], node.refused = known, ()
+    node.look(60)
+    node.gpus.pop("GPU-0" if index == 0 else "", None)
+    node.refused = ((index, "GPU_IS_LOST"),)
+    node.look(60)
+    assert node.faults == [("lost", "GPU_IS_LOST")]
+
+
 def test_gpu_that_is_not_expected_any_more_is_expected_when_it_comes_back() -> None:
     node = Node()
     xid(node, 79)
