@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -79,7 +80,9 @@ def _known(entry: dict[str, Any]) -> KnownGpu:
     if not names >= entry.keys():
         raise ValueError(f"unknown {sorted(entry.keys() - names)}")
     numbers = ("links", "uncorrected", "marked", "low", "cured", "index")
-    if not all(isinstance(entry[name], int | float) for name in numbers):
+    optional = (name for name in ("joules", "away", "back") if entry.get(name) is not None)
+    given = [entry[name] for name in (*numbers, *optional)]
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
         raise ValueError("a number is none")
     return KnownGpu(**entry)
 
