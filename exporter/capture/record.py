@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import time as wall
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -143,6 +143,8 @@ class _Recorder:
         self._system = _Log()
         self._logs: dict[str, _Log] = {}
         self._devices: dict[str, Device] = {}
+        self._instances: dict[str, dict[str, Device]] = {}
+        """By uuid of the GPU and by their own; those that are gone, too."""
         self._presence: dict[str, _Log] = {}
         self._read: dict[tuple[str, str], tuple[float, Any]] = {}
         self._events: list[list[Any]] = []
@@ -154,8 +156,7 @@ class _Recorder:
         present = within(self._patience, self._present)
         for device in present.values():
             self._meet(device)
-        for uuid in self._devices:
-            self._presence[uuid].add(self.now(), "present", uuid in present)
+        self._note_presence(present.values())
         for device in present.values():
             if device.uuid not in self._hanging:
                 self._read_in_time(RecordingDevice(device, self._logs[device.uuid], self.now, self._logs))
@@ -190,9 +191,19 @@ class _Recorder:
     def _meet(self, device: Device) -> None:
         """Take note of a device seen for the first time, and of instances made since."""
         self._devices[device.uuid] = device
-        self._presence.setdefault(device.uuid, _Log())
+        self._instances.setdefault(device.uuid, {}).update({each.uuid: each for each in device.instances})
         for target in (device, *device.instances):
             self._logs.setdefault(target.uuid, _Log())
+
+    def _note_presence(self, present: Iterable[Device]) -> None:
+        there = {target.uuid for device in present for target in (device, *device.instances)}
+        first = not self._presence
+        for uuid in self._logs:
+            if uuid not in self._presence:
+                self._presence[uuid] = _Log()
+                if not first:
+                    self._presence[uuid].add(0.0, "present", False)  # noqa: FBT003 - a call and its answer
+            self._presence[uuid].add(self.now(), "present", uuid in there)
 
     def _read_device(self, device: RecordingDevice) -> None:
         for target in (device, *device.instances):
@@ -230,9 +241,9 @@ class _Recorder:
             "minor": device.minor,
             "parent_uuid": device.parent_uuid,
             "mig": [mig.gpu_instance, mig.compute_instance, mig.profile, mig.share] if mig else None,
-            "present": self._presence[device.uuid].calls["present"] if not device.mig else [[0.0, True]],
+            "present": self._presence[device.uuid].calls["present"],
             "calls": self._logs[device.uuid].calls,
-            "instances": [self._entry(each) for each in device.instances],
+            "instances": [self._entry(each) for each in self._instances.get(device.uuid, {}).values()],
         }
 
 

@@ -6,6 +6,7 @@ import bisect
 import json
 import time as wall
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -81,6 +82,8 @@ class CaptureDriver(Driver):
         self._moment = _Moment(clock)
         self._sleep = sleep
         self._seen = -1.0
+        self._last: dict[str, Device] = {}
+        """What was shown last, by uuid, of GPUs whose instances have changed."""
         if capture.get("format") != FORMAT or capture.get("version") != VERSION:
             raise ValueError(f"not a capture; expected format {FORMAT!r}, version {VERSION}")
         try:
@@ -99,7 +102,13 @@ class CaptureDriver(Driver):
         """Nothing is held."""
 
     def devices(self) -> tuple[Device, ...]:
-        return tuple(device for device in self._devices if device.present)
+        return tuple(self._shown(device) for device in self._devices if device.present)
+
+    def _shown(self, device: _CaptureDevice) -> Device:
+        instances, last = device.present_instances(), self._last.get(device.uuid, device)
+        if instances != last.instances:
+            last = self._last[device.uuid] = device.holding(instances)
+        return last
 
     def call(self, function: str, *args: Any) -> Any:
         return _answer(self._system, function, args, self._moment.now())
@@ -127,7 +136,17 @@ class _CaptureDevice(Device):
         self.parent_uuid = str(entry["parent_uuid"])
         mig = entry["mig"]
         self.mig = None if mig is None else Mig(int(mig[0]), int(mig[1]), str(mig[2]), Share(mig[3]))
-        self.instances = tuple(_device(each, moment) for each in entry["instances"])
+        self._recorded = tuple(_device(each, moment) for each in entry["instances"])
+        self.instances = self._recorded
+
+    def present_instances(self) -> tuple[Device, ...]:
+        return tuple(each for each in self._recorded if each.present)
+
+    def holding(self, instances: tuple[Device, ...]) -> Device:
+        """Another object with these, as a driver gives it: who holds this one keeps what was there."""
+        other = copy(self)
+        other.instances = instances
+        return other
 
     @property
     def present(self) -> bool:
