@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from exporter.capture.replay import key_of
 
-_PLACES: Mapping[str, tuple[str, ...]] = {
-    "nvmlDeviceGetGpuFabricInfoV": ("clusterUuid",),
-    "nvmlDeviceGetPlatformInfo": ("ibGuid", "chassisSerialNumber"),
-}
+_CLUSTER = ("nvmlDeviceGetGpuFabricInfoV", "clusterUuid")
+_NUMBERED = (("nvmlDeviceGetPlatformInfo", "ibGuid"), ("nvmlDeviceGetPlatformInfo", "chassisSerialNumber"))
+"""Their digest could be found by trying all there can be, as that of a random UUID cannot."""
 _TELLING = 6
 """Characters of a name that can be distinguished from any other text."""
 
@@ -35,20 +34,21 @@ def _masks(capture: Mapping[str, Any]) -> dict[str, str]:
         for _, serial in device["calls"].get(key_of("nvmlDeviceGetSerial", ()), []):
             if isinstance(serial, str):
                 found[serial] = f"{device['index']:013d}"
-        found |= _masked_place(device["calls"])
+        for value in _told(device["calls"], *_CLUSTER):
+            found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
+    for place in _NUMBERED:
+        names = dict.fromkeys(value for device in capture["devices"] for value in _told(device["calls"], *place))
+        found |= {value: f"{number:0{len(value)}d}" for number, value in enumerate(names, 1)}
     return found
 
 
-def _masked_place(calls: Mapping[str, Any]) -> dict[str, str]:
-    """Names of the NVLink cluster and of the chassis: the same digits for the same thing, and no others."""
-    found: dict[str, str] = {}
-    for function, fields in _PLACES.items():
-        for _, answer in calls.get(key_of(function, ()), []):
-            recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
-            for value in (recorded.get(name) for name in fields):
-                if isinstance(value, str) and value.strip("0") and len(value) >= _TELLING:
-                    found[value] = hashlib.sha256(value.encode()).hexdigest()[: len(value)]
-    return found
+def _told(calls: Mapping[str, Any], function: str, name: str) -> Iterator[str]:
+    """What the driver said there: zeros are nothing."""
+    for _, answer in calls.get(key_of(function, ()), []):
+        recorded: Mapping[str, Any] = cast("Any", answer).get("record", {}) if isinstance(answer, dict) else {}
+        value = recorded.get(name)
+        if isinstance(value, str) and value.strip("0"):
+            yield value
 
 
 def _masked_uuid(uuid: str) -> str:
