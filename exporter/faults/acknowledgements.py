@@ -34,11 +34,17 @@ def append(folder: Path, entry: Acknowledgement) -> None:
         + "\n"
     )
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(line)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(_line_end(descriptor) + line.encode())
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def _line_end(descriptor: int) -> bytes:
+    """What a line needs before it that was broken off, as on a full disk: else the next one is a part of it."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def read(folder: Path) -> tuple[Acknowledgement, ...]:

@@ -85,6 +85,18 @@ def test_of_a_long_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(acknowledgements.read(tmp_path)) < 4
 
 
+def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: Path) -> None:
+    path = tmp_path / acknowledgements.NAME
+    path.write_text('{"time": 1.0, "gpu": "0", "fau')
+    path.chmod(0o644)
+
+    acknowledgements.append(tmp_path, SAID)
+    acknowledgements.append(tmp_path, SAID)
+
+    assert acknowledgements.read(tmp_path) == (SAID, SAID)
+    assert path.read_text().count("\n") == 3
+
+
 def content(**changed: Any) -> dict[str, Any]:
     plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "faults": [asdict(FAULT)]}
     return {"version": 1, **plain, "devices": {"GPU-0": asdict(KnownGpu(0))}, **changed}
