@@ -53,9 +53,11 @@ def test_pod_waits_for_the_toolkit_and_ends_when_asked_meanwhile(
     assert second["uid"] != first["uid"]
     (validations / "toolkit-ready").touch()
 
-    def served() -> str:
-        return metrics(cluster)
+    def served() -> list[str]:
+        found = sorted(labels["uuid"] for labels, _ in samples(metrics(cluster), "gpu_info"))
+        if not found:  # it answers before its first pass has ended
+            raise NotYetError("no GPU is shown yet")
+        return found
 
-    text = wait_for(served)
-    assert sorted(labels["uuid"] for labels, _ in samples(text, "gpu_info")) == sorted(GPUS)
+    assert wait_for(served) == sorted(GPUS)
     cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait")
