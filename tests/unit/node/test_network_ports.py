@@ -43,6 +43,11 @@ def test_how_a_port_and_a_gpu_meet(gpu: GpuSeat, way: str | None) -> None:
     assert (found[0] if found else None) == way
 
 
+def test_gpu_right_below_a_switch_of_the_port_meets_it_there() -> None:
+    assert meeting(PORT, _gpu(0, *SWITCH)) == meeting(PORT, _gpu(1, *SWITCH, "0000:17:00.0"))
+    assert meeting(PORT, _gpu(0, *PORT.path, "0000:1b:00.0")) is not None
+
+
 def test_all_gpus_that_are_equally_near_are_named() -> None:
     near = [_gpu(0, *SWITCH, "0000:17:00.0", "0000:18:00.0"), _gpu(1, *SWITCH, "0000:17:03.0", "0000:1d:00.0")]
     far = _gpu(2, "pci0000:15", "0000:15:02.0", "0000:20:00.0")
