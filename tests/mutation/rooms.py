@@ -65,5 +65,15 @@ ROOMS = {
         0.8,
     ),
     "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
+    "driver": Room(
+        ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"), 0.8
+    ),
+    "capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
+    "threads": Room(("tests/unit/threads",), 0.8),
+    "metrics": Room(
+        ("tests/unit/sampling/test_cached_reading.py", "tests/unit/collectors", "tests/contract/test_exposition.py"),
+        0.8,
+    ),
+    "cli": Room(("tests/unit/cli", "tests/unit/config", "tests/unit/threads"), 0.8),
     "summaries": Room(("tests/unit/summaries", "tests/unit/attribution/test_forged_lines.py"), 0.8),
 }

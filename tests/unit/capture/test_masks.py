@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 from exporter.capture.masks import masked
@@ -29,3 +30,13 @@ def test_serial_number_of_a_chassis_cannot_be_found_by_trying_all() -> None:
     assert [each["slotNumber"] for each in told] == [12, 12, 12]
     tried = {hashlib.sha256(name.encode()).hexdigest()[: len(name)] for place in places for name in place}
     assert not [name for name in tried if len(name) > 2 and name in json.dumps(after)]
+
+
+def test_masked_uuid_is_one_in_form_and_another_for_each_gpu() -> None:
+    uuids = [f"GPU-1f2e3d4c-0000-1111-2222-{number:012d}" for number in range(3)]
+    devices = [{**_device(index, "C1", "0" * 16), "uuid": uuid} for index, uuid in enumerate(uuids)]
+
+    after = [device["uuid"] for device in masked({"devices": devices, "events": []})["devices"]]
+
+    assert len({*after, *uuids}) == 6
+    assert all(re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", uuid) for uuid in after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 import pytest
@@ -78,6 +79,68 @@ def test_only_so_many_questions_hang() -> None:
     found.stop()
 
 
+def test_question_is_left_to_its_thread_only_when_it_has_hung_for_long() -> None:
+    go, clock = threading.Event(), Clock()
+    clock.now = 1_000_000.0
+    threads = Threads()
+    found: Lookup[int, str] = Lookup("x", lambda _: str(go.wait(20)), clock=clock)
+    found.start(threads)
+    found.get(1)
+    until(lambda: found._asking is not None)
+
+    clock.now += lookup.HANGS_SECONDS - 0.1
+    found.get(2)
+    soon = set(threads.states())
+    clock.now += 0.1
+    found.get(3)
+
+    assert (soon, set(threads.states())) == ({"x"}, {"x", "x-1"})
+    go.set()
+    until(lambda: found.get(1) == found.get(2) == found.get(3) == "True")
+    until(lambda: set(threads.states()) == {"x-1"})  # the first has answered, and ends
+    found.stop()
+    until(lambda: not threads.states())
+
+
+def test_what_is_being_asked_for_the_first_time_is_waited_for() -> None:
+    go, clock, known = threading.Event(), Clock(), dict[int, str]()
+
+    def ask(key: int) -> str | None:
+        go.wait(20)
+        return known.get(key)
+
+    found: Lookup[int, str] = Lookup("x", ask, clock=clock)
+    before = found.waits(1)
+    found.start(Threads())
+    found.get(1)
+    until(lambda: found._asking is not None)
+    asked, other = found.waits(1), found.waits(2)
+    clock.now += lookup.HANGS_SECONDS
+    found.get(2)  # the first is left to its thread
+
+    assert (before, asked, other) == (False, True, False)
+    assert found.waits(1)
+    assert found.waits(2)
+    go.set()
+    until(lambda: not found.waits(1) and not found.waits(2))
+    assert found.get(1) is None
+    found.stop()
+
+
+def test_what_was_not_known_is_asked_for_again_after_a_minute_and_not_before() -> None:
+    clock, asked = Clock(), list[int]()
+    clock.now = 1_000_000.0
+    found: Lookup[int, str] = Lookup("x", asked.append, clock=clock)
+    found.get(1)
+    clock.now += 59.9
+    found.get(1)
+    before = list(asked)
+    clock.now += 0.1
+    found.get(1)
+
+    assert (before, asked) == ([1], [1, 1])
+
+
 def test_name_that_is_not_known_is_asked_for_again() -> None:
     clock, known = Clock(), dict[int, str]()
     names = UserNames(Lookup("x", known.get, retry=60, clock=clock))
@@ -93,8 +156,11 @@ def test_what_asking_raises_is_no_answer(caplog: pytest.LogCaptureFixture) -> No
     def ask(key: int) -> str:
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, str(key))
 
-    assert UserNames(Lookup("x", ask)).name(1) == "1"
-    assert not caplog.records
+    with caplog.at_level(logging.DEBUG):
+        assert UserNames(Lookup("users", ask)).name(17) == "17"
+    assert [(each.levelno, each.message.partition("(")[0]) for each in caplog.records] == [
+        (logging.DEBUG, "users: 17: UnicodeDecodeError")
+    ]
 
 
 def test_keys_that_are_gone_are_forgotten() -> None:

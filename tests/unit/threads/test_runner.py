@@ -34,7 +34,11 @@ def test_thread_that_throws_is_run_again_and_told(caplog: pytest.LogCaptureFixtu
     assert runs == [4]
     assert threads.states()["one"].down_since is None
     assert threads.states()["one"].failures == 3
-    assert sum("thread one failed" in record.message for record in caplog.records) == 1
+    (told,) = [record for record in caplog.records if "thread one failed" in record.message]
+    assert told.message == "thread one failed and is run again: KeyError('x')"
+    assert told.exc_info is not None
+    assert told.exc_info[0] is KeyError
+    assert threads.longest_down() == ("", 0.0)
     end.set()
     until(lambda: "one" not in threads.states())
 
@@ -56,7 +60,9 @@ def test_thread_that_is_down_says_since_when() -> None:
     hold.set()
 
 
-def test_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_cannot_be_started_is_started_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     threads, ran = Threads(), threading.Event()
     start = threading.Thread.start
 
@@ -72,3 +78,6 @@ def test_thread_that_cannot_be_started_is_started_later(monkeypatch: pytest.Monk
 
     assert ran.wait(20)
     assert down.down_since is not None
+    assert [record.message for record in caplog.records] == [
+        'thread one failed and is run again: RuntimeError("can\'t start new thread")'
+    ]
