@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from exporter.capture import replay
+from exporter.capture.record import load
 from tests.command import run
+
+_HEAD = '{"format": "gpu-exporter capture", "version": 1, '
+_WRITTEN, _VERSION = "what `gpu-exporter capture` writes", "format 'gpu-exporter capture', version 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", f"not JSON (Expecting value: line 1 column 1 (char 0)); expected {_WRITTEN}"),
+        ("[]", "not a capture; expected a JSON object"),
+        ("{}", f"not a capture; expected {_VERSION}"),
+        ('{"format": "gpu-exporter capture", "version": 2}', f"not a capture; expected {_VERSION}"),
+        (
+            f'{_HEAD}"system": {{}}, "devices": [{{}}], "events": []}}',
+            f"not a capture (KeyError 'calls'); expected {_WRITTEN}",
+        ),
+        (
+            f'{_HEAD}"system": {{"[]": []}}, "devices": [], "events": []}}',
+            f"not a capture (ValueError a timeline is empty or out of order); expected {_WRITTEN}",
+        ),
+        (
+            f'{_HEAD}"system": {{}}, "devices": [], "events": [1]}}',
+            f"not a capture (TypeError cannot unpack non-iterable int object); expected {_WRITTEN}",
+        ),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line_that_says_what_was_expected(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        load(path)
 
 
 @pytest.mark.parametrize(
