@@ -44,6 +44,7 @@ def prepare(room: str, config: Room) -> Path:
     tests = [each for each in config.tests if (ROOT / each).exists()]
     (folder / "pyproject.toml").write_text(
         f"{text}\n[tool.mutmut]\nsource_paths = ['exporter']\nonly_mutate = ['exporter/{room}/*']\n"
+        f"do_not_mutate = {list(config.without)}\n"
         f"also_copy = {also}\npytest_add_cli_args_test_selection = {tests}\n"
         f"pytest_add_cli_args = ['-p', 'no:cacheprovider', '-x', '-q', '-k', '{_LEFT_OUT}']\n"
     )

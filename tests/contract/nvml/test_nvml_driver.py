@@ -74,6 +74,18 @@ def test_struct_calls_agree_with_the_layouts_of_the_drivers_header(fake_nvml: Ma
     assert sram.endswith("aggregateUncBucketOther=4, bThresholdExceeded=1)")
 
 
+def test_pairs_of_numbers_are_read_each_time_they_are_asked_for(fake_nvml: Make) -> None:
+    """The buffers of a call that was made ready are used again."""
+    code = """
+ask = lambda: gpu.call("nvmlDeviceGetEncoderUtilization")[0]
+print(ask(), ask())
+scenario(values={"gpu.encoder_utilization": 70})
+print(ask(), ask())
+"""
+
+    assert printed(fake_nvml({"gpu.encoder_utilization": 35}), code) == ["35 35", "70 70"]
+
+
 def test_field_batch_reads_every_type_and_tells_absent_from_zero(fake_nvml: Make) -> None:
     fake = fake_nvml(
         {"gpu.field.82": "u61", "gpu.field.193": "i-8", "gpu.field.4": "u7", "gpu.field.3": "untouched",
@@ -123,7 +135,7 @@ print(gpu.call("nvmlDeviceGetSamples", 1, int(time.time() * 1e6) + 10_000_000))
 
 def test_process_lists_and_their_use(fake_nvml: Make) -> None:
     fake = fake_nvml(
-        {"gpu0.process.0": "4392 C 20937965568 61 20 5 6", "gpu0.process.1": "77 G -1", "gpu.process_garbage": 1}
+        {"gpu0.process.0": "4392 C 20937965568 100 20 5 6", "gpu0.process.1": "77 G -1", "gpu.process_garbage": 1}
     )
 
     compute, graphics, mps, use = answers(
@@ -138,7 +150,7 @@ def test_process_lists_and_their_use(fake_nvml: Make) -> None:
     assert graphics == "(Record(pid=77, usedGpuMemory=None, gpuInstanceId=None, computeInstanceId=None),)"
     assert mps == "()"
     assert use.count("Record") == 1  # the stale and the absurd sample are dropped
-    assert "smUtil=61, memUtil=20, encUtil=5, decUtil=6" in use
+    assert "smUtil=100, memUtil=20, encUtil=5, decUtil=6" in use
 
 
 def test_more_processes_than_there_was_room_for(fake_nvml: Make) -> None:

@@ -9,7 +9,7 @@ import pytest
 from exporter.clock import MonotonicTime
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
-from exporter.driver.judgement import ImplausibleError
+from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID, ImplausibleError
 from tests.unit.collectors.answers import FakeDevice
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
@@ -145,12 +145,18 @@ def test_processes_that_cannot_be_are_left_out() -> None:
         Record(pid=0, usedGpuMemory=1),
         Record(pid=4242, usedGpuMemory=2**63),
         Record(pid=2**31, usedGpuMemory=1),
+        Record(pid=1, usedGpuMemory=LARGEST_MEMORY),
+        Record(pid=LARGEST_PID, usedGpuMemory=None),
     )
     device = checked(FakeDevice({"nvmlDeviceGetComputeRunningProcesses": lists}))
 
     found = device.call("nvmlDeviceGetComputeRunningProcesses")
 
-    assert [(process.pid, process.usedGpuMemory) for process in found] == [(4242, None)]
+    assert [(process.pid, process.usedGpuMemory) for process in found] == [
+        (4242, None),
+        (1, LARGEST_MEMORY),
+        (LARGEST_PID, None),
+    ]
 
 
 def test_gpm_metrics_out_of_range_are_left_out() -> None:
