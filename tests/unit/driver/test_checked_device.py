@@ -157,6 +157,15 @@ def test_processes_that_cannot_be_are_left_out() -> None:
         (1, LARGEST_MEMORY),
         (LARGEST_PID, None),
     ]
+    assert device.losses().rejected == 1
+
+
+def test_processes_that_can_be_are_no_loss() -> None:
+    answer = (Record(pid=4242, usedGpuMemory=1),)
+    device = checked(FakeDevice({"nvmlDeviceGetComputeRunningProcesses": answer}))
+
+    assert device.call("nvmlDeviceGetComputeRunningProcesses") == answer
+    assert device.losses() == Losses()
 
 
 def test_gpm_metrics_out_of_range_are_left_out() -> None:
