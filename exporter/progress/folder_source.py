@@ -9,20 +9,27 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections import Counter
-from collections.abc import Iterator
+from collections import defaultdict
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from exporter.clock import MonotonicClock, monotonic_time
 from exporter.progress.processes import in_host_namespace, process
 from exporter.progress.protocol import LARGEST, parse
-from exporter.progress.reporters import Reporters
+from exporter.progress.reporters import Reporters, of_user
 
 EVERY = 5.0
 """Seconds between two looks into the folder."""
 _ENTRIES = 20_000
-"""Looked at in one go; past them the folder counts as failed."""
+"""Looked at in one go; where there are more the folder counts as failed, and they have their turns."""
+_NAMES = 200_000
+"""Of all kinds, gone through for that."""
 _FILES_PER_USER = 256
+"""The newest: files may be left behind."""
+
+_Stamp = tuple[int, int]
+"""Time and inode."""
 
 
 class FolderSource:
@@ -39,8 +46,12 @@ class FolderSource:
         self._reporters = reporters
         self._procfs = procfs
         self._clock = clock
-        self._read: dict[str, tuple[int, int]] = {}
-        """Time stamp and inode of each file when it was last read: what has not changed is no new report."""
+        self._read: dict[str, _Stamp] = {}
+        """Of each file when it was last read: what has not changed is no new report."""
+        self._reporting: frozenset[str] = frozenset()
+        """Files of processes that were there when they were read."""
+        self._from = 0
+        """Where the next look begins, in a folder of too many files."""
         self._stopped = threading.Event()
         self.error = "not read yet"
 
@@ -56,58 +67,60 @@ class FolderSource:
     def look(self) -> None:
         """Take in the files that have changed."""
         try:
-            entries = list(_entries(self._folder))
+            found, total = _names(self._folder, self._from)
         except OSError as error:
             self.error = f"{self._folder}: {error.strerror or error}"
             return
-        self.error = f"{self._folder}: more than {_ENTRIES} entries" if len(entries) > _ENTRIES else ""
-        users: Counter[int] = Counter()
-        seen: dict[str, tuple[int, int]] = {}
-        for name, status in entries[:_ENTRIES]:
-            users[status.st_uid] += 1
-            if users[status.st_uid] > _FILES_PER_USER:
-                continue
-            stamp = seen[name] = (status.st_mtime_ns, status.st_ino)
-            if self._read.get(name) != stamp:
-                self._take(self._folder / name)
-        self._read = seen
-        over = sum(count - _FILES_PER_USER for count in users.values() if count > _FILES_PER_USER)
-        if over:
+        self.error = f"{self._folder}: more than {_ENTRIES} entries" if total > _ENTRIES else ""
+        self._from = self._from + _ENTRIES if total > self._from + _ENTRIES else 0
+        of_users: dict[int, list[tuple[_Stamp, str]]] = defaultdict(list)
+        for name in self._reporting.union(found):  # nobody who reports is lost among others' files
+            with suppress(FileNotFoundError):
+                status = (self._folder / name).lstat()
+                of_users[status.st_uid].append(((status.st_mtime_ns, status.st_ino), name))
+        newest = {name: stamp for files in of_users.values() for stamp, name in sorted(files)[-_FILES_PER_USER:]}
+        changed = {name for name, stamp in newest.items() if self._read.get(name) != stamp}
+        self._read = newest
+        heard = {name for name in changed if self._take(self._folder / name)}
+        self._reporting = self._reporting.intersection(newest.keys() - changed) | heard
+        if any(len(files) > _FILES_PER_USER for files in of_users.values()):
             self._reporters.refuse("over_quota")
 
-    def _take(self, path: Path) -> None:
+    def _take(self, path: Path) -> bool:
+        """Whether it is of a process that is there."""
         read = _file(path)
         if read is None:
             self._reporters.refuse("malformed")
-            return
+            return False
         user, text = read
         now = self._clock()
-        if not self._reporters.admit(user, now):
-            return
+        if not self._reporters.admit(of_user(user), now):
+            return False
         report = parse(text)
         if report is None or not report.pid:
             self._reporters.refuse("malformed")
-            return
+            return False
         known = process(report.pid, self._procfs)
         if known is None:
-            return  # a file may be left behind
+            return False  # a file may be left behind
         if known.user != user or not in_host_namespace(known.pid, self._procfs):
             self._reporters.refuse("not_this_process")
-            return
+            return False
         self._reporters.add(known, report, now)
+        return True
 
 
-def _entries(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _names(folder: Path, start: int) -> tuple[list[str], int]:
+    """The names that have their turn, and how many there are."""
+    found: list[str] = []
+    total = 0
     with os.scandir(folder) as entries:
-        for count, entry in enumerate(entries):
-            if count > _ENTRIES:
-                yield entry.name, entry.stat(follow_symlinks=False)
-                return
+        for entry in islice(entries, _NAMES):
             if entry.name.endswith(".json") and not entry.name.startswith("."):
-                try:
-                    yield entry.name, entry.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
+                if start <= total < start + _ENTRIES:
+                    found.append(entry.name)
+                total += 1
+    return found, total
 
 
 def _file(path: Path) -> tuple[int, bytes] | None:

@@ -36,7 +36,7 @@ class ProgressReader:
         cgroupfs: Path = Path("/sys/fs/cgroup"),
     ) -> None:
         self.reporters = Reporters()
-        self._socket = SocketSource(socket, self.reporters, procfs, clock) if socket else None
+        self._socket = SocketSource(socket, self.reporters, procfs, clock, cgroupfs=cgroupfs) if socket else None
         self._folder = FolderSource(folder, self.reporters, procfs, clock) if folder else None
         self._procfs = procfs
         self._cgroups = Cgroups(procfs, cgroupfs, own_cgroup(cgroupfs))

@@ -1,4 +1,4 @@
-"""Who reports: one entry per process, within quotas, so that no user can use up what is there for all."""
+"""Who reports: one entry per process, within quotas by account, so that nobody can use up what is there for all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from exporter.clock import NEVER, MonotonicTime
 from exporter.progress.protocol import Report
 
-REPORTERS_PER_USER, REPORTERS = 256, 4096
+REPORTERS_PER_ACCOUNT, REPORTERS = 256, 4096
 RATE, BURST = 100.0, 300.0
-"""Reports of one user a second, and at once."""
+"""Reports of one account a second, and at once."""
 
 RESULTS = ("accepted", "malformed", "rate_limited", "over_quota", "unknown_sender", "not_this_process")
 
@@ -27,6 +27,8 @@ class Process:
     pid: int
     start_ticks: int
     user: int = field(compare=False)
+    account: str = field(default="", compare=False)
+    """Whose quota it takes; empty for its user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,16 @@ class Reporters:
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _entries: dict[Process, Reporter] = field(default_factory=dict[Process, Reporter])
-    _of_user: Counter[int] = field(default_factory=Counter[int])
-    _buckets: dict[int, _Bucket] = field(default_factory=dict[int, _Bucket])
+    _by_pid: dict[int, Process] = field(default_factory=dict[int, Process])
+    _places: Counter[str] = field(default_factory=Counter[str])
+    """Taken, by account."""
+    _buckets: dict[str, _Bucket] = field(default_factory=dict[str, _Bucket])
     _results: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
 
-    def admit(self, user: int, now: MonotonicTime) -> bool:
-        """Whether a user may send one report more now; counted as refused where not."""
+    def admit(self, account: str, now: MonotonicTime) -> bool:
+        """Whether an account may send one report more now; counted as refused where not."""
         with self._lock:
-            bucket = self._buckets.setdefault(user, _Bucket(BURST, now))
+            bucket = self._buckets.setdefault(account, _Bucket(BURST, now))
             bucket.left = min(BURST, bucket.left + RATE * max(0.0, now - bucket.time))
             bucket.time = now
             if bucket.left < 1.0:
@@ -76,31 +80,31 @@ class Reporters:
         """Keep the report as its process's last."""
         with self._lock:
             known = self._entries.get(process)
-            if known is None and not self._room(process.user):
+            if known is None and not self._room(_account(process)):
                 self._results["over_quota"] += 1
                 return
             if known is None:
-                self._of_user[process.user] += 1
-                self._entries[process] = Reporter(process, report, now, report, now)
-            elif known.process.user != process.user:
+                self._enter(Reporter(process, report, now, report, now))
+            elif _account(known.process) != _account(process):
                 self._leave(known.process)
-                self._of_user[process.user] += 1
-                self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
+                self._enter(Reporter(process, report, now, known.earlier, known.earlier_time))
             elif "steps" in report.counters and known.earlier and "steps" not in known.earlier.counters:
                 self._entries[process] = Reporter(process, report, now, report, now)  # its first steps
             elif now - known.earlier_time >= 2 * pace_seconds and _stepped(known.report, report):
                 self._entries[process] = Reporter(process, report, now, known.report, known.time)
             else:
                 self._entries[process] = Reporter(process, report, now, known.earlier, known.earlier_time)
+            self._by_pid[process.pid] = process
             self._results["accepted"] += 1
 
-    def _room(self, user: int) -> bool:
-        return self._of_user[user] < REPORTERS_PER_USER and len(self._entries) < REPORTERS
+    def _room(self, account: str) -> bool:
+        return self._places[account] < REPORTERS_PER_ACCOUNT and len(self._entries) < REPORTERS
 
     def known(self, pid: int, user: int) -> Process | None:
         """The process of this pid and user that has reported before."""
         with self._lock:
-            return next((each for each in self._entries if (each.pid, each.user) == (pid, user)), None)
+            found = self._by_pid.get(pid)
+            return found if found and found.user == user else None
 
     def forget(self, counted: Iterable[Reporter]) -> None:
         """Leave out processes that have ended, but for those that reported since: their last report counts."""
@@ -109,14 +113,22 @@ class Reporters:
             for process in gone:
                 self._leave(process)
             if len(self._buckets) > REPORTERS:
-                self._buckets = {user: self._buckets[user] for user in self._of_user if user in self._buckets}
+                self._buckets = {each: self._buckets[each] for each in self._places if each in self._buckets}
+
+    def _enter(self, reporter: Reporter) -> None:
+        process = reporter.process
+        self._places[_account(process)] += 1
+        self._entries[process] = reporter
 
     def _leave(self, process: Process) -> None:
+        account = _account(process)
         del self._entries[process]
-        self._of_user[process.user] -= 1
-        if self._of_user[process.user] <= 0:
-            del self._of_user[process.user]
-            self._buckets.pop(process.user, None)
+        if self._by_pid.get(process.pid) == process:
+            del self._by_pid[process.pid]
+        self._places[account] -= 1
+        if self._places[account] <= 0:
+            del self._places[account]
+            self._buckets.pop(account, None)
 
     def all(self) -> tuple[Reporter, ...]:
         with self._lock:
@@ -131,3 +143,12 @@ class Reporters:
 def _stepped(before: Report, now: Report) -> bool:
     """The pace of steps is reported from one step to another: long ones need a longer look back."""
     return now.counters.get("steps") != before.counters.get("steps") or "steps" not in now.counters
+
+
+def of_user(user: int) -> str:
+    """The account of those whose user id is nobody's choice."""
+    return f"user {user}"
+
+
+def _account(process: Process) -> str:
+    return process.account or of_user(process.user)

@@ -12,9 +12,11 @@ import select
 import socket
 import struct
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from exporter.clock import MonotonicClock, monotonic_time
+from exporter.progress.accounts import Accounts
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters
@@ -42,10 +44,13 @@ class SocketSource:
         reporters: Reporters,
         procfs: Path = Path("/proc"),
         clock: MonotonicClock = monotonic_time,
+        *,
+        cgroupfs: Path = Path("/sys/fs/cgroup"),
     ) -> None:
         self._path = path
         self._reporters = reporters
         self._procfs = procfs
+        self._accounts = Accounts(procfs, cgroupfs)
         self._clock = clock
         self._stopped = threading.Event()
         self.error = "not opened yet"
@@ -102,7 +107,9 @@ class SocketSource:
             return
         pid, user = sender
         now = self._clock()
-        if not self._reporters.admit(user, now):
+        before = self._reporters.known(pid, user)
+        account = self._accounts.of(pid, user, now) or (before.account if before else "") or f"ended {user}"
+        if not self._reporters.admit(account, now):
             return
         report = None if truncated else parse(text)
         if report is None:
@@ -110,7 +117,7 @@ class SocketSource:
             return
         # With each report, since the pid may be another's by now. A process that has ended is known by its pid.
         found = process(pid, self._procfs)
-        known = found if found and found.user == user else self._reporters.known(pid, user)
+        known = replace(found, account=account) if found and found.user == user else before
         if known is None:
             self._reporters.refuse("unknown_sender")
             return

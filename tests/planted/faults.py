@@ -186,8 +186,8 @@ FAULTS = (
     Fault("host/text.py", "if not stat.S_ISREG(status.st_mode) or (owners", "if (owners", "unit/host/test_text.py"),
     Fault("host/text.py", "os.O_NOFOLLOW | ", "", "unit/attribution/test_slurm_mapping.py"),
     Fault("host/command.py", "_after(before, argument) or ", "", "unit/host/test_command.py"),
-    Fault("progress/folder_source.py", "> _FILES_PER_USER:\n", "> 1e9:\n", "unit/progress/test_progress_sources.py"),
-    Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_sources.py"),
+    Fault("progress/folder_source.py", "[-_FILES_PER_USER:]", "", "unit/progress/test_progress_folder.py"),
+    Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_folder.py"),
     # ... and what fails by itself
     Fault("threads/runner.py", "if self._stopped.wait(", "if True or (", "unit/threads/test_every_thread.py"),
     Fault("threads/runner.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads/test_runner.py"),

@@ -1,4 +1,4 @@
-"""Reports by socket and by file, from real processes of this machine."""
+"""Reports by socket, from real processes of this machine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.progress.folder_source import FolderSource
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST
-from exporter.progress.reporters import Reporters
+from exporter.progress.reporters import BURST, Reporters
 from exporter.progress.socket_source import SocketSource, _bound
 
 PROC = Path("/proc")
@@ -62,6 +61,25 @@ def test_report_of_one_whose_pid_is_another_users_by_now_is_nobodys(served: Serv
 
     assert reporters.all() == ()
     assert reporters.results()["unknown_sender"] == 1
+
+
+def test_flood_from_one_pod_costs_no_other_whose_programs_are_the_same_user(served: Served, tmp_path: Path) -> None:
+    _, reporters, server, path = served
+    for pod in ("0" * 32, "1" * 32):
+        folder = tmp_path / pod / str(os.getpid())
+        folder.mkdir(parents=True)
+        for file in ("stat", "status", "uid_map"):
+            (folder / file).write_text((PROC / "self" / file).read_text())
+        (folder / "cgroup").write_text(f"0::/kubepods/pod{pod}/{pod * 2}\n")
+    flooding, other = (SocketSource(path, reporters, tmp_path / pod, lambda: 0.0) for pod in ("0" * 32, "1" * 32))
+    for _ in range(2 * int(BURST)):
+        send(path, b'{"samples": 1}')
+        flooding.read(server)
+    send(path, b'{"samples": 7}')
+    other.read(server)
+
+    assert reporters.results()["rate_limited"] == BURST
+    assert [each.report.counters for each in reporters.all()] == [{"samples": 7.0}]
 
 
 def test_giant_malformed_and_empty_reports_are_counted(
@@ -216,69 +234,3 @@ print(not all(progress.send() for _ in range(5000)))
     )  # fmt: skip
 
     assert done.stdout == "True\n"
-
-
-def folder(tmp_path: Path) -> tuple[FolderSource, Reporters]:
-    reporters = Reporters()
-    return FolderSource(tmp_path, reporters, PROC, lambda: 0.0), reporters
-
-
-def test_file_counts_for_the_process_it_names_once(tmp_path: Path) -> None:
-    source, reporters = folder(tmp_path)
-    (tmp_path / "mine.json").write_text(json.dumps({"pid": os.getpid(), "samples": 7}))
-    source.look()
-    source.look()
-
-    assert [each.process.pid for each in reporters.all()] == [os.getpid()]
-    assert reporters.results()["accepted"] == 1
-
-
-def test_file_for_somebody_elses_process_is_refused(tmp_path: Path) -> None:
-    """This test's user is not that of the process, or the process calls itself otherwise."""
-    procfs, reporters = tmp_path / "proc", Reporters()
-    files = tmp_path / "files"
-    files.mkdir()
-    for pid, user, names in ((71, os.getuid() + 1, "71"), (72, os.getuid(), "72\t5")):
-        (procfs / str(pid)).mkdir(parents=True)
-        (procfs / str(pid) / "stat").write_text(f"{pid} (python3) S 1 {' '.join(['0'] * 17)} 100 0 0 0")
-        (procfs / str(pid) / "status").write_text(f"Uid:\t{user}\t0\t0\t0\nNSpid:\t{names}\n")
-        (files / f"{pid}.json").write_text(json.dumps({"pid": pid, "samples": 7}))
-    FolderSource(files, reporters, procfs, lambda: 0.0).look()
-
-    assert reporters.all() == ()
-    assert reporters.results()["not_this_process"] == 2
-
-
-def test_users_files_beyond_the_quota_silence_nobody(tmp_path: Path) -> None:
-    source, reporters = folder(tmp_path)
-    for number in range(1100):
-        (tmp_path / f"{number:04d}.json").write_text("")
-    mine = tmp_path / "zzz.json"
-    mine.write_text(json.dumps({"pid": os.getpid(), "samples": 7}))
-    if os.getuid() == 0:
-        os.chown(mine, 4242, 4242)
-    source.look()
-
-    results = reporters.results()
-    assert results["over_quota"] == 1
-    assert results["malformed"] <= 256
-    if os.getuid() == 0:  # another user's report is looked at all the same: it names a process of root
-        assert results["not_this_process"] == 1
-
-
-def test_links_pipes_and_large_files_are_refused(tmp_path: Path) -> None:
-    source, reporters = folder(tmp_path)
-    (tmp_path / "link.json").symlink_to("/dev/zero")
-    os.mkfifo(tmp_path / "pipe.json")
-    (tmp_path / "large.json").write_text(" " * (LARGEST + 1))
-    source.look()
-
-    assert reporters.results()["malformed"] == 3
-    assert source.error == ""
-
-
-def test_missing_folder_is_told(tmp_path: Path) -> None:
-    source, _ = folder(tmp_path / "none")
-    source.look()
-
-    assert "No such file" in source.error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.progress.protocol import Report
-from exporter.progress.reporters import BURST, REPORTERS_PER_USER, Process, Reporter, Reporters
+from exporter.progress.reporters import BURST, REPORTERS_PER_ACCOUNT, Process, Reporter, Reporters
 
 REPORT = Report(counters={"samples": 1.0})
 
@@ -11,23 +11,23 @@ REPORT = Report(counters={"samples": 1.0})
 def test_a_flood_of_one_user_is_cut_and_others_are_heard() -> None:
     reporters = Reporters()
 
-    admitted = [reporters.admit(1000, 0.0) for _ in range(10_000)]
+    admitted = [reporters.admit("user 1000", 0.0) for _ in range(10_000)]
 
     assert sum(admitted) == BURST
-    assert reporters.admit(1001, 0.0)
+    assert reporters.admit("user 1001", 0.0)
     assert reporters.results()["rate_limited"] == 10_000 - BURST
-    assert reporters.admit(1000, 1.0)
+    assert reporters.admit("user 1000", 1.0)
 
 
 def test_processes_of_one_user_are_limited_and_give_their_place_back() -> None:
     reporters = Reporters()
-    processes = [Process(pid, 1, 1000) for pid in range(REPORTERS_PER_USER + 50)]
+    processes = [Process(pid, 1, 1000) for pid in range(REPORTERS_PER_ACCOUNT + 50)]
     for process in processes:
         reporters.add(process, REPORT, 0.0)
     other = Process(9999, 1, 1001)
     reporters.add(other, REPORT, 0.0)
 
-    assert len(reporters.all()) == REPORTERS_PER_USER + 1
+    assert len(reporters.all()) == REPORTERS_PER_ACCOUNT + 1
     assert reporters.results()["over_quota"] == 50
 
     reporters.forget([each for each in reporters.all() if each.process != other])
@@ -38,7 +38,7 @@ def test_processes_of_one_user_are_limited_and_give_their_place_back() -> None:
 def test_nothing_is_kept_of_users_who_are_gone() -> None:
     reporters = Reporters()
     for user in range(20_000):
-        reporters.admit(user, 0.0)
+        reporters.admit(f"user {user}", 0.0)
     reporters.forget(set())
 
     assert not reporters._buckets
@@ -103,7 +103,7 @@ def test_process_that_becomes_another_user_is_the_same_and_gives_its_place_back(
 
     assert (one.process.user, one.report.counters) == (1000, {"samples": 60.0})
     assert reporters.known(7, 1000)
-    assert dict(reporters._of_user) == {1000: 1}
+    assert dict(reporters._places) == {"user 1000": 1}
     reporters.forget([one])
     assert not reporters.all()
-    assert not reporters._of_user
+    assert not reporters._places
