@@ -1,9 +1,9 @@
 """Whose a process is, from the text of its /proc/PID/cgroup: Slurm job, pod, container, session or unit.
 
 Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
-cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; also when the reader
-sits in another cgroup namespace, where paths start with `/../..`. Patterns are in the RE2 subset, so none
-backtracks without bound.
+cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; guests of LXC, Incus and
+Proxmox; also when the reader sits in another cgroup namespace, where paths start with `/../..`. Patterns are in the RE2
+subset, so none backtracks without bound.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ _ALLOCATION = re.compile(
     r"/(?P<allocation>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.(?P<task>[^/]{1,128}?)(?:\.scope)?(?:/|$)"
 )
 _BUNDLE = re.compile(r"/(?P<namespace>[A-Za-z0-9][A-Za-z0-9_-]{0,63})/(?P<id>[A-Za-z0-9][A-Za-z0-9_.-]{0,127})")
+_GUEST = re.compile(r"(?P<path>(?:/\.\.)*/lxc(?:\.payload\.|/)(?P<guest>[^/]+))(?:/|$)")
+LXC = "lxc"
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
 _APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
@@ -112,11 +114,9 @@ def parse(text: str) -> Cgroup:
 
 def parse_path(path: str) -> Cgroup:
     """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod)."""
+    known = {**_slurm(path), **_pod(path), **_container(path), **_allocation(path)}
     return Cgroup(
-        **_slurm(path),
-        **_pod(path),
-        **_container(path),
-        **_allocation(path),
+        **(known or _guest(path)),
         **_named(_APPTAINER, path),
         **_login(path),
         **_unit(path),
@@ -180,6 +180,12 @@ def _container(path: str) -> dict[str, str]:
         "runtime": match["runtime"] or "",
         "container_path": path[: match.end("path")],
     }
+
+
+def _guest(path: str) -> dict[str, str]:
+    """A machine of its own, whose units and sessions are called like the host's and like other guests'."""
+    match = _GUEST.match(path)
+    return {"container": match["guest"], "runtime": LXC, "container_path": match["path"]} if match else {}
 
 
 def _allocation(path: str) -> dict[str, str]:

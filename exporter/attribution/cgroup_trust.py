@@ -31,15 +31,21 @@ def understood(text: str, cgroupfs: Path) -> Cgroup:
     if cut == whole:
         return full
     named = parse("\n".join(cut))
-    return replace(
+    inner = full if full.container else named
+    found = replace(
         named,
-        container=full.container,
-        runtime=full.runtime,
-        container_path=full.container_path,
+        container=inner.container,
+        runtime=inner.runtime,
+        container_path=inner.container_path,
         unit=full.unit,
         unit_path=full.unit_path,
-        delegated=(named.unit or "user") if (full.container, full.unit) != (named.container, named.unit) else "",
     )
+    return replace(found, delegated=(named.unit or "user") if _told(found) != _told(named) else "")
+
+
+def _told(cgroup: Cgroup) -> str:
+    """What it goes by: a container, else a unit."""
+    return cgroup.container or cgroup.unit
 
 
 def _cut(line: str, roots: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.cgroup import LXC, Cgroup
 from exporter.attribution.containers.container import Container
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.root import Root
@@ -26,6 +26,7 @@ _RUNTIMES = {
     "containerd": "containerd",
     "cri-containerd": "containerd",
     "nerdctl": "containerd",
+    LXC: LXC,
 }
 _SHORT_ID = 12
 
@@ -122,17 +123,27 @@ def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root |
 
 
 def host_owner(cgroup: Cgroup, command: str, user: str, container: Container | None = None) -> Owner:
-    """A process of no scheduler: its container, its systemd unit or session, else its command and user."""
+    """A process of no scheduler: its container, its systemd unit or session, else its command and user.
+
+    What a user named himself is told apart by the user, also where nothing but `workload` is looked at: his unit is not
+    the system's of that name, and his programs and sessions are not other people's, here and on all nodes.
+    """
     if container:
         return _named_container(container)
     if cgroup.container:
-        short = cgroup.container[:_SHORT_ID]
+        short = cgroup.container if cgroup.runtime == LXC else cgroup.container[:_SHORT_ID]
         runtime = _RUNTIMES.get(cgroup.runtime, "container")
-        by = user if cgroup.delegated else ""  # a user's own container must not pass for another's
-        return Owner(workload=f"{runtime}:{short}", kind="container", container=short, user=by)
+        by = user if cgroup.delegated else ""
+        return Owner(f"{runtime}:{_own(by, short)}", kind="container", container=short, user=by)
     if cgroup.unit:
-        return Owner(workload=f"unit:{cgroup.unit}", kind="unit", user=user)
-    return Owner(workload=f"process:{command}", kind="process", user=user)
+        unit = Owner(f"unit:{cgroup.unit}", kind="unit", user=user)
+        users_own = cgroup.delegated or not unit.one_work
+        return unit._replace(workload=f"unit:{_own(user, cgroup.unit)}") if users_own else unit
+    return Owner(f"process:{_own(user, command)}", kind="process", user=user)
+
+
+def _own(user: str, name: str) -> str:
+    return f"{user}/{name}" if user else name
 
 
 def _named_container(container: Container) -> Owner:

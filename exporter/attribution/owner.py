@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 _PLACES = re.compile(
-    r"unit:(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|init\.scope|(?:user@.+|sshd?(?:@.+)?|crond?|atd)\.service)$"
+    r"unit:(?:[^/]+/)?(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|init\.scope|(?:user@.+|sshd?(?:@.+)?|crond?|atd)\.service)$"
 )
 """Units in which people start whatever they like."""
 
@@ -17,8 +17,8 @@ class Owner(NamedTuple):
     An empty field does not apply or is not known; all empty is nobody known.
 
     `workload` is one printable id: `namespace/name` of what owns the pod, `slurm:12345`, `nomad:default/train`,
-    `docker:name`, `compose:project/service`, `unit:jupyter.service`, `process:python3`. The pods of one workload are
-    owners each. Where Slurm runs inside Kubernetes both the job and the pod are filled.
+    `docker:name`, `compose:project/service`, `unit:jupyter.service`, `process:ada/python3`. The pods of one workload
+    are owners each. Where Slurm runs inside Kubernetes both the job and the pod are filled.
     """
 
     workload: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,38 @@ def test_job_below_a_folder_given_to_a_user_is_the_job_around_it(cgroupfs: Path)
     assert found.job == "7"
     os.chown(cgroupfs / JOB.strip("/") / "mine", 0, 0)
     assert understood(cgroup(f"{JOB}/mine/system.slice/slurmstepd.scope/job_8"), cgroupfs).job == "8"
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("/system.slice/nginx.service", f"{OWN}/app.slice/nginx.service"),
+        ("/", "/"),
+        ("/user.slice/user-1.slice/session-3.scope", "/user.slice/user-2.slice/session-3.scope"),
+        ("/system.slice/cron.service", "/system.slice/cron.service"),
+        (f"/machine.slice/libpod-{CONTAINER_ID}.scope", f"{OWN}/user.slice/libpod-{CONTAINER_ID}.scope"),
+    ],
+)
+def test_what_one_user_names_is_not_the_workload_of_another(cgroupfs: Path, paths: tuple[str, str]) -> None:
+    target = gpu(0)
+    hosts = of(
+        replace(host_process(pid, cgroup(path)), user=user)
+        for pid, path, user in zip((1, 2), paths, ("alice", "mallory"), strict=True)
+    )
+    owners = Attribution(cgroupfs=cgroupfs).join((target,), {target.uuid: (1, 2)}, hosts, 0.0).processes
+
+    assert owners[1].workload != owners[2].workload
+    assert "mallory" in owners[2].workload
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder somebody else's")
+def test_guest_whose_root_is_no_root_here_goes_by_its_name(cgroupfs: Path) -> None:
+    (cgroupfs / "lxc.payload.guest/system.slice").mkdir(parents=True)
+    os.chown(cgroupfs / "lxc.payload.guest", 100000, 100000)
+    found = understood(cgroup(f"/lxc.payload.guest/system.slice{JOB}"), cgroupfs)
+
+    assert (found.job, found.container, found.runtime, found.delegated) == ("", "guest", "lxc", "")
+    assert found.container_path == "/lxc.payload.guest"
 
 
 def test_container_and_unit_of_a_user_carry_the_user(cgroupfs: Path) -> None:

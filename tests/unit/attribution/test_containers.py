@@ -130,7 +130,7 @@ def test_container_of_ctr_goes_by_the_id_that_its_user_gave_it(tmp_path: Path) -
     bundle(tmp_path, "gpu-test")
 
     assert owner(tmp_path, "/default/gpu-test") == ("containerd:gpu-test", "gpu-test")
-    assert owner(tmp_path, "/lxc/gpu-test") == ("process:python3", "")
+    assert owner(tmp_path, "/other/gpu-test") == ("process:alice/python3", "")
 
 
 def test_containers_of_the_kubelet_are_no_names_for_others(tmp_path: Path) -> None:

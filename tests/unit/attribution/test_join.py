@@ -25,14 +25,16 @@ SHORT_ID = CONTAINER_ID[:12]
     ("path", "expected"),
     [
         ("/system.slice/jupyter.service", Owner("unit:jupyter.service", "unit", user="alice")),
-        ("/user.slice/user-1000.slice/session-18.scope", Owner("unit:session-18.scope", "unit", user="alice")),
+        ("/user.slice/user-1000.slice/session-18.scope", Owner("unit:alice/session-18.scope", "unit", user="alice")),
         (f"/docker/{CONTAINER_ID}", Owner(f"docker:{SHORT_ID}", "container", container=SHORT_ID)),
         (
             f"/machine.slice/libpod-{CONTAINER_ID}.scope/container",
             Owner(f"podman:{SHORT_ID}", "container", container=SHORT_ID),
         ),
         (f"/default/{CONTAINER_ID}", Owner(f"container:{SHORT_ID}", "container", container=SHORT_ID)),
-        ("/", Owner("process:python3", "process", user="alice")),
+        ("/", Owner("process:alice/python3", "process", user="alice")),
+        ("/lxc.payload.guest/system.slice/vllm.service", Owner("lxc:guest", "container", container="guest")),
+        ("/lxc/a-longer-name/ns/init.scope", Owner("lxc:a-longer-name", "container", container="a-longer-name")),
     ],
 )
 def test_process_outside_any_scheduler_belongs_to_its_container_unit_or_self(path: str, expected: Owner) -> None:

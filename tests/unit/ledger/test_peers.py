@@ -136,6 +136,8 @@ def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:
         ("unit:jupyter.service", True),
         ("unit:run-r12ab.scope", True),
         ("unit:session-3.scope", False),
+        ("unit:ada/session-3.scope", False),
+        ("unit:ada/jupyter.service", True),
         ("unit:tmux-spawn-0f.scope", False),
         ("unit:user@1000.service", False),
         ("unit:sshd@7-10.0.0.1.service", False),
