@@ -113,13 +113,32 @@ class Loader(Generic[T]):
         return getattr(self._loader, name)
 
 
+class _Part:
+    """What one `Progress` has counted of a process.
+
+    `stepped` are its steps, and the seconds from the first to the last of them without waits for ranks: two numbers
+    that belong together.
+    """
+
+    __slots__ = ("counters", "path", "phases", "pid", "stepped", "stopped")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.pid = os.getpid()
+        self.counters: dict[str, float] = {}
+        self.phases: dict[str, Phase] = {}
+        self.stepped = (0.0, 0.0)
+        self.stopped = False
+
+
 class Progress:
     """Totals of this process since it started, reported every `interval` seconds; 0 only where `send` is called.
 
     `total` is the number of steps to the end; with it the part done and the seconds left are told too, and `done` the
-    steps that were done before (a program that goes on from a checkpoint). Ranks that work on the same data (tensor or
-    pipeline parallel) give the `group_size`, how many they are: each counts for its part, so that their samples count
-    once wherever they run.
+    steps that were done before (a program that goes on from a checkpoint). A second one in the same process (the cell
+    of a notebook run again, the next trial of a sweep) counts on: the newest reports for all. Ranks that work on the
+    same data (tensor or pipeline parallel) give the `group_size`, how many they are: each counts for its part, so that
+    their samples count once wherever they run.
     """
 
     def __init__(
@@ -135,12 +154,12 @@ class Progress:
         self._path = path or os.environ.get("GPU_PROGRESS_SOCKET", SOCKET)
         self._group_size = group_size
         self._interval = interval
-        self._counters: dict[str, float] = {}
-        self._phases: dict[str, Phase] = {}
+        self._part = _Part(self._path)
+        self._counters = self._part.counters
+        self._phases = self._part.phases
         self._waits = Phase()  # what `phase("communication")` gives
         self._began = _clock()
         self._reached: float | None = None
-        self._stepped = (0.0, 0.0)  # steps, and the seconds from the first to the last of them without waits for ranks
         self._first: float | None = None
         self._pid = os.getpid()
         self._socket: socket.socket | None = None
@@ -149,6 +168,7 @@ class Progress:
         self.rank = _rank() if rank is None else rank
         self.total = total
         self.done = done
+        _made.append(self._part)
         if interval > 0:
             threading.Thread(target=self._run, name="gpu-progress", daemon=True).start()
             atexit.register(self.close)
@@ -171,26 +191,31 @@ class Progress:
         """Count steps and what was worked off in them: `samples`, `images`, `tokens`, `requests`, `model_flops`."""
         totals = self._counters
         for name, value in counters.items():
-            totals[name] = totals.get(name, 0.0) + value
+            totals[name] = totals.get(name, 0.0) + (value if type(value) in _PLAIN else _number(value))
         self._step(totals.get("steps", 0.0) + count)
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""
         for name, value in counters.items():
-            self._counters[name] = self._counters.get(name, 0.0) + value
+            self._counters[name] = self._counters.get(name, 0.0) + _number(value)
 
     def set(self, **totals: float) -> None:
         """Say totals since the program started that it counts itself."""
-        self._counters.update(totals)
+        self._counters.update({name: _number(value) for name, value in totals.items()})
         if "steps" in totals:
-            self._step(totals["steps"])
+            self._step(self._counters["steps"])
+
+    @property
+    def steps(self) -> float:
+        """That this one has counted."""
+        return self._part.stepped[0]
 
     def _step(self, steps: float) -> None:
         self._counters["steps"] = steps
         own = _clock() - self._waits.seconds
         if self._first is None:
             self._first = own
-        self._stepped = (steps, own - self._first)
+        self._part.stepped = (steps, own - self._first)
 
     def reached_target(self) -> None:
         """Say that the target quality is reached: the time until now is the time to train, as MLPerf has it."""
@@ -200,15 +225,18 @@ class Progress:
     def close(self) -> None:
         """Send the last totals, and no more after."""
         if not self._stop.is_set() and os.getpid() == self._pid:
+            newest = self._newest()
             self._stop.set()
-            self._send()
+            self._part.stopped = True
+            if newest:
+                self._send()
 
     def send(self) -> bool:
         """Report now; whether somebody took it. Nothing is sent before something was counted."""
         return not self._stop.is_set() and self._send()
 
     def _send(self) -> bool:
-        if not (self._counters or self._phases):
+        if not any(each.counters or each.phases for each in self._all()):
             return False
         # One after the other, or older totals could come after the last. A fork may have left it locked for ever.
         if not self._sending.acquire(timeout=_PATIENCE):
@@ -226,31 +254,62 @@ class Progress:
 
     def report(self) -> dict[str, Any]:
         """What is sent."""
-        steps, seconds = self._stepped
-        report: dict[str, Any] = {"version": VERSION, "pid": self._pid, **self._counters}
+        counted = self._all()
+        report: dict[str, Any] = {"version": VERSION, "pid": self._pid}
+        for name, value in (item for each in counted for item in list(each.counters.items())):
+            report[name] = report.get(name, 0.0) + value
         if self.rank is not None:
             report["rank"] = self.rank
         if self._group_size > 1:
             report["group_size"] = self._group_size
-        if self._phases:
-            report["phases"] = {name: round(phase.seconds, 6) for name, phase in list(self._phases.items())}
+        phases: dict[str, float] = {}
+        for name, phase in (item for each in counted for item in list(each.phases.items())):
+            phases[name] = round(phases.get(name, 0.0) + phase.seconds, 6)
+        if phases:
+            report["phases"] = phases
+        stepped = [each.stepped for each in counted]
+        steps = sum(number for number, _ in stepped)
         if steps:
-            report["steps"], report["step_seconds"] = steps, round(seconds, 6)
+            report["steps"], report["step_seconds"] = steps, round(sum(seconds for _, seconds in stepped), 6)
         if self._reached is not None:
             report["time_to_target_seconds"] = round(self._reached, 3)
-        if self.total:
-            report["total"] = self.total
-            report["progress"] = min(1.0, (self.done + steps) / self.total)
-            if steps:
-                left = (_clock() - self._began) / steps * (self.total - self.done - steps)
-                report["remaining_seconds"] = round(max(0.0, left), 3)
-        return report
+        return {**report, **self._outlook()}
+
+    def _outlook(self) -> dict[str, float]:
+        """How far it is, and how far it has to go."""
+        total, done, steps = _number(self.total or 0.0), _number(self.done), self.steps
+        if not total:
+            return {}
+        outlook = {"total": total, "progress": max(0.0, min(1.0, (done + steps) / total))}
+        if steps:
+            left = (_clock() - self._began) / steps * (total - done - steps)
+            outlook["remaining_seconds"] = round(max(0.0, left), 3)
+        return outlook
+
+    def _all(self) -> list[_Part]:
+        """Those of this process that report to the same place: what it has got done is the sum over them."""
+        return [each for each in _made if each.path == self._path and each.pid == self._pid]
+
+    def _newest(self) -> bool:
+        return [each for each in self._all() if not each.stopped][-1:] == [self._part]
 
     def _run(self) -> None:
         wait = min(self._interval, _FIRST)
-        while not self._stop.wait(wait):
+        while not self._stop.wait(wait) and self._newest():
             self.send()
             wait = self._interval
+
+
+_made: list[_Part] = []
+_PLAIN = frozenset({int, float})
+
+
+def _number(value: Any) -> float:
+    """Of a tensor what it holds, in double precision; 0 for what is no number."""
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business
+        return 0.0
 
 
 def transformer_flops(

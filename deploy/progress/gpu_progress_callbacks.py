@@ -71,7 +71,7 @@ class _Lightning:
         total = float(trainer.estimated_stepping_batches)
         if 0 < total < float("inf"):
             self._progress.total = total
-        self._first = self._progress.done = float(trainer.global_step)
+        self._first = self._progress.done = float(trainer.global_step) - self._progress.steps
         self._stage.enter("data")
 
     def on_train_batch_start(self, *_: Any) -> None:
@@ -128,7 +128,7 @@ class _HuggingFace:
     def on_train_begin(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
         if state.max_steps > 0:
             self._progress.total = float(state.max_steps)
-        self._first = self._progress.done = float(state.global_step)
+        self._first = self._progress.done = float(state.global_step) - self._progress.steps
         self._per_step.setdefault("samples", float(args.train_batch_size * args.gradient_accumulation_steps))
         self._stage.enter("data")
 
@@ -186,6 +186,7 @@ class _Keras:
         steps, epochs = self.params.get("steps"), self.params.get("epochs")
         if steps and epochs:
             self._progress.total = float(steps * epochs)
+            self._progress.done = -self._progress.steps  # of another fit
         self._stage.enter("data")
 
     def on_train_batch_begin(self, *_: Any, **__: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib import import_module
@@ -21,7 +22,8 @@ callbacks: Any = import_module("gpu_progress_callbacks")
 
 
 @pytest.fixture
-def progress() -> Any:
+def progress(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(gpu_progress, "_made", [], raising=False)
     return gpu_progress.Progress("/nowhere/progress.sock", interval=0.0)
 
 
@@ -75,6 +77,67 @@ def test_lightning_under_its_older_name(progress: Any, monkeypatch: pytest.Monke
 
     assert (report["steps"], report["samples"]) == (1, 3)
     assert "total" not in report
+
+
+def test_steps_of_a_second_fit_are_added(progress: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fit counts its steps from 0."""
+    provide(monkeypatch, "lightning.pytorch.callbacks", "Callback")
+    provide(monkeypatch, "transformers", "TrainerCallback")
+    for _ in range(2):
+        callback = callbacks.lightning(progress)
+        trainer = SimpleNamespace(estimated_stepping_batches=4, global_step=0)
+        callback.on_train_start(trainer, None)
+        trainer.global_step = 3
+        callback.on_train_batch_end(trainer, None, None, [1], 0)
+    assert (progress.report()["steps"], progress.report()["progress"]) == (6, 0.75)
+
+    other = callbacks.hugging_face(progress)
+    args, state = SimpleNamespace(train_batch_size=1, gradient_accumulation_steps=1), SimpleNamespace(max_steps=4)
+    state.global_step = 0
+    other.on_train_begin(args, state, None)
+    state.global_step = 1
+    other.on_step_end(args, state, SimpleNamespace(should_save=False, should_evaluate=False))
+    assert (progress.report()["steps"], progress.report()["progress"]) == (7, 0.25)
+
+
+def test_second_progress_of_a_process_counts_on(progress: Any) -> None:
+    progress.total = 10
+    for _ in range(10):
+        progress.step(samples=2)
+    progress.phase("data").add(3.0)
+    again = gpu_progress.Progress("/nowhere/progress.sock", interval=0.0, total=10)
+    elsewhere = gpu_progress.Progress("/nowhere/else.sock", interval=0.0)
+    again.step(samples=2)
+    again.phase("data").add(4.0)
+    report = again.report()
+
+    assert (report["steps"], report["samples"], report["phases"], report["progress"]) == (11, 22, {"data": 7.0}, 0.1)
+    assert elsewhere.report() == {"version": 1, "pid": report["pid"]}
+    assert not progress._newest()  # what it sends no more by itself
+    again._part.stopped = True
+    assert progress._newest()
+
+
+class Tensor:
+    """Adds up as one, which JSON does not know."""
+
+    def __radd__(self, other: float) -> Tensor:
+        return self
+
+    def __float__(self) -> float:
+        return 4096.0
+
+
+def test_tensors_are_counted_and_what_is_no_number_silences_nothing(progress: Any) -> None:
+    progress.total = Tensor()
+    progress.step(tokens=Tensor(), samples="many")
+    progress.step(tokens=Tensor(), samples=2)
+    progress.add(epochs=Tensor())
+    progress.set(requests=Tensor())
+    sent = json.loads(json.dumps(progress.report()))
+
+    assert (sent["steps"], sent["tokens"], sent["samples"]) == (2, 8192, 2)
+    assert (sent["epochs"], sent["requests"], sent["total"]) == (4096, 4096, 4096)
 
 
 def test_optimizer_without_hooks_is_counted(progress: Any) -> None:
