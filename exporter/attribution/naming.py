@@ -177,6 +177,8 @@ def task_info(task: Task | None) -> WorkloadInfo:
 
 def own_cgroup(owner: Owner, cgroup: Cgroup) -> str:
     """The path of the cgroup that is the owner's alone; empty where there is none."""
+    if owner.shares_place:
+        return ""
     return {
         "slurm": cgroup.job_path,
         "pod": cgroup.container_path if owner.container else cgroup.pod_path,

@@ -9,6 +9,8 @@ _PLACES = re.compile(
     r"unit:(?:[^/]+/)?(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|init\.scope|(?:user@.+|sshd?(?:@.+)?|crond?|atd)\.service)$"
 )
 """Units in which people start whatever they like."""
+_SHARED = re.compile(r"unit:(?:[^/]+/)?(?:init\.scope|(?:sshd?|crond?|atd)\.service)$")
+"""Of these, those in which several people do."""
 
 
 class Owner(NamedTuple):
@@ -45,6 +47,11 @@ class Owner(NamedTuple):
     def one_work(self) -> bool:
         """Not so of programs that have a name and a user, or a login session, a terminal or cron, in common."""
         return self.kind != "process" and not (self.kind == "unit" and _PLACES.match(self.workload))
+
+    @property
+    def shares_place(self) -> bool:
+        """Its cgroup has other people's programs in it, whether or not they are on a GPU."""
+        return self.kind == "unit" and bool(_SHARED.match(self.workload))
 
 
 OWNER_LABELS = Owner._fields

@@ -12,6 +12,7 @@ from exporter.host.namespace import own_cgroup
 from exporter.progress.folder_source import FolderSource
 from exporter.progress.pace import Phases, step_times
 from exporter.progress.processes import Cgroups, lives
+from exporter.progress.processes import process as named
 from exporter.progress.progress import Progress, Reported
 from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter, Reporters
@@ -115,7 +116,13 @@ class ProgressReader:
             for candidate, path in ownership.cgroups.items()
             if path and any(each == path or each.startswith(f"{path}/") for each in self._paths[process])
         ]
-        return max(found, default=(0, NOBODY))[1]  # the innermost, for cgroups nest
+        owner = max(found, default=(0, NOBODY))[1]  # the innermost, for cgroups nest
+        return owner if owner.kind != "unit" or self._same_user(process, owner, ownership) else NOBODY
+
+    def _same_user(self, process: Process, owner: Owner, ownership: Ownership) -> bool:
+        """A unit may run programs for many users (JupyterHub's without containers); each is an owner of his own."""
+        own = (pid for pid, each in ownership.processes.items() if each == owner)
+        return any(found.user == process.user for pid in own if (found := named(pid, self._procfs)))
 
     def _progress(self, owner: Owner, reporters: list[Reporter]) -> Progress:
         totals = self._totals.setdefault(owner, Totals())

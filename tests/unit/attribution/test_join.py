@@ -109,6 +109,22 @@ def test_cgroup_shared_by_two_owners_is_nobodys_own() -> None:
     assert ownership.cgroups == {}
 
 
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/system.slice/cron.service", False),
+        ("/system.slice/ssh.service", False),
+        ("/init.scope", False),
+        ("/user.slice/user-1000.slice/session-1.scope", True),
+        ("/system.slice/jupyter.service", True),
+    ],
+)
+def test_cgroup_in_which_many_people_start_things_is_nobodys_own(path: str, *, own: bool) -> None:
+    ownership = Attribution().join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
+
+    assert list(ownership.cgroups.values()) == ([path] if own else [])
+
+
 # Parts
 
 

@@ -91,6 +91,19 @@ def test_process_that_is_not_on_a_gpu_is_its_jobs_by_the_cgroup(tmp_path: Path) 
     assert node.counters(cgroups=cgroups) == {"samples": 5.0}
 
 
+def test_report_from_a_unit_of_many_users_is_its_own_users(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    unit = Owner(workload="unit:jupyterhub.service", kind="unit", user="ada")
+    path = "/system.slice/jupyterhub.service"
+    node.process(71, path)
+    for pid, user in ((500, 1000), (501, 1001)):
+        node.process(pid, path)
+        node.report(Process(pid, 100, user), counters={"samples": float(pid)})
+    found = node.reader.read(Ownership(processes={71: unit}, holders={"GPU-0": (unit,)}, cgroups={unit: path}))
+
+    assert {owner: each.counters for owner, each in found.owners.items()} == {unit: {"samples": 500.0}}
+
+
 def test_slow_rank_is_the_one_that_waits_least_for_the_others(tmp_path: Path) -> None:
     node = Node(tmp_path)
     ranks = {0: node.process(71), 1: node.process(72)}
