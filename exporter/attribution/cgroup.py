@@ -1,9 +1,9 @@
 """Whose a process is, from the text of its /proc/PID/cgroup: Slurm job, pod, container, session or unit.
 
 Cgroup v1, v2 and hybrid hosts; Slurm's v1 and v2 trees, with job ids or SLUIDs (26.05 and newer); both Kubernetes
-cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; guests of LXC, Incus and
-Proxmox; also when the reader sits in another cgroup namespace, where paths start with `/../..`. Patterns are in the RE2
-subset, so none backtracks without bound.
+cgroup drivers, static pods, kind; docker, containerd, cri-o, podman; Nomad's tasks; apptainer; guests of LXC, Incus,
+Proxmox and systemd-nspawn; also when the reader sits in another cgroup namespace, where paths start with `/../..`.
+Patterns are in the RE2 subset, so none backtracks without bound.
 """
 
 from __future__ import annotations
@@ -72,8 +72,13 @@ _ALLOCATION = re.compile(
     r"/(?P<allocation>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.(?P<task>[^/]{1,128}?)(?:\.scope)?(?:/|$)"
 )
 _BUNDLE = re.compile(r"/(?P<namespace>[A-Za-z0-9][A-Za-z0-9_-]{0,63})/(?P<id>[A-Za-z0-9][A-Za-z0-9_.-]{0,127})")
-_GUEST = re.compile(r"(?P<path>(?:/\.\.)*/lxc(?:\.payload\.|/)(?P<guest>[^/]+))(?:/|$)")
-LXC = "lxc"
+_GUEST = re.compile(
+    r"(?P<path>(?:/\.\.)*(?:/lxc(?:\.payload\.|/)(?P<lxc>[^/]+)"
+    r"|/machine\.slice/(?:machine-(?P<machine>[^/]+)\.scope|systemd-nspawn@(?P<nspawn>[^/]+)\.service)))(?:/|$)"
+)
+LXC, MACHINE = "lxc", "machine"
+GUESTS = (LXC, MACHINE)
+"""As runtimes: of LXC, and of systemd-nspawn and others that are registered with systemd-machined."""
 _SYSTEMD = (".slice", ".scope", ".service", ".mount")
 _MONITOR = re.compile(rf"/(?:crio|libpod)-conmon-(?P<monitor>{_ID})")
 _APPTAINER = re.compile(r"/(?:apptainer|singularity)[-/](?:parent-)?(?P<apptainer>[0-9]+)(?:\.scope)?(?:/|$)")
@@ -185,7 +190,10 @@ def _container(path: str) -> dict[str, str]:
 def _guest(path: str) -> dict[str, str]:
     """A machine of its own, whose units and sessions are called like the host's and like other guests'."""
     match = _GUEST.match(path)
-    return {"container": match["guest"], "runtime": LXC, "container_path": match["path"]} if match else {}
+    if not match or (match["machine"] or "").startswith("qemu\\x2d"):  # the program of a VM has no cgroups inside
+        return {}
+    name = match["lxc"] or _unescaped(match["machine"] or match["nspawn"])
+    return {"container": name, "runtime": LXC if match["lxc"] else MACHINE, "container_path": match["path"]}
 
 
 def _allocation(path: str) -> dict[str, str]:
@@ -212,5 +220,9 @@ def _unit(path: str) -> dict[str, str]:
     match = _last(_UNIT, path)
     if not match:
         return {}
-    name = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), match["unit"])
-    return {"unit": name, "unit_path": path[: match.end("path")]}
+    return {"unit": _unescaped(match["unit"]), "unit_path": path[: match.end("path")]}
+
+
+def _unescaped(name: str) -> str:
+    """As systemd had it before it wrote it as a unit's name."""
+    return _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from exporter.attribution.cgroup import LXC, Cgroup
+from exporter.attribution.cgroup import GUESTS, LXC, MACHINE, Cgroup
 from exporter.attribution.containers.container import Container
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.root import Root
@@ -27,6 +27,7 @@ _RUNTIMES = {
     "cri-containerd": "containerd",
     "nerdctl": "containerd",
     LXC: LXC,
+    MACHINE: MACHINE,
 }
 _SHORT_ID = 12
 
@@ -131,7 +132,7 @@ def host_owner(cgroup: Cgroup, command: str, user: str, container: Container | N
     if container:
         return _named_container(container)
     if cgroup.container:
-        short = cgroup.container if cgroup.runtime == LXC else cgroup.container[:_SHORT_ID]
+        short = cgroup.container if cgroup.runtime in GUESTS else cgroup.container[:_SHORT_ID]
         runtime = _RUNTIMES.get(cgroup.runtime, "container")
         by = user if cgroup.delegated else ""
         return Owner(f"{runtime}:{_own(by, short)}", kind="container", container=short, user=by)

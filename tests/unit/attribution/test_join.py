@@ -34,6 +34,11 @@ SHORT_ID = CONTAINER_ID[:12]
         (f"/default/{CONTAINER_ID}", Owner(f"container:{SHORT_ID}", "container", container=SHORT_ID)),
         ("/", Owner("process:alice/python3", "process", user="alice")),
         ("/lxc.payload.guest/system.slice/vllm.service", Owner("lxc:guest", "container", container="guest")),
+        (
+            "/machine.slice/machine-web\\x2d1.scope/payload/system.slice/vllm.service",
+            Owner("machine:web-1", "container", container="web-1"),
+        ),
+        ("/machine.slice/systemd-nspawn@g.service/payload", Owner("machine:g", "container", container="g")),
         ("/lxc/a-longer-name/ns/init.scope", Owner("lxc:a-longer-name", "container", container="a-longer-name")),
     ],
 )
