@@ -73,6 +73,6 @@ def _job(place: Cgroup) -> str:
 
 
 def _top(text: str) -> str:
-    """The outermost cgroup, which only root can make: a container of LXC, or none at all."""
+    """The outermost cgroup, which only root can make."""
     paths = [line.split(":", 2)[-1].split("/") for line in lines(text)]
-    return max((path[1] for path in paths if len(path) > 1), default="")
+    return max((path[1] for path in paths if len(path) > 1), default="") or "/"

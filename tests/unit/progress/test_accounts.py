@@ -48,6 +48,8 @@ def test_whoever_a_program_becomes_in_a_container_is_one_account(tmp_path: Path,
         (f"{LOGIN}/user@1000.service/user.slice/libpod-{CONTAINER}.scope/container", "user 1000"),
         ("/system.slice/slurmstepd.scope/job_42/step_0", "job 42"),
         ("/system.slice/cron.service", "cron.service"),
+        ("/batch/7", "batch"),
+        ("/", "/"),
     ],
 )
 def test_users_of_a_users_own_namespace_are_one_account(tmp_path: Path, place: str, expected: str) -> None:
