@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -68,16 +69,13 @@ class FolderSource:
         """Take in the files that have changed."""
         try:
             found, total = _names(self._folder, self._from)
+            # Nobody who reports is lost among others' files.
+            of_users = _by_user(self._folder, self._reporting.union(found))
         except OSError as error:
             self.error = f"{self._folder}: {error.strerror or error}"
             return
         self.error = f"{self._folder}: more than {_ENTRIES} entries" if total > _ENTRIES else ""
         self._from = self._from + _ENTRIES if total > self._from + _ENTRIES else 0
-        of_users: dict[int, list[tuple[_Stamp, str]]] = defaultdict(list)
-        for name in self._reporting.union(found):  # nobody who reports is lost among others' files
-            with suppress(FileNotFoundError):
-                status = (self._folder / name).lstat()
-                of_users[status.st_uid].append(((status.st_mtime_ns, status.st_ino), name))
         newest = {name: stamp for files in of_users.values() for stamp, name in sorted(files)[-_FILES_PER_USER:]}
         changed = {name for name, stamp in newest.items() if self._read.get(name) != stamp}
         self._read = newest
@@ -121,6 +119,15 @@ def _names(folder: Path, start: int) -> tuple[list[str], int]:
                     found.append(entry.name)
                 total += 1
     return found, total
+
+
+def _by_user(folder: Path, names: Iterable[str]) -> Mapping[int, Sequence[tuple[_Stamp, str]]]:
+    found: dict[int, list[tuple[_Stamp, str]]] = defaultdict(list)
+    for name in names:
+        with suppress(FileNotFoundError):
+            status = (folder / name).lstat()
+            found[status.st_uid].append(((status.st_mtime_ns, status.st_ino), name))
+    return found
 
 
 def _file(path: Path) -> tuple[int, bytes] | None:

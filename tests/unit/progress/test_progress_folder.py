@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_links_pipes_and_large_files_are_refused(tmp_path: Path) -> None:
 
     assert reporters.results()["malformed"] == 3
     assert source.error == ""
+
+
+def test_folder_whose_files_may_not_be_looked_at_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    source, _ = folder(tmp_path)
+    (tmp_path / "mine.json").write_text("{}")
+    monkeypatch.setattr(Path, "lstat", refused)
+    source.look()
+
+    assert "Permission denied" in source.error
 
 
 def test_missing_folder_is_told(tmp_path: Path) -> None:
