@@ -64,6 +64,9 @@ class ProcessSignals:
     read_bytes_per_second: BytesPerSecond | None = None
     written_bytes_per_second: BytesPerSecond | None = None
     """Of the last half minute or so, also those that the page cache still holds."""
+    reading_bytes_per_second: BytesPerSecond | None = None
+    writing_bytes_per_second: BytesPerSecond | None = None
+    """Of the last few seconds."""
 
     @property
     def io_bytes_per_second(self) -> BytesPerSecond | None:

@@ -23,9 +23,12 @@ class IoRates(NamedTuple):
 
     read: BytesPerSecond
     written: BytesPerSecond
+    reading: BytesPerSecond
+    writing: BytesPerSecond
+    """These two since the look before, and not lately: what it does now."""
 
 
-_NOTHING = IoRates(BytesPerSecond(0.0), BytesPerSecond(0.0))
+_NOTHING = IoRates(*[BytesPerSecond(0.0)] * 4)
 
 
 class _Totals(NamedTuple):
@@ -73,9 +76,12 @@ def _smoothed(rates: IoRates, before: _Totals, totals: _Totals, seconds: float) 
     read_calls, written_calls, read, written = [max(0, a - b) for a, b in zip(totals, before, strict=True)]
     fades = math.exp(-seconds / LATELY_SECONDS)
     share = (1.0 - fades) / seconds
+    read, written = max(read_calls, read), max(written_calls, written)
     return IoRates(
-        BytesPerSecond(rates.read * fades + max(read_calls, read) * share),
-        BytesPerSecond(rates.written * fades + max(written_calls, written) * share),
+        BytesPerSecond(rates.read * fades + read * share),
+        BytesPerSecond(rates.written * fades + written * share),
+        BytesPerSecond(read / seconds),
+        BytesPerSecond(written / seconds),
     )
 
 

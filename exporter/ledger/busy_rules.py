@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.ledger import claims
+from exporter.ledger import busy_claims, claims
 from exporter.ledger.rule import Certainty, Group, Rule
 
 BUSY_RULES: tuple[Rule, ...] = (
@@ -18,9 +18,12 @@ BUSY_RULES: tuple[Rule, ...] = (
             " far below what the workload draws when it computes; only where the owner has more than one GPU"
         ),
         advice="Find the rank that lags (gpu_workload_straggler_seconds_total names its GPU); if all spin, it hangs.",
-        claim=claims.collective,
+        claim=busy_claims.collective,
         thresholds=("spin_busy", "spin_sm", "spin_rest", "spin_memory", "spin_power", "power_low"),
-        needs=(("sm_active", "tensor_active"), ("memory_activity", "power_of_limit")),
+        needs=(
+            ("sm_active", "tensor_active", "vector_active", "dram_active"),
+            ("memory_activity", "power_of_limit"),
+        ),
     ),
     Rule(
         state="throttled_thermal",
@@ -31,7 +34,7 @@ BUSY_RULES: tuple[Rule, ...] = (
         meaning="What kernels lost to clocks lowered because the GPU or its memory is too hot.",
         signature="The driver's thermal slowdown counter advances; the share is what the SM clock lacks meanwhile",
         advice="Check cooling: inlet temperature, fans, dust, blocked air flow, neighbours' load.",
-        claim=claims.thermal,
+        claim=busy_claims.thermal,
         needs=(("throttled_thermal", "sm_clock"),),
     ),
     Rule(
@@ -43,7 +46,7 @@ BUSY_RULES: tuple[Rule, ...] = (
         meaning="What kernels lost to clocks lowered by the server's power brake.",
         signature="The driver's power brake counter advances; the share is what the SM clock lacks meanwhile",
         advice="Check power supplies, their redundancy, and the rack's power budget.",
-        claim=claims.power_brake,
+        claim=busy_claims.power_brake,
         needs=(("throttled_power_brake", "sm_clock"),),
     ),
     Rule(
@@ -58,7 +61,7 @@ BUSY_RULES: tuple[Rule, ...] = (
             "Fewer and larger synchronisations (gradient accumulation, bucket size), overlap, gradient compression;"
             " check that NCCL uses NVLink and the nearest network card; pinned memory for copies from the host."
         ),
-        claim=claims.communication,
+        claim=busy_claims.communication,
         thresholds=("sm_low", "link_high", "power_low"),
         needs=(("sm_active", "link_activity"), ("power_of_limit", "link_activity")),
     ),
@@ -78,7 +81,7 @@ BUSY_RULES: tuple[Rule, ...] = (
             "GPU memory is full, so the batch cannot grow: fuse operations (torch.compile, FlashAttention), use bf16 or"
             " fp8, quantise, or shard over more GPUs."
         ),
-        claim=claims.memory_bound,
+        claim=busy_claims.memory_bound,
         thresholds=("dram_high", "tensor_low"),
         needs=(("dram_active", "tensor_active"),),
     ),
@@ -98,7 +101,7 @@ BUSY_RULES: tuple[Rule, ...] = (
             "GPU memory is full, so the batch cannot grow: CUDA graphs or torch.compile, activation checkpointing to"
             " make room, mixed precision."
         ),
-        claim=claims.small_kernels,
+        claim=busy_claims.small_kernels,
         thresholds=("sm_low", "power_low", "memory_low"),
         needs=(("sm_active",), ("power_of_limit", "memory_activity")),
     ),
@@ -111,7 +114,7 @@ BUSY_RULES: tuple[Rule, ...] = (
         meaning="Kernels compute outside the tensor cores, which are several times faster.",
         signature="FP64, FP32 and FP16 pipes busy, tensor cores at rest",
         advice="Use mixed precision (bf16), TF32, and sizes that are multiples of 8; FP64 only where it is needed.",
-        claim=claims.no_tensor_cores,
+        claim=busy_claims.no_tensor_cores,
         thresholds=("vector_high", "spin_rest"),
         needs=(("tensor_active", "vector_active"),),
     ),

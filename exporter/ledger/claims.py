@@ -1,4 +1,4 @@
-"""What each rule asks of one pass: the part (0 to 1) of its family's time that its state takes. Pure predicates.
+"""What each rule asks of the time a GPU waits: the part (0 to 1) that its state takes. Pure predicates.
 
 A false accusation costs more than an unknown cause: what is not measured explains nothing.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.ledger.evidence import Evidence, Past
+from exporter.ledger.measured import at_least, below
 from exporter.ledger.thresholds import Thresholds
 
 Claim = Callable[[Evidence, Thresholds], float]
@@ -16,25 +17,10 @@ ON_DEMAND = frozenset({"service", "interactive"})
 """Classes of work that wait for somebody: without a kernel for a while they are neither unused nor short of CPU."""
 
 
-def _at_least(number: float | None, limit: float) -> bool:
-    return number is not None and number >= limit
-
-
-def _below(number: float | None, limit: float) -> bool:
-    return number is not None and number < limit
-
-
-def _at_most(number: float | None, limit: float) -> bool:
-    """Also where it is not known."""
-    return number is None or number <= limit
-
-
 def _covers(share: float | None, evidence: Evidence, limits: Thresholds) -> bool:
     """Whether it lasted long enough to explain the waiting."""
-    return _at_least(share, max(limits.pressure_floor, limits.wait_cover * evidence.wait))
+    return at_least(share, max(limits.pressure_floor, limits.wait_cover * evidence.wait))
 
-
-# --- the GPU has nothing to run ---------------------------------------------------------------------------------
 
 _PHASES = ("data", "checkpoint", "evaluation", "communication", "compile")
 
@@ -62,13 +48,26 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
     images or optical flow work: they need no kernel. Who stopped a program knows that its GPU is idle.
     """
     past = evidence.past
-    if _reported(evidence, *_PHASES) >= limits.wait_cover or _at_least(evidence.signals.engine_active, _ENGINE):
+    if _reported(evidence, *_PHASES) >= limits.wait_cover or at_least(evidence.signals.engine_active, _ENGINE):
         return 0.0
     long = past.quiet_seconds >= (limits.unused_after if past.ran else limits.unused_never)
     if not long or evidence.work in ON_DEMAND or evidence.own.stopped or _waited_for(evidence, limits):
         return 0.0
-    others_run = _covers(evidence.peer_lead, evidence, limits)
-    return float(others_run or not any(claim(evidence, limits) for claim in (checkpoint, storage, cpu, network)))
+    if _covers(evidence.peer_lead, evidence, limits):
+        return 1.0
+    return float(
+        not _loads(evidence, limits)
+        and not any(claim(evidence, limits) for claim in (checkpoint, storage, cpu, network))
+    )
+
+
+def _loads(evidence: Evidence, limits: Thresholds) -> bool:
+    """It is about to run its first kernel: who reads a model and unpacks it in turns is full with neither alone."""
+    past, own = evidence.past, evidence.own
+    if past.ran or past.quiet_seconds >= limits.unused_after:
+        return False
+    works = _covers(own.hottest_thread, evidence, limits) and not own.polling
+    return works or at_least(own.reading_bytes_per_second, limits.write_rate)
 
 
 def _waited_for(evidence: Evidence, limits: Thresholds) -> bool:
@@ -94,7 +93,7 @@ def _stalled(evidence: Evidence, limits: Thresholds) -> bool:
     ranks are seen in D state.
     """
     own, host = evidence.own, evidence.host
-    if _at_least(own.blocked, limits.blocked):
+    if at_least(own.blocked, limits.blocked):
         return True
     if evidence.stalled_elsewhere:
         return False
@@ -109,18 +108,34 @@ _SOME_IO = 16384.0
 
 
 def _writes(evidence: Evidence, limits: Thresholds) -> bool:
+    """By what it moves now; where that is little, as in `fsync`, by what it did lately."""
     own, host = evidence.own, evidence.host
-    if own.io_bytes_per_second is not None:
-        read, written = own.read_bytes_per_second or 0.0, own.written_bytes_per_second or 0.0
-    else:
-        read, written = host.read_bytes_per_second or 0.0, host.written_bytes_per_second or 0.0
-    return written > read and written >= limits.write_rate
+    if own.io_bytes_per_second is None:
+        return _mostly_writes(host.read_bytes_per_second, host.written_bytes_per_second, limits)
+    reading, writing = own.reading_bytes_per_second, own.writing_bytes_per_second
+    if (reading or 0.0) + (writing or 0.0) >= limits.write_rate:
+        return _mostly_writes(reading, writing, limits)
+    return _mostly_writes(own.read_bytes_per_second, own.written_bytes_per_second, limits)
+
+
+def _mostly_writes(read: float | None, written: float | None, limits: Thresholds) -> bool:
+    """Ranks and loaders that pass on by pipes what they read write about as much as they read."""
+    return (written or 0.0) > _MOSTLY * (read or 0.0) and at_least(written, limits.write_rate)
+
+
+_MOSTLY = 2.0
+
+
+def _copies(evidence: Evidence, limits: Thresholds) -> bool:
+    """It is full, and writes all the time: a checkpoint that has ended keeps no thread full."""
+    writing = evidence.own.writing_bytes_per_second
+    return not below(writing, limits.write_rate) and bool(cpu(evidence, limits))
 
 
 def checkpoint(evidence: Evidence, limits: Thresholds) -> float:
     """It is reported; or it mostly writes, and either waits for storage or is busy copying what it writes."""
     return _reported(evidence, "checkpoint") or float(
-        _writes(evidence, limits) and (_stalled(evidence, limits) or bool(cpu(evidence, limits)))
+        _writes(evidence, limits) and (_stalled(evidence, limits) or _copies(evidence, limits))
     )
 
 
@@ -134,19 +149,27 @@ def cpu(evidence: Evidence, limits: Thresholds) -> float:
     on_demand = evidence.work in ON_DEMAND
     if on_demand and quiet:
         return 0.0
-    full = _at_least(evidence.own.hottest_thread, limits.hot_thread)
+    full = at_least(evidence.own.hottest_thread, limits.hot_thread)
     if full and quiet and evidence.own.polling:
         return 0.0
     return float(
         (full and not on_demand)
-        or _at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit)
+        or (at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit) and not _spent_elsewhere(evidence, limits))
         or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits))
     )
 
 
 def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
     """CPU pressure is the whole owner's: a rank that hardly wants CPU while its peers do is not waiting for it."""
-    return evidence.peers and _below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
+    return evidence.peers and below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
+
+
+def _spent_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
+    """The limit is the whole owner's too: a rank that sleeps while another one is full does not want what that has."""
+    ranks = evidence.host.processes.values()
+    return _pressed_elsewhere(evidence, limits) and any(
+        at_least(each.hottest_thread, limits.hot_thread) for each in ranks
+    )
 
 
 def peer(evidence: Evidence, limits: Thresholds) -> float:
@@ -168,9 +191,9 @@ def network(evidence: Evidence, limits: Thresholds) -> float:
     """
     if evidence.work in ON_DEMAND:
         return 0.0
-    receives = evidence.slow_port or _at_least(evidence.own.receiving, limits.blocked)
-    asleep = _below(evidence.own.hottest_thread, _SOME_CPU)
-    carries = _at_least(evidence.host.network_bytes_per_second, limits.network_rate) and not asleep
+    receives = evidence.slow_port or at_least(evidence.own.receiving, limits.blocked)
+    asleep = below(evidence.own.hottest_thread, _SOME_CPU)
+    carries = at_least(evidence.host.network_bytes_per_second, limits.network_rate) and not asleep
     return float(receives or carries)
 
 
@@ -186,94 +209,6 @@ def requests(evidence: Evidence, limits: Thresholds) -> float:
 def user(evidence: Evidence, limits: Thresholds) -> float:
     del limits
     return float(evidence.work == "interactive")
-
-
-# --- a kernel runs ----------------------------------------------------------------------------------------------
-
-
-def thermal(evidence: Evidence, limits: Thresholds) -> float:
-    del limits
-    return _clock_loss(evidence)[0]
-
-
-def power_brake(evidence: Evidence, limits: Thresholds) -> float:
-    del limits
-    return _clock_loss(evidence)[1]
-
-
-def _clock_loss(evidence: Evidence) -> tuple[float, float]:
-    """What the clocks lost to heat and to the power brake, at most the time each was in force."""
-    heat = evidence.of_busy(evidence.signals.throttled_thermal) or 0.0
-    brake = evidence.of_busy(evidence.signals.throttled_power_brake) or 0.0
-    throttled = heat + brake
-    if not throttled or not evidence.clock_lost:
-        return 0.0, 0.0
-    lost = min(evidence.clock_lost, throttled, 1.0)
-    return lost * heat / throttled, lost * brake / throttled
-
-
-def _hardly_loaded(evidence: Evidence, limits: Thresholds) -> bool:
-    """The SMs are mostly empty: by GPM, else by power far under its limit and memory at rest."""
-    signals = evidence.signals
-    if signals.sm_active is not None:
-        return _below(evidence.of_busy(signals.sm_active), limits.sm_low)
-    return _below(evidence.of_busy(signals.memory_activity), limits.memory_low) and _low_power(evidence, limits)
-
-
-def _low_power(evidence: Evidence, limits: Thresholds) -> bool:
-    """As if what ran drew all of it: on the average a GPU that works hard for a third of the time draws little."""
-    return _below(evidence.of_busy(evidence.signals.power_of_limit), limits.power_low)
-
-
-def communication(evidence: Evidence, limits: Thresholds) -> float:
-    signals = evidence.signals
-    busy_links = _at_least(evidence.of_busy(signals.link_activity), limits.link_high)
-    if signals.sm_active is not None:
-        return float(busy_links and _below(evidence.of_busy(signals.sm_active), limits.sm_low))
-    return float(busy_links and _low_power(evidence, limits))
-
-
-def collective(evidence: Evidence, limits: Thresholds) -> float:
-    """One of several GPUs that spins: it waits for the others."""
-    return float(evidence.peers and spins(evidence, limits))
-
-
-def spins(evidence: Evidence, limits: Thresholds) -> bool:
-    """A kernel is always there, and nothing moves or computes."""
-    if evidence.busy < limits.spin_busy or not _draws_little(evidence, limits) or communication(evidence, limits):
-        return False
-    signals, of_busy = evidence.signals, evidence.of_busy
-    if signals.sm_active is None:
-        memory = of_busy(signals.memory_activity)
-        return memory is not None and memory <= limits.spin_memory and signals.power_of_limit is not None
-    units = (of_busy(signals.tensor_active), of_busy(signals.vector_active))
-    return (
-        _at_most(of_busy(signals.sm_active), limits.spin_sm)
-        and all(_at_most(unit, limits.spin_rest) for unit in units)
-        and _at_most(of_busy(signals.dram_active), limits.spin_memory)
-    )
-
-
-def _draws_little(evidence: Evidence, limits: Thresholds) -> bool:
-    """Against what this workload draws here when it computes; against the limit where it was never seen computing."""
-    power, computing = evidence.signals.power_of_limit, evidence.past.busy_power
-    if power is None:
-        return True
-    return power < limits.power_low if computing is None else power <= limits.spin_power * computing
-
-
-def memory_bound(evidence: Evidence, limits: Thresholds) -> float:
-    dram, tensor = evidence.of_busy(evidence.signals.dram_active), evidence.of_busy(evidence.signals.tensor_active)
-    return float(_at_least(dram, limits.dram_high) and _below(tensor, limits.tensor_low))
-
-
-def small_kernels(evidence: Evidence, limits: Thresholds) -> float:
-    return float(_hardly_loaded(evidence, limits))
-
-
-def no_tensor_cores(evidence: Evidence, limits: Thresholds) -> float:
-    tensor, vector = evidence.of_busy(evidence.signals.tensor_active), evidence.of_busy(evidence.signals.vector_active)
-    return float(tensor is not None and tensor <= limits.spin_rest and _at_least(vector, limits.vector_high))
 
 
 def rest(evidence: Evidence, limits: Thresholds) -> float:

@@ -213,6 +213,8 @@ def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         polling=hot.polling,
         read_bytes_per_second=_rate([each.read_bytes_per_second for each in looked_at]),
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
+        reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
+        writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from exporter.ledger.account import Reading
-from exporter.ledger.claims import spins
+from exporter.ledger.busy_claims import spins
 from exporter.ledger.division import Division, OwnerShare
 from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
 from exporter.ledger.peers import Level

@@ -122,6 +122,8 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         stopped=bool(threads) and all(threads),
         read_bytes_per_second=BytesPerSecond(sum([rate.read for rate in rates])) if rates else None,
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
+        reading_bytes_per_second=BytesPerSecond(sum([rate.reading for rate in rates])) if rates else None,
+        writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
     )
 
 
@@ -165,7 +167,7 @@ def _polls(earlier: Task, task: Task, rates: Sequence[IoRates], seconds: float) 
     if _starved(earlier, task):
         return False
     faults = _advance(earlier.minor_faults, task.minor_faults, seconds)
-    return faults is not None and faults < _FAULTS and sum([rate.read for rate in rates]) < _READS
+    return faults is not None and faults < _FAULTS and sum([rate.reading for rate in rates]) < _READS
 
 
 def _run_delay(before: Counters, after: Counters, seconds: float) -> float | None:

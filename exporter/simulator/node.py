@@ -192,6 +192,8 @@ def _process_signals(host: Host) -> ProcessSignals:
         polling=host.polling,
         read_bytes_per_second=BytesPerSecond(host.read_rate),
         written_bytes_per_second=BytesPerSecond(host.write_rate),
+        reading_bytes_per_second=BytesPerSecond(host.read_rate),
+        writing_bytes_per_second=BytesPerSecond(host.write_rate),
     )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.host.model import HostSignals, HostUsage
+from exporter.host.process_io import IoRates
 from exporter.host.run_queue import RunQueue
 from exporter.host.task import Task
 from exporter.node.signals import Counters, signals
+from exporter.units import BytesPerSecond
+
+ZERO = BytesPerSecond(0.0)
 
 
 def task(
@@ -87,6 +92,14 @@ def test_thread_that_spins_hides_none_that_works_beside_it() -> None:
         Counters(tasks={1: {"a": spins}, 2: {"b": works}}), Counters(tasks={1: {"a": task(2)}, 2: {"b": after["b"]}})
     )
     assert found.polling is False
+
+
+@pytest.mark.parametrize(("reading", "polling"), [(0.0, True), (1e6, False)])
+def test_thread_that_reads_no_more_polls_whatever_it_read_lately(reading: float, *, polling: bool) -> None:
+    spins = task(2.0)._replace(io=IoRates(BytesPerSecond(1e8), ZERO, BytesPerSecond(reading), ZERO))
+    found = between(Counters(tasks={1: {"a": task(0)}}), Counters(tasks={1: {"a": spins}}))
+
+    assert found.polling is polling
 
 
 def test_reused_thread_id_says_nothing_yet() -> None:

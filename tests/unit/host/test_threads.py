@@ -125,7 +125,11 @@ def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Pat
 
     assert (found["10/task/10"].receiving, found["20"].receiving, found["10/task/11"].receiving) == (False, True, None)
     assert found["10/task/10"].io is None
-    assert found["20"].io == (pytest.approx(2e6 * 0.139, rel=0.01), 0.0)
+    assert found["20"].io == (pytest.approx(2e6 * 0.139, rel=0.01), 0.0, 2e6, 0.0)
+
+    fades = reader.read({"job": [10]}, 6.0)[10]["20"].io
+
+    assert fades == (pytest.approx(2e6 * 0.139 * 0.861, rel=0.01), 0.0, 0.0, 0.0)
 
 
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from exporter.attribution.ownership import Target
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
+from exporter.units import BytesPerSecond
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 
@@ -71,6 +72,29 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
     assert shares(found, 2)["held_unused"] >= 0.9
     assert straggling(found)["GPU-2"] == pytest.approx(0.0, abs=10.0)
     assert all(shares(found, gpu)["wait_peer"] >= 0.3 for gpu in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("loads", "state"),
+    [
+        (ProcessSignals(0.6, 0.0, receiving=0.0, polling=False), "wait_other"),
+        (
+            ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, reading_bytes_per_second=BytesPerSecond(2e7)),
+            "wait_other",
+        ),
+        (ProcessSignals(0.6, 0.0, receiving=0.0, polling=True), "held_unused"),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False), "held_unused"),
+    ],
+)
+def test_program_that_loads_its_model_is_not_told_to_release_the_gpu(loads: ProcessSignals, state: str) -> None:
+    """It reads and unpacks in turns for minutes: neither the disk nor the CPU alone explains most of a pass."""
+    begun = run([[NOTHING]] * 20, processes={100: loads})
+    loaded = run([[NOTHING]] * 500, processes={100: loads}, ledger=begun)
+    forgotten = run([[NOTHING]] * 1000, processes={100: loads}, ledger=loaded)
+
+    assert shares(loaded, since=begun) == {state: pytest.approx(1.0)}
+    assert shares(forgotten, since=loaded)["held_unused"] >= 0.9
+    assert shares(run([[HOPPER, NOTHING]] * 100, processes={101: loads}), 1)["held_unused"] >= 0.8
 
 
 @pytest.mark.parametrize(("hottest", "state"), [(0.0, "wait_other"), (0.03, "wait_network"), (None, "wait_network")])
@@ -184,3 +208,13 @@ def test_who_only_sits_on_the_gpu_hides_no_hang(utilization: tuple[float | None,
         found = advance(found, LedgerInput(time=0.0, seconds=1.0, readings=readings, hosts={JOB: CALM}))
 
     assert [shares(found, gpu) for gpu in range(4)] == [{"wait_collective": pytest.approx(1.0)}] * 4
+
+
+@pytest.mark.parametrize(
+    "unmeasured", [{"tensor_active": None, "memory_activity": 0.2}, {"dram_active": None, "memory_activity": None}]
+)
+def test_gpu_of_which_gpm_leaves_something_out_is_not_said_to_spin(unmeasured: dict[str, float | None]) -> None:
+    """What is not measured may work."""
+    found = shares(run([[replace(SPINS, **unmeasured)] * 4] * 20))
+
+    assert found == {"small_kernels": pytest.approx(1.0)}

@@ -21,6 +21,14 @@ RECEIVES = replace(SLEEPS, receiving=1.0)
 COMPUTES = replace(SLEEPS, hottest_thread=1.0)
 WRITES = replace(SLEEPS, read_bytes_per_second=BytesPerSecond(0.0), written_bytes_per_second=BytesPerSecond(1e9))
 READS = replace(SLEEPS, read_bytes_per_second=BytesPerSecond(2e9), written_bytes_per_second=BytesPerSecond(0.0))
+HAS_WRITTEN = replace(
+    WRITES, reading_bytes_per_second=BytesPerSecond(0.0), writing_bytes_per_second=BytesPerSecond(0.0)
+)
+HAS_READ = replace(READS, reading_bytes_per_second=BytesPerSecond(0.0), writing_bytes_per_second=BytesPerSecond(0.0))
+PASSES_ON = replace(
+    COMPUTES, read_bytes_per_second=BytesPerSecond(1e8), written_bytes_per_second=BytesPerSecond(1.05e8)
+)
+"""What it reads from one pipe it writes to another."""
 OF_OTHERS = 300
 """A process of the owner that is on another GPU."""
 
@@ -47,6 +55,12 @@ def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
         ((replace(WRITES, blocked=1.0), replace(SLEEPS, blocked=1.0)), "wait_checkpoint"),
         ((replace(WRITES, blocked=1.0), replace(READS, blocked=1.0)), "wait_storage"),
         ((replace(SLEEPS, hottest_thread=None), COMPUTES), "wait_cpu"),
+        ((replace(HAS_WRITTEN, hottest_thread=1.0),), "wait_cpu"),
+        ((replace(HAS_WRITTEN, hottest_thread=1.0, writing_bytes_per_second=BytesPerSecond(1e9)),), "wait_checkpoint"),
+        ((replace(HAS_WRITTEN, blocked=1.0),), "wait_checkpoint"),
+        ((replace(HAS_WRITTEN, blocked=1.0, reading_bytes_per_second=BytesPerSecond(2e7)),), "wait_storage"),
+        ((replace(HAS_READ, blocked=1.0, writing_bytes_per_second=BytesPerSecond(2e8)),), "wait_checkpoint"),
+        ((PASSES_ON,), "wait_cpu"),
     ],
 )
 def test_gpu_waits_for_what_its_processes_wait_for(processes: tuple[ProcessSignals, ...], state: str) -> None:

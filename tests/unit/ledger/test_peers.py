@@ -92,6 +92,21 @@ def test_rank_that_wants_cpu_waits_for_it_and_one_that_hardly_does_waits_for_its
     assert shares(found, 0)[state] == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("hottest", "other", "state"), [(0.05, 1.0, "wait_other"), (1.0, 1.0, "wait_cpu"), (0.05, 0.05, "wait_cpu")]
+)
+def test_rank_that_sleeps_while_another_spends_the_cpu_limit_does_not_wait_for_cpu(
+    hottest: float, other: float, state: str
+) -> None:
+    """Where no rank spends it, what feeds all of them does: loaders that no rank started itself."""
+    ranks = {
+        pid: ProcessSignals(share, 0.0, receiving=0.0, polling=False) for pid, share in ((100, hottest), (101, other))
+    }
+    found = run([[idle(0.5), idle(0.5)]], processes=ranks, host=replace(CALM, cpu_of_limit=1.0))
+
+    assert shares(found, 0)[state] == pytest.approx(0.5)
+
+
 def test_half_of_a_gpu_computes_as_much_as_it_is_used_of_its_half() -> None:
     """Of two GPUs that an owner has half of, neither waits for the other."""
     parts = tuple(
