@@ -60,7 +60,7 @@ class ProcessSignals:
     polling: bool | None = None
     """Its full threads neither read nor took memory: they look again and again whether there is work."""
     stopped: bool = False
-    """By a signal (SIGSTOP, as `scontrol suspend` sends) or a debugger."""
+    """By a signal (SIGSTOP, as `scontrol suspend` sends), by a debugger, or with its container (`docker pause`)."""
     read_bytes_per_second: BytesPerSecond | None = None
     written_bytes_per_second: BytesPerSecond | None = None
     """Of the last half minute or so, also those that the page cache still holds."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from exporter.clock import NEVER, MonotonicTime
 from exporter.host import ancestors, cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
+from exporter.host.freezer import Freezer
 from exporter.host.kept_files import KeptFiles
 from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
@@ -45,6 +46,10 @@ class HostFiles:
     @cached_property
     def hierarchy(self) -> Hierarchy:
         return cgroup.hierarchy(self.cgroupfs)
+
+    @cached_property
+    def freezer(self) -> Freezer:
+        return Freezer(self.cgroupfs)
 
 
 class _Network(NamedTuple):
@@ -130,7 +135,7 @@ class OwnerHost:
         usage = self._used(running, path, now)
         if usage != self.usage:
             self.usage = usage
-        before, counters = self._counters, self._counted(running, tasks)
+        before, counters = self._counters, self._counted(running, tasks, now)
         still = before is not None and before.same(counters)
         if before is not None and not (still and self._stood_still and now > self._counted_at):
             said = self.signals.processes if self.signals else NOTHING_SAID
@@ -139,9 +144,14 @@ class OwnerHost:
             self.signals = signals(before, counters, now - self._counted_at, self._files.cores, said)
         self._counters, self._counted_at, self._stood_still = counters, now, still
 
-    def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks]) -> Counters:
+    def _counted(self, running: Sequence[HostProcess], tasks: Mapping[int, Tasks], now: MonotonicTime) -> Counters:
         looked_at = {process.pid: tasks[process.pid] for process in running if process.pid in tasks}
-        before = self._counters.tasks if self._counters else dict[int, Tasks]()
+        counted = self._counters or Counters()
+        before = counted.tasks
+        still = frozenset([pid for pid, each in looked_at.items() if before.get(pid) is each])
+        asleep = (
+            still | counted.frozen | {pid for pid, each in looked_at.items() if any(t.blocked for t in each.values())}
+        )
         programs = self._programs
         return Counters(
             self.usage,
@@ -150,7 +160,14 @@ class OwnerHost:
             None if programs.ports is None else bool(programs.ports),
             programs.names,
             {process.pid: process.parent for process in running if process.parent in programs.launchers},
-            frozenset([pid for pid, each in looked_at.items() if before.get(pid) is each]),
+            still,
+            frozenset(
+                [
+                    each.pid
+                    for each in running
+                    if each.pid in looked_at and each.pid in asleep and self._files.freezer.frozen(each.cgroup, now)
+                ]
+            ),
         )
 
     def _used(self, running: Sequence[HostProcess], path: str | None, now: MonotonicTime) -> HostUsage:

@@ -28,6 +28,8 @@ class Counters:
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     still: frozenset[int] = frozenset()
     """Processes of which the kernel reports the same tasks as at the moment before."""
+    frozen: frozenset[int] = frozenset()
+    """Processes of a paused container."""
 
     def without_totals(self) -> Counters:
         """Where what was used since then cannot be told from what was used before it."""
@@ -35,15 +37,11 @@ class Counters:
 
     def same(self, other: Counters) -> bool:
         """Whether nothing was counted in between. What is found between two such moments holds for any time."""
-        known = (self.usage, self.network_bytes_per_second, self.serves, self.programs, self.launchers, self.tasks)
-        return known == (
-            other.usage,
-            other.network_bytes_per_second,
-            other.serves,
-            other.programs,
-            other.launchers,
-            other.tasks,
-        )
+        return self._facts() == other._facts()
+
+    def _facts(self) -> tuple[object, ...]:
+        rate = self.network_bytes_per_second
+        return (self.usage, rate, self.serves, self.programs, self.launchers, self.frozen, self.tasks)
 
 
 def signals(
@@ -59,11 +57,12 @@ def signals(
     """
     if seconds <= 0:
         return HostSignals()
-    still = before.still & after.still
-    processes = {
+    still = (before.still & after.still) - (before.frozen ^ after.frozen)
+    found = {
         pid: said[pid] if pid in still and pid in said else _process(before.tasks.get(pid, {}), tasks, seconds)
         for pid, tasks in sorted(after.tasks.items())
     }
+    processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
     receiving = [each.receiving for each in processes.values() if each.receiving is not None]
     hot = hottest([Hot(each.hottest_thread, each.polling) for each in processes.values()])
@@ -125,6 +124,11 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         reading_bytes_per_second=BytesPerSecond(sum([rate.reading for rate in rates])) if rates else None,
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
     )
+
+
+def _paused(process: ProcessSignals) -> ProcessSignals:
+    """The kernel shows its tasks as asleep or in D state, by the version of its cgroups."""
+    return process if process.stopped else replace(process, stopped=True, blocked=0.0, receiving=0.0)
 
 
 _THREAD = "/task/"
