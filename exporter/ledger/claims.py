@@ -144,7 +144,10 @@ def storage(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def cpu(evidence: Evidence, limits: Thresholds) -> float:
-    """A thread that is full while nothing comes of it polls: that explains nothing."""
+    """A thread that is full while nothing comes of it polls: that explains nothing.
+
+    Nor does one that is full while a neighbour on a shared GPU runs: it may only spin until it has its turn.
+    """
     quiet = evidence.past.quiet_seconds >= limits.polls_after
     on_demand = evidence.work in ON_DEMAND
     if on_demand and quiet:
@@ -152,11 +155,10 @@ def cpu(evidence: Evidence, limits: Thresholds) -> float:
     full = at_least(evidence.own.hottest_thread, limits.hot_thread)
     if full and quiet and evidence.own.polling:
         return 0.0
-    return float(
-        (full and not on_demand)
-        or (at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit) and not _spent_elsewhere(evidence, limits))
-        or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits))
-    )
+    at_limit = at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit) and not _spent_elsewhere(evidence, limits)
+    if at_limit or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits)):
+        return 1.0
+    return evidence.unused_by_others if full and not on_demand else 0.0
 
 
 def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:

@@ -122,10 +122,11 @@ def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Threshol
     busy, seen = done.busy, Evidence(reading.signals, done.busy)
     parts: list[OwnerShare] = []
     waits: list[tuple[int, float]] = []
+    alone = _unused_by_others(reading.holdings, done)
     free = 1.0
     for holding, demand, side in zip(reading.holdings, done.demands, sides, strict=True):
         own = min(demand, holding.share)
-        waiting = _waiting(holding, own, seen, side, limits)
+        waiting = _waiting(holding, own, seen, side, alone, limits)
         waits.extend(waiting)
         state_shares = [*[(state, part * own) for state, part in done.states], *waiting] if own else waiting
         energy = (1.0 - busy) * holding.share + demand
@@ -133,6 +134,12 @@ def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Threshol
         free -= holding.share
     waits.append((FREE, max(0.0, free)))
     return Division(_whole(done.states, busy, waits), tuple(parts), busy)
+
+
+def _unused_by_others(holdings: Sequence[Holding], done: Work) -> float:
+    """Of the time in which holders do not use their shares, or nobody has them: the part in which the GPU did nothing."""
+    unused = 1.0 - sum(min(demand, holding.share) for holding, demand in zip(holdings, done.demands, strict=True))
+    return min(1.0, (1.0 - (done.busy or 0.0)) / unused) if unused > 0 else 1.0
 
 
 def unobserved(reading: Reading) -> Division:
@@ -164,7 +171,7 @@ def _blind(reading: Reading) -> Division:
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: Thresholds) -> StateShares:
+def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: float, limits: Thresholds) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
@@ -177,6 +184,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, limits: T
         seen.signals,
         seen.busy,
         wait=idle / holding.share,
+        unused_by_others=alone,
         host=side.host,
         own=own_processes,
         reported=side.reported,

@@ -70,6 +70,8 @@ class Evidence(NamedTuple):
     busy: float
     wait: float = 0.0
     """Part of the holder's own time on this GPU in which it ran nothing."""
+    unused_by_others: float = 1.0
+    """Part of that in which nobody else ran either: a neighbour on a shared GPU may run beyond its own share."""
     host: HostSignals = NO_HOST
     own: ProcessSignals = NO_PROCESS
     """Of this GPU's processes where they were measured, else of the owner's."""

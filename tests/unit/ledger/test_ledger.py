@@ -70,7 +70,7 @@ def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
 
 @pytest.mark.parametrize(("busy", "idle"), [(0.05 / 12, 0.0), (0.0, 12.0)])
 def test_kernel_of_a_moment_is_one_however_long_the_pass_is(busy: float, idle: float) -> None:
-    """While nothing changes a pass covers twelve seconds; in one of them it ran for five times the least that counts."""
+    """While nothing changes a pass covers twelve seconds; in one of them it ran for longer than what counts."""
     reading = Reading(GPU, Signals(busy=busy), (Holding(ALICE, 1.0, (1,)),))
     known = book(reading, seconds=12.0, unseen=1.0).owners[ALICE]
 

@@ -8,9 +8,10 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
-from exporter.host.model import ProcessSignals
+from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
+from exporter.ledger.states import STATES
 from exporter.units import BytesPerSecond
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
@@ -218,3 +219,26 @@ def test_gpu_of_which_gpm_leaves_something_out_is_not_said_to_spin(unmeasured: d
     found = shares(run([[replace(SPINS, **unmeasured)] * 4] * 20))
 
     assert found == {"small_kernels": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "host", "states"),
+    [
+        (0.85, CALM, {"wait_cpu": 0.05, "wait_other": 0.35}),
+        (0.3, CALM, {"wait_cpu": 0.4}),
+        (0.85, replace(CALM, cpu_of_limit=1.0), {"wait_cpu": 0.4}),
+    ],
+)
+def test_thread_that_waits_for_the_gpu_a_neighbour_uses_is_not_short_of_cpu(
+    neighbour: float, host: HostSignals, states: dict[str, float]
+) -> None:
+    """Of a shared GPU one owner runs beyond its half. Who synchronises meanwhile spins on its CPU, as CUDA does."""
+    other = Owner(workload="slurm:8", kind="slurm", slurm_job="8")
+    held = (Holding(JOB, 0.5, (100,), 0.1), Holding(other, 0.5, (200,), neighbour))
+    reading = Reading(Target("GPU-0", 0, ""), idle(0.1 + neighbour), held)
+    full = ProcessSignals(1.0, 0.0, receiving=0.0, polling=False)
+    hosts = {JOB: replace(host, processes={100: full}), other: CALM}
+    booked = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts=hosts)).owners[JOB].seconds
+    found = {state: seconds for state, seconds in zip(STATES, booked, strict=True) if seconds}
+
+    assert {**states, "busy": 0.1} == pytest.approx(found)
