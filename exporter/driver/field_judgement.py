@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from exporter.clock import MonotonicTime
 from exporter.driver.interface import Call, UnsupportedError
-from exporter.driver.judgement import FIELD, Reader
+from exporter.driver.judgement import FIELD, Reader, judged
 from exporter.driver.plausibility import FIELDS
 
 Answers = tuple[float | None, ...]
@@ -45,19 +45,14 @@ class FieldBatch:
         return self._look_at(answers)
 
     def _look_at(self, answers: Answers) -> Answers:
-        reader, now = self._reader, self._reader.now
+        reader = self._reader
         found, all_believed = list(answers), True
         for place, history in enumerate(self._histories):
             number = found[place]
             if number is None:
                 reader.refuse(history)
                 continue
-            if reader.refused:
-                reader.accept(history)
-            history.answered = True
-            believed = found[place] = history.rule.believed(number, now)
-            if believed is None:
-                all_believed = False
-                reader.reject(history.name, number)
+            found[place] = judged(reader, history, number)
+            all_believed = all_believed and found[place] is not None
         self._good, self._judged, self._repeated = answers if all_believed else None, tuple(found), None
         return self._judged

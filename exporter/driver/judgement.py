@@ -151,6 +151,17 @@ def _judge_of(reader: Reader, key: Key) -> Judge | None:
     return _number(reader, key, shape)
 
 
+def judged(reader: Reader, history: History, number: float) -> float | None:
+    """What is believed of one number of several in an answer; None where it cannot be true, which is counted."""
+    if reader.refused:
+        reader.accept(history)
+    history.answered = True
+    believed = history.rule.believed(number, reader.now)
+    if believed is None:
+        reader.reject(history.name, number)
+    return believed
+
+
 def _implausible(reader: Reader, history: History, number: object) -> ImplausibleError:
     reader.reject(history.name, number)
     return ImplausibleError(history.name)
@@ -198,12 +209,9 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
             if number is None:
                 reader.refuse(history)
                 continue
-            if reader.refused:
-                reader.accept(history)
-            history.answered = True
-            believed = history.rule.believed(number, reader.now)
+            believed = judged(reader, history, number)
             if believed is None:
-                raise _implausible(reader, history, number)
+                raise ImplausibleError(history.name)
             fields[name] = believed
         if function == _MEMORY and (answer.used or 0) > answer.total:
             reader.reject(function, f"{answer.used} bytes used of {answer.total}")

@@ -137,7 +137,7 @@ def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Threshol
 
 
 def _unused_by_others(holdings: Sequence[Holding], done: Work) -> float:
-    """Of the time in which holders do not use their shares, or nobody has them: the part in which the GPU did nothing."""
+    """Of the time in which holders do not use their shares, or nobody has them: the part in which nothing ran."""
     unused = 1.0 - sum(min(demand, holding.share) for holding, demand in zip(holdings, done.demands, strict=True))
     return min(1.0, (1.0 - (done.busy or 0.0)) / unused) if unused > 0 else 1.0
 
