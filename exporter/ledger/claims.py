@@ -62,12 +62,13 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def _loads(evidence: Evidence, limits: Thresholds) -> bool:
-    """It is about to run its first kernel: who reads a model and unpacks it in turns is full with neither alone."""
+    """Before its first kernel: who downloads a model, or reads and unpacks it in turns, is full with none of these."""
     past, own = evidence.past, evidence.own
     if past.ran or past.quiet_seconds >= limits.unused_after:
         return False
     works = _covers(own.hottest_thread, evidence, limits) and not own.polling
-    return works or at_least(own.reading_bytes_per_second, limits.write_rate)
+    moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
+    return works or moves >= limits.write_rate
 
 
 def _waited_for(evidence: Evidence, limits: Thresholds) -> bool:

@@ -81,7 +81,13 @@ _TRAINING = Pattern(
     activity=0.55, nvlink=0.12, pcie=0.03, memory=0.82, samples=900.0,
 )  # fmt: skip
 _IDLE_HOST = Host(
-    cpu_of_limit=0.01, hottest_thread=0.02, cpu_pressure=0.0, io_pressure=0.0, read_rate=0.0, resident=8e9
+    cpu_of_limit=0.01,
+    hottest_thread=0.02,
+    cpu_pressure=0.0,
+    io_pressure=0.0,
+    read_rate=0.0,
+    resident=8e9,
+    write_rate=1e4,
 )
 _SERVER = Host(0.01, 0.0, 0.25, 0.5, 0.0, 1e6, serves=True, programs=("vllm serve",))
 _SPIN = Pattern(

@@ -83,12 +83,16 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
             ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, reading_bytes_per_second=BytesPerSecond(2e7)),
             "wait_other",
         ),
+        (
+            ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, writing_bytes_per_second=BytesPerSecond(2e7)),
+            "wait_other",
+        ),
         (ProcessSignals(0.6, 0.0, receiving=0.0, polling=True), "held_unused"),
         (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False), "held_unused"),
     ],
 )
 def test_program_that_loads_its_model_is_not_told_to_release_the_gpu(loads: ProcessSignals, state: str) -> None:
-    """It reads and unpacks in turns for minutes: neither the disk nor the CPU alone explains most of a pass."""
+    """It downloads it, or reads and unpacks it in turns: neither the disk nor the CPU explains most of a pass."""
     begun = run([[NOTHING]] * 20, processes={100: loads})
     loaded = run([[NOTHING]] * 500, processes={100: loads}, ledger=begun)
     forgotten = run([[NOTHING]] * 1000, processes={100: loads}, ledger=loaded)
