@@ -67,7 +67,7 @@ def spins(evidence: Evidence, limits: Thresholds) -> bool:
     )
     if any(active is None for active, _ in units):
         memory = of_busy(signals.memory_activity)
-        at_rest = memory is not None and memory <= limits.spin_memory and signals.power_of_limit is not None
+        at_rest = memory is not None and memory <= limits.spin_memory
         return at_rest and all(at_most(active, limit) for active, limit in units)
     return all(at_most(active, limit) for active, limit in units)
 
@@ -76,7 +76,7 @@ def _draws_little(evidence: Evidence, limits: Thresholds) -> bool:
     """Against what this workload draws here when it computes; against the limit where it was never seen computing."""
     power, computing = evidence.signals.power_of_limit, evidence.past.busy_power
     if power is None:
-        return True
+        return False
     return power < limits.power_low if computing is None else power <= limits.spin_power * computing
 
 

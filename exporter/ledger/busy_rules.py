@@ -21,7 +21,7 @@ BUSY_RULES: tuple[Rule, ...] = (
         claim=busy_claims.collective,
         thresholds=("spin_busy", "spin_sm", "spin_rest", "spin_memory", "spin_power", "power_low"),
         needs=(
-            ("sm_active", "tensor_active", "vector_active", "dram_active"),
+            ("sm_active", "tensor_active", "vector_active", "dram_active", "power_of_limit"),
             ("memory_activity", "power_of_limit"),
         ),
     ),

@@ -216,10 +216,15 @@ def test_who_only_sits_on_the_gpu_hides_no_hang(utilization: tuple[float | None,
 
 
 @pytest.mark.parametrize(
-    "unmeasured", [{"tensor_active": None, "memory_activity": 0.2}, {"dram_active": None, "memory_activity": None}]
+    "unmeasured",
+    [
+        {"tensor_active": None, "memory_activity": 0.2},
+        {"dram_active": None, "memory_activity": None},
+        {"power_of_limit": None},
+    ],
 )
-def test_gpu_of_which_gpm_leaves_something_out_is_not_said_to_spin(unmeasured: dict[str, float | None]) -> None:
-    """What is not measured may work."""
+def test_gpu_of_which_something_is_not_measured_is_not_said_to_spin(unmeasured: dict[str, float | None]) -> None:
+    """It may work. Of a MIG instance nobody measures the power, and small kernels are what it is for."""
     found = shares(run([[replace(SPINS, **unmeasured)] * 4] * 20))
 
     assert found == {"small_kernels": pytest.approx(1.0)}
