@@ -116,7 +116,9 @@ class Gpus:
             if gpu.present
         }
         errors: list[DriverError] = []
-        for uuid, result in self.threads.read(tasks, deadline).items():
+        results = self.threads.read(tasks, deadline)
+        for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
+            result = results.get(uuid)  # none where an earlier call is still out, which may be that of a look
             if isinstance(result, GpuRead):
                 self._take(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
