@@ -11,8 +11,9 @@ import yaml
 from deploy.prometheus.alerts_demand import DEMAND
 from deploy.prometheus.alerts_exporter import EXPORTER
 from deploy.prometheus.alerts_fabric import FABRIC
-from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
+from deploy.prometheus.alerts_fleet import FLEET
 from deploy.prometheus.alerts_hardware import HARDWARE
+from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_unreserved import UNRESERVED
 from deploy.prometheus.alerts_workload import WORKLOAD, excepted

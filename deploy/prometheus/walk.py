@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from deploy.prometheus.alerts_exporter import EXPORTER
-from deploy.prometheus.alerts_fleet import FLEET, INCIDENT
+from deploy.prometheus.alerts_fleet import FLEET
 from deploy.prometheus.alerts_hardware import HARDWARE
+from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.declaration import Alert, Audience
 from exporter.check.rules import NAMES
 from exporter.check.runbooks import runbook

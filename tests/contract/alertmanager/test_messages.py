@@ -110,6 +110,15 @@ def test_forty_nodes_that_lose_a_gpu_at_once_are_one_page(url: str, sink: Receiv
     assert page["payload"]["summary"] == "GpuIncident of n1"
 
 
+def test_a_second_incident_while_the_first_stands_is_a_page_of_its_own(url: str, sink: Receiver) -> None:
+    post(url, oncall("GpuIncident", "critical", cluster="again"))
+    poll("the first page", lambda: pages(sink, "again") or None)
+
+    post(url, oncall("GpuIncident", "critical", cluster="again", wave="2"))
+
+    poll("the second page", lambda: len({page["dedup_key"] for page in pages(sink, "again")}) == 2 or None)
+
+
 def test_ninety_nine_exporters_down_are_one_page_and_no_ticket(url: str, sink: Receiver) -> None:
     down = [
         oncall("GpuExporterDown", "warning", cluster="dark", node=f"n{n}", instance=f"n{n}:9836") for n in range(99)

@@ -8,6 +8,7 @@ from tests.contract.rules import (
     cases_fleet,
     cases_hardware,
     cases_heat,
+    cases_incident,
     cases_links,
     cases_outages,
     cases_pods,
@@ -28,4 +29,5 @@ CASES = (
     *cases_fabric.CASES,
     *cases_exporter.CASES,
     *cases_fleet.CASES,
+    *cases_incident.CASES,
 )

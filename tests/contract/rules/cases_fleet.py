@@ -1,10 +1,10 @@
-"""Cases of the alerts about the fleet, and of the correlation of its nodes' alerts."""
+"""Cases of the alerts about the fleet."""
 
 from __future__ import annotations
 
 from tests.contract.rules.case import DEV, OTHER, Case, fires, silent
 from tests.contract.rules.cases_exporter import SECOND_NODE, node
-from tests.contract.rules.series import by_two_exporters, gauge, twice
+from tests.contract.rules.series import gauge, twice
 
 
 def ups(count: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
@@ -32,15 +32,6 @@ def in_maintenance(count: int) -> dict[str, str]:
         'ALERTS{alertname="GpuNodeMaintenance",alertstate="firing",severity="info",audience="oncall",cluster="c1",'
         f'node="n{n}",instance="n{n}:9836"}}': "1x90"
         for n in range(1, count + 1)
-    }
-
-
-def critical(nodes: int, values: str, first: int = 1, cluster: str = "c1", more: str = "") -> dict[str, str]:
-    """Critical alerts of so many nodes, one GPU each, as Prometheus writes them down, and that it evaluates rules."""
-    return known("8x400", cluster) | {
-        f'ALERTS{{alertname="GpuLost",alertstate="firing",severity="critical",audience="oncall",cluster="{cluster}",'
-        f'node="n{n}",instance="n{n}:9836",gpu="3",uuid="GPU-{n}"{more}}}': values
-        for n in range(first, first + nodes)
     }
 
 
@@ -173,95 +164,4 @@ DOWN: tuple[Case, ...] = (
     fires("GpuWatchdog", "always", "1m", node("up", "1x5")),
 )
 
-INCIDENT: tuple[Case, ...] = (
-    fires("GpuIncidentNode", "three nodes within minutes", "31m", critical(3, "_x30 1x60")),
-    fires("GpuIncident", "forty nodes at once", "32m", critical(40, "_x30 1x60")),
-    fires(
-        "GpuIncident",
-        "it lasts as long as the last of them",
-        "200m",
-        critical(3, "_x30 1x60") | critical(1, "_x30 1x300", 4),
-    ),
-    fires(
-        "GpuIncident",
-        "two clusters of one site are one message",
-        "32m",
-        critical(3, "_x30 1x60")
-        | critical(3, "_x30 1x60", cluster="c2")
-        | ups(3, "1x90", more=_A)
-        | ups(3, "1x90", cluster="c2", more=_A),
-    ),
-    fires(
-        "GpuIncident",
-        "the racks of the nodes are named",
-        "32m",
-        critical(4, "_x30 1x60") | ups(3, "1x90", more=',rack="r1"') | ups(1, "1x90", 4, more=',rack="r2"'),
-    ),
-    fires(
-        "GpuIncident",
-        "clusters of two sites are two messages",
-        "32m",
-        critical(3, "_x30 1x60")
-        | critical(3, "_x30 1x60", cluster="c2")
-        | ups(3, "1x90", more=_A)
-        | ups(3, "1x90", cluster="c2", more=_B),
-    ),
-    fires(
-        "GpuIncident",
-        "two alerts on each of the nodes",
-        "32m",
-        {
-            name.replace("GpuLost", alert): values
-            for alert in ("GpuLost", "GpuXidHardware")
-            for name, values in critical(3, "_x30 1x60").items()
-        },
-    ),
-    fires(
-        "GpuIncident", "nodes that two jobs scrape", "32m", twice(critical(3, "_x30 1x60", more=',job="gpu-exporter"'))
-    ),
-    silent("GpuIncident", "nodes in maintenance", "32m 60m", critical(3, "_x30 1x60") | in_maintenance(3)),
-    silent(
-        "GpuIncidentNode",
-        "old faults after Prometheus was away for eight minutes",
-        "112m 113m 114m 115m 130m 145m",
-        known("8x100 _x7 8x60")
-        | {
-            name: f"_x{10 * number} 1x{100 - 10 * number} _x7 1x60"
-            for number in (1, 2, 3)
-            for name in critical(1, "", number)
-            if name.startswith("ALERTS")
-        },
-    ),
-    silent(
-        "GpuIncidentNode",
-        "old faults where the rules are new, some of them after minutes",
-        "2m 17m 21m 32m 37m 60m",
-        {name: "_x5 1x80" if "n2" in name else "1x80" for name in critical(3, "") if name.startswith("ALERTS")}
-        | known("8x90"),
-    ),
-    silent("GpuIncidentNode", "two nodes", "31m", critical(2, "_x30 1x60")),
-    silent("GpuIncidentNode", "two nodes with two exporters each", "31m", by_two_exporters(critical(2, "_x30 1x60"))),
-    silent(
-        "GpuIncidentNode",
-        "three nodes hours apart",
-        "200m",
-        {
-            **critical(1, "_x10 1x300"),
-            **critical(1, "_x100 1x300", 2),
-            **critical(1, "_x190 1x300", 3),
-        },
-    ),
-    silent(
-        "GpuIncidentNode",
-        "three GPUs of one node",
-        "31m",
-        {
-            name.replace("GPU-1", f"GPU-{gpu}"): values
-            for gpu in range(3)
-            for name, values in critical(1, "_x30 1x60").items()
-        },
-    ),
-    silent("GpuIncident", "one node", "31m", critical(1, "_x30 1x60")),
-)
-
-CASES = (*DOWN, *INCIDENT)
+CASES = DOWN
