@@ -114,6 +114,8 @@ LEAN: Mapping[str, Part] = {
     "gpu_workload_gpu_seconds_total": NONZERO,
     "gpu_throttled_seconds_total": NONZERO,
     "gpu_throttle_active": _HELD_DOWN,
+    "gpu_xid_errors_total": NONZERO,
+    "gpu_nvlink_link_up": ZERO,
     "gpu_nvlink_errors_total": NONZERO,
     "gpu_fabric_unhealthy": NONZERO,
     "gpu_rdma_port_degraded": NONZERO,
@@ -125,7 +127,7 @@ LEAN: Mapping[str, Part] = {
     "gpu_exporter_readings_rejected_total": NONZERO,
     "gpu_exporter_series_dropped_total": NONZERO,
 }
-"""What the lean profile shows: what the rules and the report need, and of the states those that occurred."""
+"""What the lean profile shows: what the rules and the report need, of the states those that occurred, and what is broken."""
 # fmt: on
 
 _PARTS: Mapping[Profile, Mapping[str, Part]] = {
