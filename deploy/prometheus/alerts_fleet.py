@@ -78,11 +78,33 @@ EXPORTER_DOWN = Alert(
     description="Prometheus cannot scrape {{ $labels.instance }} (job {{ $labels.job }}): the node or its "
     "exporter is down, and nothing is known of its GPUs.",
 )
+
+
+def _gone(lately: str) -> str:
+    """Exporters of that time that are no targets now; not those whose node is none of Kubernetes' any more."""
+    had = f"max by (cluster, node, instance) (max_over_time(node:gpu_exporter_copies:ratio[{lately}]))"
+    nodes = f"(kube_node_info and on (cluster, node) node:gpu_exporter_copies:ratio)[{lately}]"
+    removed = (
+        f"max by (cluster, node) (max_over_time({nodes})) unless on (cluster, node) kube_node_info"
+        " and on (cluster) kube_node_info"
+    )
+    return f"{had}\n    unless on (cluster, instance) {_EXPORTERS}\n    unless on (cluster, node) ({removed})"
+
+
 ABSENT = Alert(
     name="GpuExporterAbsent",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    expr=f"absent(up{{{JOBS}}})",
+    # An autoscaler may have taken the last node with GPUs.
+    expr=f"""\
+absent(up{{{JOBS}}})
+unless on ()
+(
+  count(last_over_time(node:gpu_exporter_copies:ratio[7d]))
+  unless on () count(
+    {_gone("7d:1h")}
+  )
+)""",
     for_="10m",
     summary="Prometheus has no GPU exporter to scrape",
     description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
@@ -94,14 +116,21 @@ TARGETS_GONE = Alert(
     name="GpuTargetsGone",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # A target that discovery does not give any more is not down: it is nowhere, and so is a cluster.
+    # A target that discovery does not give any more is not down: it is nowhere, and so is a cluster. By number, since
+    # targets get other names; and by name, since an autoscaler takes nodes away.
     expr=f"""\
-1 - count by (cluster) ({_EXPORTERS}) / {_BEFORE} >= <share>
-or
 (
-  {_BEFORE} * 0 + 1
-  unless on (cluster) up{{{JOBS}}}
-)""",
+  1 - count by (cluster) ({_EXPORTERS}) / {_BEFORE} >= <share>
+  or
+  (
+    {_BEFORE} * 0 + 1
+    unless on (cluster) up{{{JOBS}}}
+  )
+)
+and on (cluster)
+  count by (cluster) (
+    {_gone("<before>:10m")}
+  ) / {_BEFORE} >= <share>""",
     for_="10m",
     params=(
         Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster that discovery does not give any more."),

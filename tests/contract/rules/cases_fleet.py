@@ -19,6 +19,22 @@ def known(values: str, cluster: str = "c1") -> dict[str, str]:
     return {f'cluster:gpu_exporters:count{{cluster="{cluster}"}}': values}
 
 
+def had(count: int, values: str, first: int = 1, cluster: str = "c1") -> dict[str, str]:
+    """What is recorded of so many exporters while they answer."""
+    return {
+        f'node:gpu_exporter_copies:ratio{{cluster="{cluster}",node="n{n}",instance="n{n}:9836"}}': values
+        for n in range(first, first + count)
+    }
+
+
+def in_kubernetes(count: int, values: str, first: int = 1, cluster: str = "c1") -> dict[str, str]:
+    """Nodes as kube-state-metrics shows them, with one that has no GPUs."""
+    return {
+        f'kube_node_info{{cluster="{cluster}",job="kube-state-metrics",node="{node}"}}': of
+        for node, of in (("cpu", "1x400"), *((f"n{n}", values) for n in range(first, first + count)))
+    }
+
+
 def away(count: int) -> dict[str, str]:
     return {
         f'instance:gpu_node_maintenance:last{{cluster="c1",node="n{n}",instance="n{n}:9836"}}': "1x40"
@@ -51,6 +67,18 @@ DOWN: tuple[Case, ...] = (
     silent("GpuExporterDown", "another job reaches it", "20m", ups(1, "1x30") | of_second_job(ups(1, ""), "0x30")),
     silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
     fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
+    fires(
+        "GpuExporterAbsent",
+        "they left discovery, and their nodes are in Kubernetes still",
+        "150m",
+        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x200"),
+    ),
+    silent(
+        "GpuExporterAbsent",
+        "an autoscaler took the last node with GPUs",
+        "81m 100m 200m",
+        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x72 _x150"),
+    ),
     silent(
         "GpuExporterAbsent",
         "one target is left",
@@ -128,13 +156,63 @@ DOWN: tuple[Case, ...] = (
         "GpuTargetsGone",
         "50 of 100 leave discovery",
         "40m",
-        ups(50, "1x60") | ups(50, "1x10 _x50", 51) | known("100x10 50x50"),
+        ups(50, "1x60") | ups(50, "1x10 _x50", 51) | known("100x10 50x50") | had(50, "1x60") | had(50, "1x10 _x50", 51),
+    ),
+    fires(
+        "GpuTargetsGone",
+        "50 of 100 leave discovery, whose nodes are in Kubernetes still, and others were replaced before",
+        "50m",
+        ups(50, "1x60")
+        | ups(50, "1x30 _x30", 51)
+        | known("100x30 50x30")
+        | had(50, "1x60")
+        | had(50, "1x30 _x30", 51)
+        | had(100, "1x10 _x50", 101)
+        | in_kubernetes(100, "1x60")
+        | in_kubernetes(100, "1x10 _x50", 101),
+    ),
+    silent(
+        "GpuTargetsGone",
+        "an autoscaler takes half of the nodes",
+        "22m 40m 60m",
+        ups(50, "1x60")
+        | ups(50, "1x10 _x50", 51)
+        | known("100x10 50x50")
+        | had(50, "1x60")
+        | had(50, "1x10 _x50", 51)
+        | in_kubernetes(50, "1x60")
+        | in_kubernetes(50, "1x12 _x50", 51),
+    ),
+    silent(
+        "GpuTargetsGone",
+        "an autoscaler takes all nodes of a cluster that have GPUs",
+        "25m 40m 60m",
+        ups(3, "1x60", cluster="c2")
+        | ups(4, "1x10 _x50")
+        | known("4x10 _x50")
+        | known("3x60", "c2")
+        | had(4, "1x10 _x50")
+        | in_kubernetes(4, "1x12 _x50"),
+    ),
+    silent(
+        "GpuTargetsGone",
+        "targets that get other names",
+        "40m",
+        {name.replace(":9836", ""): values for name, values in (ups(4, "_x10 1x50") | had(4, "_x10 1x50")).items()}
+        | ups(4, "1x10 _x50")
+        | had(4, "1x10 _x50")
+        | known("4x60"),
     ),
     fires(
         "GpuTargetsGone",
         "one of two clusters goes",
         "40m",
-        ups(3, "1x60") | ups(3, "1x10 _x50", cluster="c2") | known("3x60") | known("3x10 _x50", "c2"),
+        ups(3, "1x60")
+        | ups(3, "1x10 _x50", cluster="c2")
+        | known("3x60")
+        | known("3x10 _x50", "c2")
+        | had(3, "1x60")
+        | had(3, "1x10 _x50", cluster="c2"),
     ),
     silent(
         "GpuTargetsGone",

@@ -31,6 +31,7 @@ from tests.stack import ROOT
 TARGET = {"job", "instance", "node", "cluster", "rack", "site"}
 OTHERS = {
     "up": set(),
+    "kube_node_info": set(),
     "kube_node_spec_unschedulable": set(),
     "kube_node_status_capacity": {"resource", "unit"},
     "kube_node_spec_taint": {"key"},
