@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import block, health_errors, health_links, link, look, panel, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, now, over_time, rate
+from dashboards.parts.query import ALERTS, NODE, THERMAL, answering, in_range, known, now, over_time, rate
 from dashboards.parts.table import Key, Table, Text, Value, gauge
 
 HARDWARE = f'class=~"{health_errors.HARDWARE_CLASSES}"'
@@ -68,7 +68,7 @@ def _count(
 
 
 def _numbers(made: build.Dashboard) -> None:
-    made.with_panel(_count("Do not answer", "The driver no longer answers for them.", f"count(gpu_up{{{NODE}}} == 0)"))
+    made.with_panel(_count("Do not answer", "The driver no longer answers for them.", f"count({known(NODE)} == 0)"))
     made.with_panel(
         _count(
             "Hardware XIDs",
@@ -219,7 +219,7 @@ def _advised() -> table.Panel:
 
 
 def _lost() -> table.Panel:
-    lost = f"gpu_up{{{NODE}}} == 0"
+    lost = f"{known(NODE)} == 0"
     return Table(
         title="GPUs that do not answer",
         description="GPUs the exporters know and the driver does not answer for, and how old their last answer is.",

@@ -14,6 +14,7 @@ from dashboards.parts.query import (
     THERMAL,
     answering,
     gpu_busy,
+    known,
     main_states,
     now,
     over_time,
@@ -58,14 +59,14 @@ def _numbers(made: build.Dashboard) -> None:
     onward = (link.to_health(),)
     made.with_panel(
         panel.number(
-            "GPUs", "GPUs the exporter knows, answering or not.", now(f"count(gpu_up{{{ONE_NODE}}})"), size=(3, 4)
+            "GPUs", "GPUs the exporter knows, answering or not.", now(f"count({known(ONE_NODE)})"), size=(3, 4)
         )
     )
     made.with_panel(
         panel.number(
             "Do not answer",
             "GPUs the PCI bus shows or the exporter knew once, and the driver does not answer for.",
-            now(f"count(gpu_up{{{ONE_NODE}}}) - sum(gpu_up{{{ONE_NODE}}})"),
+            now(f"count({known(ONE_NODE)}) - sum({known(ONE_NODE)})"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
             links=onward,

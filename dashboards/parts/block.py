@@ -17,6 +17,7 @@ from dashboards.parts.query import (
     answering,
     counted,
     gpu_busy,
+    known,
     main_states,
     over_time,
     owner_states,
@@ -127,7 +128,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
             Key("gpu", "GPU", (link.to_gpu("$instance", link.cell("GPU")),), width=60),
         ),
         columns=(
-            Value("Answers", f"gpu_up{{{scope}}}", "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
+            Value("Answers", known(scope, "gpu"), "none", mappings=tuple(look.ANSWERS), width=95, reduce="min"),
             Text("Model", f"gpu_info{{{scope}}}", "model", width=190, links=(link.to_model(link.cell("Model")),)),
             Text("Held by", f"gpu_owner_share{{{scope}}}", "workload", links=(link.to_pod(held), link.to_job(held))),
             lost_state("State", state),

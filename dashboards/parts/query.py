@@ -157,6 +157,16 @@ def _code(top: str, by: str) -> str:
     return f"max by ({by}) (0 * {top} + on (state) group_left () ({states.codes()}))"
 
 
+def known(scope: str, by: str = "uuid") -> str:
+    """1 for each GPU that answers, 0 for one that does not: also one that was lost before its exporter started.
+
+    The driver has never shown it to this exporter: only the fault tells of it. By its index, `gpu`, the one counts that
+    the driver gives the same index, if there is one.
+    """
+    lost = f'gpu_fault_timestamp_seconds{{{scope}, fault="lost"}}'
+    return f"(gpu_up{{{scope}}} or on (cluster, instance, {by}) 0 * {lost})"
+
+
 def answering(expr: str, scope: str, gpu: str = "uuid") -> str:
     """Without the GPUs that do not answer: their counters stand still, which is not 0.
 

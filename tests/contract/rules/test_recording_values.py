@@ -78,6 +78,12 @@ SERIES = {
     f"gpu_pcie_replays_total{{{C1}}}": "0+6x30",
     f"gpu_pcie_replays_total{{{B0}}}": "5x30",
 }
+LOST = 'fault="lost",evidence="not shown by the driver",action="restart"'
+SERIES |= {
+    # c0 as well; b1 was lost before its exporter started.
+    f"gpu_fault_timestamp_seconds{{{C0},{LOST}}}": "1x30",
+    f'gpu_fault_timestamp_seconds{{{B},gpu="1",uuid="GPU-b1",{LOST}}}': "1x30",
+}
 SERIES |= {f'gpu_exporter_build_info{{{node},version="1"}}': "1x30" for node in (A, B, C)}
 SERIES |= {
     # Two targets scrape the exporter of n3.
@@ -94,14 +100,14 @@ WEST, EAST = 'cluster="c1"', 'cluster="c2"'
 EXPECTED: dict[str, dict[str, float]] = {
     "node:gpu_exporter_copies:ratio": {N1: 1, N2: 1, N3: 2},
     "cluster:gpu_exporters:count": {WEST: 2, EAST: 1},
-    "node:gpu_up:count": {N1: 2, N2: 1, N3: 2},
+    "node:gpu_up:count": {N1: 2, N2: 2, N3: 2},
     "node:gpu_up:sum": {N1: 2, N2: 1, N3: 1},
     "node:gpu_workload_gpus:sum": {N1: 2, N2: 0, N3: 2},
     "node:gpu_free:sum": {N1: 0, N2: 1, N3: 0},
     "node:gpu_utilization:ratio_rate5m": {N1: 0.625, N2: 0, N3: 1},
     "node:gpu_thermal_throttle:ratio_rate5m": {N1: 0.25},
     "node:gpu_waste:rate5m": {N1: 0.75, N2: 0, N3: 0},
-    "cluster:gpu_up:count": {WEST: 3, EAST: 2},
+    "cluster:gpu_up:count": {WEST: 4, EAST: 2},
     "cluster:gpu_workload_gpus:sum": {WEST: 2, EAST: 2},
     "cluster:gpu_free:sum": {WEST: 1, EAST: 0},
     "cluster:gpu_busy_seconds:rate5m": {WEST: 1.25, EAST: 1},

@@ -80,6 +80,8 @@ class Known:
     """When it was not scraped."""
     jobs: tuple[str, ...] = (JOB,)
     ports: tuple[Port, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Indices of GPUs that it has had and that were lost before its exporter started: their faults alone are left."""
 
 
 TRAIN = Owner("slurm:4000", user="ada", account="physics")
@@ -131,7 +133,7 @@ NODES = (
         Port("mlx5_0", "active", "0,1", receives=2e9),
         Port("mlx5_1", "active", "2,3", receives=1e9, errors=0.5, trouble="errors"),
         Port("mlx5_2", "down", "", trouble="down"),
-    )),
+    ), missing=("0", "1")),
 )  # fmt: skip
 
 
@@ -166,6 +168,9 @@ def _samples(node: Known, seconds: float, counted: float) -> Samples:
     for index, gpu in enumerate(node.gpus):
         device = {"gpu": str(index), "uuid": f"GPU-{node.cluster}-{node.name}-{index}"}
         yield from _device(gpu, device, counted, max(0.0, seconds - gpu.lost_after))
+    for index in node.missing:
+        device = {"gpu": index, "uuid": f"GPU-{node.cluster}-{node.name}-missing-{index}"}
+        yield "gpu_fault_timestamp_seconds", device | {"fault": "lost", "action": "restart"}, 0
     for port in node.ports:
         yield from _port(port, counted)
     for owner in {held.owner for gpu in node.gpus for held in gpu.held}:

@@ -46,6 +46,19 @@ def test_a_lost_gpu_has_no_utilization_and_lowers_nobodys(url: str) -> None:
     assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 0.0, ("1",): 1.0}
 
 
+def test_a_gpu_lost_before_the_exporter_started_is_one_that_does_not_answer(url: str) -> None:
+    """A restarted driver gives its index to the next GPU, which answers; the last index is nobody's."""
+    there = {"cluster": "one", "instance": "ports"}
+
+    assert rows(url, "node", "GPUs", "", **there) == {(): 3}
+    assert rows(url, "node", "Do not answer", "", **there) == {(): 2}
+    assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 1.0, ("1",): 0.0}
+    assert rows(url, "health", "Do not answer", "", **there) == {(): 2}
+    assert rows(url, "health", "GPUs that do not answer", "Last answer", "gpu", "uuid", **there) == {
+        (index, f"GPU-one-ports-missing-{index}"): -1.0 for index in "01"
+    }
+
+
 def test_what_a_lost_gpu_counted_stands_still_and_is_no_zero(url: str) -> None:
     its, (here, lost) = "Its GPUs: which one the others wait for, which one is not used", ("n1", "0")
     job, gpu = {"cluster": "one", "workload": "slurm:4000"}, {"cluster": "one", "instance": here, "gpu": lost}
@@ -76,11 +89,11 @@ def test_a_node_born_in_the_range_is_not_half_used(url: str) -> None:
 
 
 def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) -> None:
-    known = sum(len(node.gpus) for node in NODES)
+    known = sum(len(node.gpus) + len(node.missing) for node in NODES)
     held = sum(holding.share for node in NODES for gpu in node.gpus for holding in gpu.held)
 
     assert rows(url, "fleet", "GPUs", "") == {(): known}
-    assert rows(url, "fleet", "Do not answer", "") == {(): 1}
+    assert rows(url, "fleet", "Do not answer", "") == {(): 3}
     assert rows(url, "fleet", "Held", "") == {(): pytest.approx(held / known)}
 
 
