@@ -5,7 +5,7 @@ from __future__ import annotations
 from deploy.prometheus.alerts_links import LINKS, of_model
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import held, held_firing, unless_silent
-from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HIT
+from deploy.prometheus.wording import GPU, HIT, NODE, NODE_HELD
 
 _GPU = "(cluster, instance, gpu, uuid)"
 _NODE = "(cluster, instance)"
@@ -86,8 +86,7 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str 
         severity=severity,
         expr=held(name, f"gpu_fault_timestamp_seconds{{{selector}}}"),
         summary=f"{GPU}: {{{{ $labels.evidence }}}}",
-        description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} "
-        + unless_silent(HIT),
+        description=f"{GPU}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. {advice} " + HIT,
         for_=for_,
     )
 
@@ -120,7 +119,7 @@ def _flag(
         severity=severity,
         expr=held_firing(name, expr) if pages else expr,
         summary=f"{GPU} {what}",
-        description=f"{GPU} {what}. {advice} {unless_silent(HIT) if pages else HIT}",
+        description=f"{GPU} {what}. {advice} {HIT}",
         for_=for_,
         keep_firing_for=keep_firing_for,
     )
@@ -205,8 +204,8 @@ unless on {_NODE} gpu_exporter_driver_error""",
     summary=f"{{{{ if $labels.fault }}}}{GPU} is lost{{{{ else }}}}{NODE} has lost a GPU{{{{ end }}}}",
     description=f"{{{{ if $labels.fault }}}}{GPU} does not answer ({{{{ $labels.evidence }}}}) since "
     f"{{{{ $value | humanizeTimestamp }}}}: it is off the bus, or calls about it hang. "
-    f"{unless_silent(HIT)}{{{{ else }}}}{NODE} has fewer GPUs than there should be. "
-    + unless_silent(f"Its driver shows {{{{ $value }}}}. {NODE_HIT}")
+    f"{HIT}{{{{ else }}}}{NODE} has fewer GPUs than there should be. "
+    + unless_silent(f"Its driver shows {{{{ $value }}}}. {NODE_HELD}")
     + "{{ end }}",
 )
 

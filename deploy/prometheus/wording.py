@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deploy.prometheus.outages import unless_silent
 from deploy.prometheus.states import ADVICE, LOST, POSSIBLY_LOST, TITLES, regex
 
 NODE = "{{ or $labels.node $labels.instance }}"
@@ -24,14 +25,17 @@ _LIST = (
     '{{ range $i, $holder := sortByLabel "workload" . }}'
     "{{ if $i }}, {{ end }}{{ $holder.Labels.workload }}{{ with $holder.Labels.user }} ({{ . }}){{ end }}{{ end }}"
 )
-HIT = (
+HIT = unless_silent(
     f"{{{{ with printf `{_HOLDERS}` $labels.cluster $labels.instance $labels.uuid | query }}}}"
     f"It hits {_LIST}.{{{{ else }}}}No workload holds the GPU.{{{{ end }}}}"
 )
-NODE_HIT = (
+"""Who has the GPU. Some alerts outlast the series of a node that falls silent, with those of its owners."""
+NODE_HELD = (
     f"{{{{ with printf `{_NODE_HOLDERS}` $labels.cluster $labels.instance | query }}}}"
     f"Workloads on the node: {_LIST}.{{{{ else }}}}No workload holds a GPU of the node.{{{{ end }}}}"
 )
+"""For a text that says itself where the node is silent."""
+NODE_HIT = unless_silent(NODE_HELD)
 
 _SECONDS = "gpu_workload_gpu_seconds_total{cluster=%[1]q,workload=%[2]q"
 _TOP_STATE = (

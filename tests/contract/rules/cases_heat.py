@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.contract.rules.case import DEV, JOB, Case, fires, silent
+from tests.contract.rules.case import DEV, JOB, NODE, Case, fires, silent
 from tests.contract.rules.series import HELD, gauge, share
 
 
@@ -20,6 +20,12 @@ THERMAL = (
         "a third of the time, by the driver's counters",
         "30m",
         throttled("sw_thermal", "0+20x40") | throttled("hw_thermal", "0+2x40") | HELD | share(JOB, "0.5x200"),
+    ),
+    fires(
+        "GpuThermalThrottling",
+        "whose job nobody knows since its node is silent",
+        "24m",
+        throttled("sw_thermal", "0+20x20 stale") | share(JOB, "1x20 stale") | gauge("up", "1x20 0x20", NODE),
     ),
     fires("GpuThermalThrottling", "an older driver's one counter", "30m", throttled("thermal", "0+30x40")),
     fires(
