@@ -248,7 +248,11 @@ def _text(option: Option) -> Schema:
     """What an option that takes no list of words accepts, told by what its parser says of a text that is none."""
     complaint = _refuses(option, "2 parsecs") or ""
     if complaint.startswith("a duration"):
-        zero: Schema = {} if _refuses(option, "0") is None else {"exclusiveMinimum": 0, "not": {"pattern": NO_TIME}}
+        zero: Schema = (
+            {}
+            if _refuses(option, "0") is None
+            else {"exclusiveMinimum": 0, "not": {"type": "string", "pattern": NO_TIME}}
+        )
         return {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
     if complaint == "a whole number":
         some = _refuses(option, "0") is not None

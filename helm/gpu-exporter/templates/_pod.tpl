@@ -45,8 +45,20 @@
 {{- end }}
 {{- end -}}
 
+{{/* What `extraEnv` names as well is left to it: a server-side apply, Helm 4's and Argo CD's, refuses a name given twice. */}}
 {{- define "gpu-exporter.env" -}}
+{{- $given := dict -}}
+{{- range .Values.extraEnv }}{{ $_ := set $given .name true }}{{ end -}}
+{{- $all := list -}}
+{{- range (include "gpu-exporter.ownEnv" . | fromYaml).rows -}}
+{{- if not (hasKey $given .name) }}{{ $all = append $all . }}{{ end -}}
+{{- end -}}
+{{- toYaml (concat $all (default (list) .Values.extraEnv)) -}}
+{{- end -}}
+
+{{- define "gpu-exporter.ownEnv" -}}
 {{- $v := .Values -}}
+rows:
 - name: NODE_NAME
   valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 {{- if not $v.nvidia.devicesAsMount }}
@@ -64,9 +76,6 @@
 {{- end }}
 {{- if $v.driver.hostPath }}
 - {name: LD_LIBRARY_PATH, value: {{ quote $v.driver.libraryPath }}}
-{{- end }}
-{{- with $v.extraEnv }}
-{{ toYaml . }}
 {{- end }}
 {{- end -}}
 

@@ -8,7 +8,7 @@
 {{/* All that are added, as JSON; fromJsonArray. Other pods' networks are entered with two. */}}
 {{- define "gpu-exporter.capabilities" -}}
 {{- $entering := and .Values.nccl.ras.enabled .Values.nccl.ras.enterNetworks -}}
-{{- toJson (uniq (concat .Values.security.addCapabilities (ternary (list "SYS_ADMIN" "SYS_PTRACE") (list) $entering))) -}}
+{{- toJson (uniq (concat (default (list) .Values.security.addCapabilities) (ternary (list "SYS_ADMIN" "SYS_PTRACE") (list) $entering))) -}}
 {{- end -}}
 
 {{- define "gpu-exporter.isAdmin" -}}

@@ -186,6 +186,23 @@ def test_nonsense_anywhere_is_refused_by_its_path_or_renders_whole(value: Any, f
     assert {path: said for path, said in found.items() if said} == {}
 
 
+def lists(at: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(at, list):
+        yield path
+    if isinstance(at, dict):
+        for key, child in at.items():
+            yield from lists(child, (*path, key))
+
+
+def test_a_list_without_entries_may_be_written_as_null(files: Files) -> None:
+    """`tolerations:` with nothing behind it, as a comment leaves it."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    switched = {"networkPolicy": {"enabled": True}, "prometheusRule": {"enabled": True}}
+    for path in lists(values):
+        given = at_path(path, None)
+        assert files({**given, **{key: {**switched[key], **given.get(key, {})} for key in switched}}), path
+
+
 def options_below(schema: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     for key, child in schema["properties"].items():
         if "properties" in child:
@@ -218,10 +235,13 @@ TEXTS = (
 )
 
 
+def options_of_chart() -> Iterator[tuple[str, Any]]:
+    yield from options_below(json.loads((CHART / "values.schema.json").read_text())["properties"]["config"])
+
+
 def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
     accepts = {option.name: option for option in options()}
-    shape = json.loads((CHART / "values.schema.json").read_text())["properties"]["config"]
-    for name, schema in options_below(shape):
+    for name, schema in options_of_chart():
         if not schema.keys() & {"pattern", "enum"} and schema["type"] != "boolean":
             continue  # a text: what it means is the exporter's to say, in the first line of its log
         for text in TEXTS:
@@ -236,6 +256,25 @@ def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
             assert fits == accepted or (schema.get("type") == "boolean" and not isinstance(given, bool)), (name, text)
 
 
+def test_schema_below_config_accepts_numbers_that_the_exporter_accepts() -> None:
+    accepts = {option.name: option for option in options()}
+    wrong = []
+    for name, schema in options_of_chart():
+        if not {"number", "integer"} & {*schema.get("type", ())}:
+            continue
+        for number in (0, 1, 2, 0.5, 60, 200, -1):
+            try:
+                accepts[name].parse(str(number))
+            except ValueError:
+                accepted = False
+            else:
+                accepted = True
+            if jsonschema.Draft7Validator(schema).is_valid(number) != accepted:
+                wrong.append((name, number))
+
+    assert wrong == []
+
+
 def test_open_hatches_take_anything_of_kubernetes(render: Render, one: One) -> None:
     env = [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]
     spec = one(
@@ -246,3 +285,12 @@ def test_open_hatches_take_anything_of_kubernetes(render: Render, one: One) -> N
     assert spec["hostNetwork"] is True
     assert spec["dnsConfig"] == {"nameservers": ["1.1.1.1"]}
     assert env[0] in spec["containers"][0]["env"]
+
+
+@pytest.mark.parametrize("name", ["NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"])
+def test_variable_of_the_user_takes_the_place_of_the_charts(name: str, render: Render, one: One) -> None:
+    own = {"name": name, "value": "mine"}
+    container = one(render({"extraEnv": [own]}), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+
+    # A server-side apply, as Helm 4 and Argo CD do, refuses a list with a name twice.
+    assert [each for each in container["env"] if each["name"] == name] == [own]
