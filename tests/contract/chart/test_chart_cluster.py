@@ -21,8 +21,10 @@ RENDERED = "unable to build kubernetes objects from release manifest"
 Object = dict[str, Any]
 
 
-def node(name: str, labels: dict[str, str], version: str = "v1.36.2", **status: Any) -> Object:
-    info = {"nodeInfo": {"kubeletVersion": version}}
+def node(
+    name: str, labels: dict[str, str], version: str = "v1.36.2", runtime: str = "containerd://2.1.4", **status: Any
+) -> Object:
+    info = {"nodeInfo": {"kubeletVersion": version, "containerRuntimeVersion": runtime}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {**info, **status}}
 
 
@@ -46,6 +48,11 @@ def refusal(given: Values, objects: Sequence[Object], kinds: Any = api_server.KN
     return "" if said.startswith(RENDERED) else said
 
 
+NO_REGISTRY = [
+    ("containerd://2.1.4", "docker.io/library/gpu-exporter:1"),
+    ("cri-o://1.34.0", "localhost/gpu-exporter:1"),
+    ("docker://28.3.0", "gpu-exporter:1"),
+]
 ALONE = {"processes": {"enabled": False}, "pods": {"enabled": False}}
 MONITORED = {"serviceMonitor": {"enabled": True}}
 WRONG: list[tuple[Values, list[Object], str]] = [
@@ -67,6 +74,11 @@ WRONG: list[tuple[Values, list[Object], str]] = [
     ({"podMonitor": {"enabled": True}}, [], "podMonitor.enabled: the cluster does not know"),
     ({"openshift": {"scc": True}}, [], "openshift.scc: the cluster does not know"),
     ({"image": {"registry": ""}}, [node("a", LABELLED)], "image.registry is empty and no node has gpu-exporter:"),
+    (
+        {"image": {"registry": "", "tag": "1"}},
+        [node("a", LABELLED, images=[{"names": ["localhost/gpu-exporter:1"]}])],
+        "no node has gpu-exporter:1",
+    ),
     ({}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": "8"})], "label node a nvidia.com"),
     ({}, [node("a", LABELLED | {"microk8s.io/cluster": "true"})], "/var/snap/microk8s/common/var/lib/kubelet"),
     ({}, [node("a", LABELLED, "v1.34.1+k0s")], "the kubelet of node a keeps its files in /var/lib/k0s/kubelet"),
@@ -81,6 +93,16 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({"priorityClassName": "high"}, [named("PriorityClass", "high")]),
     (MONITORED, [named("CustomResourceDefinition", "servicemonitors.monitoring.coreos.com")]),
     ({"image": {"registry": "", "tag": "1"}}, [node("a", LABELLED, images=[{"names": ["gpu-exporter:1"]}])]),
+    # What each runtime calls an image without a registry.
+    *(
+        ({"image": {"registry": "", "tag": "1"}}, [node("a", LABELLED, runtime=runtime, images=[{"names": [name]}])])
+        for runtime, name in NO_REGISTRY
+    ),
+    # A node names its fifty largest images alone.
+    (
+        {"image": {"registry": ""}},
+        [node("a", LABELLED, images=[{"names": [f"other.example.com/{number}:1"]} for number in range(50)])],
+    ),
     ({"image": {"registry": "", "pullPolicy": "Never"}}, []),
     ({"affinity": {"podAffinity": {}}}, [node("a", {"kubernetes.io/os": "linux"}, capacity={"nvidia.com/gpu": 1})]),
     ({}, [node("w", {"kubernetes.io/os": "windows"}, capacity={"nvidia.com/gpu": "1"})]),
@@ -89,6 +111,8 @@ RIGHT: list[tuple[Values, list[Object]]] = [
         {"attribution": {"pods": {"kubeletDir": "/var/lib/k0s/kubelet"}}},
         [node("a", LABELLED, "v1.34.1+k0s")],
     ),
+    # A kubelet with a --root-dir of its own, which no label tells.
+    ({"attribution": {"pods": {"kubeletDir": "/mnt/kubelet"}}}, [node("a", LABELLED, "v1.34.1+k0s")]),
 ]
 
 
