@@ -12,6 +12,7 @@ MAYBE_DURATION = "^(([0-9]+(ms|s|m|h|d|w|y))+)?$"
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
 LABEL = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
+SERVICE = "^([a-z]([-a-z0-9]{0,61}[a-z0-9])?)?$"
 NAME = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$"
 LABEL_VALUE = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
 LABEL_KEY = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -35,7 +36,7 @@ _AMOUNTS: Schema = {
 # What a default cannot tell of a value: by its path.
 RULES: dict[str, Schema] = {
     "nameOverride": {"pattern": LABEL},
-    "fullnameOverride": {"pattern": LABEL},
+    "fullnameOverride": {"pattern": SERVICE},
     "namespaceOverride": {"pattern": LABEL},
     "image.registry": {"pattern": REGISTRY},
     "image.repository": {"pattern": "^[a-z0-9._-]+(:[0-9]+)?(/[a-z0-9._-]+)*$"},

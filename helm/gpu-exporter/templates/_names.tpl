@@ -4,14 +4,15 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* The service bears it: a release may have dots and begin with a digit, a service (before Kubernetes 1.36) not. */}}
 {{- define "gpu-exporter.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
-{{- else if contains (include "gpu-exporter.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "gpu-exporter.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $name = include "gpu-exporter.name" . -}}
+{{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | replace "." "-" -}}
+{{- if not (regexMatch "^[a-z]" $name) }}{{ $name = printf "gpu-%s" $name }}{{ end -}}
 {{- end -}}
+{{- $name | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "gpu-exporter.namespace" -}}

@@ -99,6 +99,15 @@ def test_releases_of_one_name_in_two_namespaces_share_no_object(values: Values, 
     assert not {coherence.identity(each) for each in first} & {coherence.identity(each) for each in second}
 
 
+@pytest.mark.parametrize("name", ["1234", "gpus.v2", "9" + "a" * 50 + ".b", "a.gpu-exporter"])
+def test_release_of_any_name_has_a_service_that_every_version_takes(name: str, render: Render, one: One) -> None:
+    documents = render(name=name)
+
+    # Before 1.36 such a name begins with a letter; of a release it may have dots.
+    assert re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", one(documents, "Service")["metadata"]["name"])
+    assert list(coherence.errors(documents)) == []
+
+
 def test_selector_never_changes(values: Values, render: Render, one: One) -> None:
     labels = {"podLabels": {"app.kubernetes.io/name": "x"}, "commonLabels": {"app.kubernetes.io/instance": "y"}}
     selectors = [one(render(given), "DaemonSet")["spec"]["selector"] for given in ({}, values, {**values, **labels})]

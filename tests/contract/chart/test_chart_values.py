@@ -72,6 +72,7 @@ UNKNOWN = [
     ({"config": {"ledger": {"idle": "little"}}}, "at '/config/ledger"),
     ({"namespaceOverride": "Not Valid"}, "at '/namespaceOverride'"),
     ({"fullnameOverride": "gpu_exporter"}, "at '/fullnameOverride'"),
+    ({"fullnameOverride": "1st"}, "at '/fullnameOverride'"),
     ({"web": {"telemetryPath": "/-/healthy"}}, "at '/web/telemetryPath'"),
     ({"image": {"registry": "https://registry.example.com"}}, "at '/image/registry'"),
     ({"image": {"registry": "registry.example.com/"}}, "at '/image/registry'"),
