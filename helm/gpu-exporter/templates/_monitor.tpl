@@ -39,7 +39,7 @@ kind: {{ .kind }}
 metadata:
   {{- include "gpu-exporter.metadata" (dict "root" $root "name" (include "gpu-exporter.nameIn" (dict "root" $root "namespace" $namespace)) "namespace" $namespace "labels" .monitor.labels "annotations" .monitor.annotations) | nindent 2 }}
 {{- $spec := dict "jobLabel" "app.kubernetes.io/name" -}}
-{{- $_ := set $spec "namespaceSelector" (dict "matchNames" (list $home)) -}}
+{{- if ne $namespace $home }}{{ $_ := set $spec "namespaceSelector" (dict "matchNames" (list $home)) }}{{ end -}}
 {{- $_ := set $spec "selector" (dict "matchLabels" (include "gpu-exporter.selectorLabels" $root | fromYaml)) -}}
 {{- $_ := set $spec .endpoints (list (mergeOverwrite $endpoint .monitor.endpoint)) }}
 spec:

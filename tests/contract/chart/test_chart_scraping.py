@@ -53,9 +53,21 @@ def test_monitor_finds_the_service_by_its_port_and_labels(render: Render, one: O
     service, spec = one(documents, "Service"), one(documents, "ServiceMonitor")["spec"]
 
     assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-    assert spec["namespaceSelector"]["matchNames"] == [service["metadata"]["namespace"]]
     assert spec["endpoints"][0]["port"] in {port["name"] for port in service["spec"]["ports"]}
     assert spec["jobLabel"] in service["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("ServiceMonitor", "serviceMonitor"), ("PodMonitor", "podMonitor")])
+def test_monitor_names_a_namespace_only_where_it_looks_into_another(
+    kind: str, value: str, render: Render, one: One
+) -> None:
+    here, elsewhere = (
+        one(render({value: {"enabled": True, "namespace": namespace}}), kind)["spec"] for namespace in ("", "monitoring")
+    )
+
+    # Its own is meant without, also once kustomize or a copy has moved all into another.
+    assert "namespaceSelector" not in here
+    assert elsewhere["namespaceSelector"] == {"matchNames": ["mon"]}
 
 
 @pytest.mark.parametrize(("kind", "value"), [("ServiceMonitor", "serviceMonitor"), ("PodMonitor", "podMonitor")])
