@@ -123,3 +123,12 @@ def test_test_pod_is_no_pod_of_the_daemonset(values: Values, render: Render, one
     selector = one(documents, "DaemonSet")["spec"]["selector"]["matchLabels"]
 
     assert not selector.items() <= one(documents, "Pod")["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize("name", ["NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"])
+def test_variable_of_the_user_takes_the_place_of_the_charts(name: str, render: Render, one: One) -> None:
+    own = {"name": name, "value": "mine"}
+    container = one(render({"extraEnv": [own]}), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+
+    # A server-side apply, as Helm 4 and Argo CD do, refuses a list with a name twice.
+    assert [each for each in container["env"] if each["name"] == name] == [own]

@@ -62,7 +62,8 @@ def test_monitor_names_a_namespace_only_where_it_looks_into_another(
     kind: str, value: str, render: Render, one: One
 ) -> None:
     here, elsewhere = (
-        one(render({value: {"enabled": True, "namespace": namespace}}), kind)["spec"] for namespace in ("", "monitoring")
+        one(render({value: {"enabled": True, "namespace": namespace}}), kind)["spec"]
+        for namespace in ("", "monitoring")
     )
 
     # Its own is meant without, also once kustomize or a copy has moved all into another.

@@ -15,6 +15,7 @@ from tests.contract.chart.conftest import CHART, Files, One, Render, Values
 from tests.depth import share
 
 POD_NEEDS_ROOT = "attribution.pods.enabled needs uid 0"
+SOCKET = {"socketHostPath": "/run/gpu-exporter/progress"}
 
 UNKNOWN = [
     ({"prot": 1}, "additional properties 'prot' not allowed"),
@@ -107,6 +108,15 @@ IMPOSSIBLE = [
             "containerSecurityContext": {"allowPrivilegeEscalation": False},
         },
         "allowPrivilegeEscalation=false cannot be had",
+    ),
+    (
+        {"progress": SOCKET, "attribution": {"processes": {"enabled": False}}},
+        "progress.socketHostPath needs attribution",
+    ),
+    ({"progress": SOCKET, "attribution": {"pods": {"enabled": False}}}, "progress.socketHostPath needs uid 0"),
+    (
+        {"networkPolicy": {"enabled": True}, "attribution": {"pods": {"api": True}}},
+        "networkPolicy.egress must let the pods reach the API server",
     ),
     ({"runtimeClass": {"create": True}}, "runtimeClass.create needs"),
     ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, "resources.limits must not ask for nvidia.com/gpu"),
@@ -286,12 +296,3 @@ def test_open_hatches_take_anything_of_kubernetes(render: Render, one: One) -> N
     assert spec["hostNetwork"] is True
     assert spec["dnsConfig"] == {"nameservers": ["1.1.1.1"]}
     assert env[0] in spec["containers"][0]["env"]
-
-
-@pytest.mark.parametrize("name", ["NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"])
-def test_variable_of_the_user_takes_the_place_of_the_charts(name: str, render: Render, one: One) -> None:
-    own = {"name": name, "value": "mine"}
-    container = one(render({"extraEnv": [own]}), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
-
-    # A server-side apply, as Helm 4 and Argo CD do, refuses a list with a name twice.
-    assert [each for each in container["env"] if each["name"] == name] == [own]
