@@ -137,7 +137,7 @@ STRINGS = (
 OPEN = ("resources", "updateStrategy.rollingUpdate")
 
 # Maps that a value of null drops.
-MAY_BE_NULL = ("livenessProbe", "readinessProbe", "updateStrategy.rollingUpdate", "global")
+MAY_BE_NULL = ("livenessProbe", "readinessProbe", "updateStrategy.rollingUpdate", "global", "global.imageRegistry")
 
 # Of a string, what it must fit: labels are refused by the API server only once everything else is there.
 _STRING: dict[str, Schema] = {

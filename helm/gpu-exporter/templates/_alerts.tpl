@@ -1,9 +1,14 @@
+{{/* Pattern of the scrape job's name, as it stands between the quotes of PromQL. */}}
+{{- define "gpu-exporter.jobs" -}}
+{{- default (printf ".*%s.*" (include "gpu-exporter.name" .)) .Values.prometheusRule.alerts.jobs -}}
+{{- end -}}
+
 {{/* The alert groups: marks `<Alert.key>` replaced by values, the alerts that are switched off left out. The nodes of an
 incident are muted since GpuIncident tells of them: without it there are none. */}}
 {{- define "gpu-exporter.alerts" -}}
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
-{{- $jobs := default (printf ".*%s.*" (include "gpu-exporter.name" .)) $alerts.jobs -}}
+{{- $jobs := include "gpu-exporter.jobs" . -}}
 {{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
 {{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}

@@ -183,3 +183,26 @@ def test_dashboards_are_one_config_map_each(render: Render) -> None:
         assert each["metadata"]["labels"]["grafana_dashboard"] == "1"
         assert each["metadata"]["annotations"]["grafana_folder"] == "GPUs"
         assert len(text) < 900_000  # a ConfigMap holds 1 MiB
+
+
+@pytest.mark.parametrize(
+    ("given", "jobs"),
+    [
+        ({"nameOverride": "gpus"}, ".*gpus.*"),
+        ({"prometheusRule": {"alerts": {"jobs": r"gpus\\.(a|b)"}}}, r"gpus\\.(a|b)"),
+    ],
+    ids=["name", "jobs"],
+)
+def test_dashboard_asks_for_the_jobs_that_the_alerts_ask_for(given: Values, jobs: str, render: Render) -> None:
+    maps = [each for each in render({**given, "dashboards": {"enabled": True}}) if each["kind"] == "ConfigMap"]
+    texts = [text for each in maps for text in each["data"].values()]
+    asked = {
+        target["expr"].split('job=~"')[1].split('"')[0]
+        for text in texts
+        for panel in json.loads(text)["panels"]
+        for target in panel.get("targets", ())
+        if 'job=~"' in target["expr"]
+    }
+
+    # The job of a target is named after the chart, as an umbrella chart's alias or nameOverride call it.
+    assert asked == {jobs}

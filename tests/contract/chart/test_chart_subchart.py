@@ -50,6 +50,15 @@ def test_global_registry_and_pull_secrets_are_used(umbrella: Path, one: One) -> 
         assert spec["imagePullSecrets"] == [{"name": "own"}, {"name": "pull"}]
 
 
+@pytest.mark.parametrize(
+    "given", [None, {}, {"imageRegistry": None, "imagePullSecrets": None, "storageClass": "x"}], ids=repr
+)
+def test_umbrella_chart_may_leave_its_globals_empty(given: Values | None, umbrella: Path, one: One) -> None:
+    spec = one(rendered(umbrella, {"global": given}), "DaemonSet")["spec"]["template"]["spec"]
+
+    assert spec["containers"][0]["image"].startswith("gpu-exporter:")
+
+
 def test_no_link_in_the_chart() -> None:
     assert [path for path in CHART.rglob("*") if path.is_symlink()] == []
 
