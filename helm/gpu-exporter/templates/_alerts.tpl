@@ -1,6 +1,10 @@
-{{/* Pattern of the scrape job's name, as it stands between the quotes of PromQL. */}}
+{{/*
+Pattern of the scrape job's name, as it stands between the quotes of PromQL. Another name than the project's is meant as it
+is: the monitors give it, and around a word such as "gpu" or "exporter" others' jobs have theirs.
+*/}}
 {{- define "gpu-exporter.jobs" -}}
-{{- default (printf ".*%s.*" (include "gpu-exporter.name" .)) .Values.prometheusRule.alerts.jobs -}}
+{{- $name := include "gpu-exporter.name" . -}}
+{{- default (ternary ".*gpu-exporter.*" $name (eq $name "gpu-exporter")) .Values.prometheusRule.alerts.jobs -}}
 {{- end -}}
 
 {{/* The alert groups: marks `<Alert.key>` replaced by values, the alerts that are switched off left out. The nodes of an
