@@ -97,19 +97,49 @@ driver (host path {{ $v.driver.hostPath }})
 {{- if $v.nvidia.devicesAsMount }}
 devices as a mount (host path /dev/null)
 {{- end }}
-{{- if $v.security.privileged }}
+{{- range $v.extraVolumes }}
+{{- if .hostPath }}
+extraVolumes (host path {{ .hostPath.path }})
+{{- end }}
+{{- end }}
+{{- range list "hostPID" "hostIPC" "hostNetwork" }}
+{{- if get $v.podSpec . }}
+podSpec.{{ . }}
+{{- end }}
+{{- end }}
+{{- $context := include "gpu-exporter.mergedContext" . | fromYaml }}
+{{- if $context.privileged }}
 privileged container
 {{- end }}
-{{- range include "gpu-exporter.capabilities" . | fromJsonArray }}
+{{- if eq (dig "seccompProfile" "type" "" $context) "Unconfined" }}
+seccomp profile Unconfined
+{{- end }}
+{{- range dig "capabilities" "add" (list) $context }}
+{{- if not (has . (include "gpu-exporter.baselineCapabilities" $ | fromJsonArray)) }}
 capability {{ . }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
+{{/* What level baseline lets a pod add. */}}
+{{- define "gpu-exporter.baselineCapabilities" -}}
+{{- toJson (list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "NET_BIND_SERVICE" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT") -}}
+{{- end -}}
+
+{{/* What counts for the container: its own context over the pod's. */}}
+{{- define "gpu-exporter.mergedContext" -}}
+{{- $pod := include "gpu-exporter.podSecurityContext" . | fromYaml -}}
+{{- toYaml (mergeOverwrite $pod (include "gpu-exporter.containerSecurityContext" . | fromYaml)) -}}
+{{- end -}}
+
 {{- define "gpu-exporter.podSecurityLevel" -}}
-{{- $user := include "gpu-exporter.runAsUser" . -}}
+{{- $context := include "gpu-exporter.mergedContext" . | fromYaml -}}
+{{- $root := or (not $context.runAsNonRoot) (eq (toString $context.runAsUser) "0") -}}
+{{- $profiled := has (dig "seccompProfile" "type" "" $context) (list "RuntimeDefault" "Localhost") -}}
+{{- $added := without (dig "capabilities" "add" (list) $context) "NET_BIND_SERVICE" -}}
 {{- if trim (include "gpu-exporter.privilegedReasons" .) -}}
 privileged
-{{- else if or (eq $user "0") (ne .Values.security.seccomp "RuntimeDefault") -}}
+{{- else if or $root $context.allowPrivilegeEscalation $added (not $profiled) -}}
 baseline
 {{- else -}}
 restricted

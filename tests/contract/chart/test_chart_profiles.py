@@ -60,6 +60,35 @@ def test_notes_and_readme_state_the_level(profile: str, values: Values, files: F
     assert re.search(rf"\| `{profile}` \|.*\| {level} \|", readme)
 
 
+HATCHES: list[Values] = [
+    {"security": {"seccomp": "Unconfined"}},
+    {"security": {"seccomp": ""}},
+    {"security": {"addCapabilities": ["NET_BIND_SERVICE"]}},
+    {"security": {"addCapabilities": ["SYS_CHROOT"]}},
+    {"security": {"addCapabilities": ["SYS_NICE"]}},
+    {"security": {"runAsUser": 0}},
+    {"podSecurityContext": {"seccompProfile": {"type": "Unconfined"}}},
+    {"podSecurityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "gpu.json"}}},
+    {"containerSecurityContext": {"capabilities": {"add": ["SYS_PTRACE"]}}},
+    {"containerSecurityContext": {"privileged": True, "allowPrivilegeEscalation": True}},
+    {"containerSecurityContext": {"allowPrivilegeEscalation": True}},
+    {"containerSecurityContext": {"runAsUser": 0}},
+    {"containerSecurityContext": {"runAsNonRoot": False}},
+    {"podSpec": {"hostIPC": True}},
+    {"extraVolumes": [{"name": "fabric", "hostPath": {"path": "/dev/infiniband"}}]},
+    {"extraVolumes": [{"name": "shared", "emptyDir": {}}]},
+]
+
+
+@pytest.mark.parametrize("given", HATCHES, ids=repr)
+def test_notes_state_the_level_of_values_handed_on(given: Values, render: Render, files: Files, one: One) -> None:
+    alone = {"attribution": {"processes": {"enabled": False}, "pods": {"enabled": False}}, **given}
+    spec = one(render(alone), "DaemonSet")["spec"]["template"]["spec"]
+
+    level = podsecurity.level(spec)
+    assert f"Pod Security level of these pods: {level}\n" in files(alone)["gpu-exporter/templates/NOTES.txt"]
+
+
 def test_test_pod_is_restricted(values: Values, render: Render, one: One) -> None:
     assert podsecurity.level(one(render(values), "Pod")["spec"]) == "restricted"
 

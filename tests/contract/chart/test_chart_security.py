@@ -240,6 +240,19 @@ def test_pod_of_the_test_leaves_its_user_to_a_cluster_that_assigns_users(
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
+def test_openshift_s_constraints_allow_the_volumes_that_are_added(render: Render, one: One) -> None:
+    def allowed(*volumes: Values) -> Values:
+        alone = {"processes": {"enabled": False}, "pods": {"enabled": False}}
+        documents = render({"openshift": {"scc": True}, "attribution": alone, "extraVolumes": [*volumes]})
+        return one(documents, "SecurityContextConstraints")
+
+    host, csi = {"name": "fabric", "hostPath": {"path": "/dev"}}, {"name": "vault", "csi": {"driver": "a.b"}}
+    assert allowed()["allowHostDirVolumePlugin"] is False
+    assert "csi" not in allowed()["volumes"]
+    assert allowed(host)["allowHostDirVolumePlugin"] is True
+    assert "csi" in allowed(csi)["volumes"]
+
+
 @pytest.mark.parametrize(
     ("seccomp", "named"), [("RuntimeDefault", "runtime/default"), ("Unconfined", "unconfined"), ("", "*")]
 )
