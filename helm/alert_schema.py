@@ -9,7 +9,9 @@ from typing import Any
 Schema = dict[str, Any]
 
 NUMBER = r"^[0-9]+(\.[0-9]+)?$"
-DURATION = "^([0-9]+(ms|s|m|h|d|w|y))+$"
+MAYBE_DURATION = "^" + "".join(f"([0-9]+{unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms")) + "$"
+"""Or nothing: of Prometheus, whose units stand in this order, each once."""
+DURATION: Schema = {"pattern": MAYBE_DURATION, "minLength": 1}
 _NO_TIME = "^(0+(ms|s|m|h|d|w|y))+$"
 _MAY_BE_NO_TIME = frozenset({"for", "keepFiringFor"})
 """The other durations are ranges of PromQL, which knows none of 0s."""
@@ -66,9 +68,9 @@ def _parameter(key: str, value: Any) -> Schema:
 
 
 def _text(key: str, value: str) -> Schema:
-    if re.match(DURATION, value):
+    if value and re.match(MAYBE_DURATION, value):
         positive: Schema = {} if key in _MAY_BE_NO_TIME else {"not": {"pattern": _NO_TIME}}
-        return {"type": "string", "pattern": DURATION, **positive}
+        return {"type": "string", **DURATION, **positive}
     if re.match(NUMBER, value):
         return {"type": ["number", "string"], "pattern": NUMBER}  # Helm would round one of so many digits
     if re.match(SELECTOR, value):

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from exporter.config.option import Option
-from helm.alert_schema import DURATION, IN_QUOTES, Schema, overrides, rules
+from helm.alert_schema import DURATION, IN_QUOTES, MAYBE_DURATION, Schema, overrides, rules
 
-MAYBE_DURATION = "^(([0-9]+(ms|s|m|h|d|w|y))+)?$"
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
 LABEL = "^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
@@ -19,7 +18,7 @@ LABEL_KEY = "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]
 PROMETHEUS_LABEL = "^[a-zA-Z_][a-zA-Z0-9_]*$"
 CONFIG_KEY = "^[-._A-Za-z0-9]*$"
 REGISTRY = "^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*)?$"
-QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|[kMGTPE]i?)?$"
+QUANTITY = r"^[+]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$"
 NUMBER = r"^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
 AMOUNT = r"^[+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$"
 SHARE = r"^[+]?(0+(\.[0-9]+)?|\.[0-9]+|0*1(\.0+)?|[0-9]*\.?[0-9]+[eE]-[0-9]+)$"
@@ -106,8 +105,8 @@ RULES: dict[str, Schema] = {
     "podMonitor.interval": {"pattern": MAYBE_DURATION},
     "podMonitor.scrapeTimeout": {"pattern": MAYBE_DURATION},
     "prometheusRule.namespace": {"pattern": LABEL},
-    "prometheusRule.alerts.interval": {"pattern": DURATION},
-    "prometheusRule.alerts.slowInterval": {"pattern": DURATION},
+    "prometheusRule.alerts.interval": DURATION,
+    "prometheusRule.alerts.slowInterval": DURATION,
     "prometheusRule.alerts.jobs": {"pattern": f"^{IN_QUOTES}$"},
     # Labels of Prometheus, with any text.
     "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.contract.chart import custom_resources
-from tests.contract.chart.conftest import CHART, Render, Values
+from tests.contract.chart.conftest import CHART, Files, One, Render, Values
 from tests.contract.chart.test_chart_profiles import NEWEST
 
 NUMBER = 70707
@@ -73,3 +73,30 @@ def test_host_path_with_any_letter_is_that_path(render: Render) -> None:
         )
         paths = {volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
         assert paths & {odd, f"{odd}/pod-resources"}
+
+
+@pytest.mark.parametrize("quantity", ["65536Ki", "1.5Gi", "64M", "67108864", "6e7", "1E8", "100000000u", ".5Gi"])
+def test_quantity_may_be_written_as_kubernetes_writes_it(quantity: str, render: Render, one: One) -> None:
+    given = {"resources": {"limits": {"memory": quantity}}}
+    container = one(render(given), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+
+    assert container["resources"]["limits"]["memory"] == quantity
+
+
+@pytest.mark.parametrize("duration", ["30s1m", "1h1d", "1m1m", ""])
+def test_duration_that_prometheus_cannot_read_is_refused(duration: str, files: Files) -> None:
+    for path in ("rules.GpuHeldIdle.window", "rules.GpuHeldIdle.for", "interval"):
+        given: Any = duration
+        for key in reversed(("prometheusRule", "alerts", *path.split("."))):
+            given = {key: given}
+
+        # One such rule keeps all of a file from loading.
+        with pytest.raises(helm_python.HelmValuesError):
+            files(given)
+
+
+@pytest.mark.parametrize("duration", ["1h30m", "1w2d", "90s", "1y", "500ms"])
+def test_duration_that_prometheus_can_read_is_taken(duration: str, render: Render) -> None:
+    alerts = {"interval": duration, "rules": {"GpuHeldIdle": {"window": duration, "for": duration}}}
+
+    assert render({"prometheusRule": {"enabled": True, "alerts": alerts}, "serviceMonitor": {"interval": duration}})

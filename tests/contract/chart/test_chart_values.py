@@ -66,6 +66,7 @@ UNKNOWN = [
     ({"podLabels": {"a": "not a label"}}, "at '/podLabels/a'"),
     ({"resources": {"limit": {"memory": "1Gi"}}}, "at '/resources'"),
     ({"resources": {"limits": {"memory": "1 GB"}}}, "at '/resources/limits/memory'"),
+    ({"resources": {"limits": {"memory": "64ki"}}}, "at '/resources/limits/memory'"),
     ({"updateStrategy": {"rollingUpdate": {"maxUnavailable": "some"}}}, "at '/updateStrategy/rollingUpdate/max"),
     ({"config": {"sample": {"interval": "2 parsecs"}}}, "at '/config/sample/interval'"),
     ({"config": {"sample": {"interval": "0s"}}}, "at '/config/sample/interval'"),
