@@ -71,7 +71,9 @@ rows:
 {{- if .Values.priorityClassName -}}
 {{- .Values.priorityClassName -}}
 {{- else if .Values.priorityClass.create -}}
-{{- default (include "gpu-exporter.nameIn" (dict "root" . "namespace" "")) .Values.priorityClass.name -}}
+{{- /* Names that begin with "system-", as a namespace may, are the cluster's own. */ -}}
+{{- $made := include "gpu-exporter.nameIn" (dict "root" . "namespace" "") -}}
+{{- default (ternary (printf "gpu-%s" $made) $made (hasPrefix "system-" $made)) .Values.priorityClass.name -}}
 {{- end -}}
 {{- end -}}
 

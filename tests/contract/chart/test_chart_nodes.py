@@ -155,3 +155,20 @@ def test_host_network_keeps_the_names_of_the_cluster(render: Render, one: One) -
     spec = pod_spec(render({"hostNetwork": True}), one)
 
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+
+
+def test_priority_class_of_a_namespace_called_system_is_not_the_clusters(render: Render, one: One) -> None:
+    documents = render(namespace="system-monitoring")
+    name = one(documents, "PriorityClass")["metadata"]["name"]
+
+    # Kubernetes keeps names that begin so to its own.
+    assert not name.startswith("system-")
+    assert one(documents, "DaemonSet")["spec"]["template"]["spec"]["priorityClassName"] == name
+
+
+@pytest.mark.parametrize("surge", [1, "10%"])
+def test_pods_that_surge_are_not_taken_away_first(surge: Any, render: Render, one: One) -> None:
+    daemonset = one(render({"updateStrategy": {"rollingUpdate": {"maxSurge": surge}}}), "DaemonSet")
+
+    # The API server takes either the one or the other, and the default has a share that may be away.
+    assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == {"maxSurge": surge, "maxUnavailable": 0}
