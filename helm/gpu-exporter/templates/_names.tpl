@@ -25,7 +25,7 @@
 {{- if eq .namespace $home -}}
 {{- include "gpu-exporter.fullname" .root -}}
 {{- else -}}
-{{- printf "%s-%s" $home (include "gpu-exporter.fullname" .root) | trunc 63 | trimAll "-" -}}
+{{- printf "%s-%s" $home (include "gpu-exporter.fullname" .root) | trimAll "-" -}}
 {{- end -}}
 {{- end -}}
 

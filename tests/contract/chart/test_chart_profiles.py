@@ -121,6 +121,13 @@ def test_two_releases_in_one_namespace_share_no_object(values: Values, render: R
     assert not {coherence.identity(each) for each in first} & {coherence.identity(each) for each in second}
 
 
+def test_releases_in_a_namespace_of_a_long_name_share_no_object(render: Render) -> None:
+    given = {"prometheusRule": {"enabled": True, "namespace": "monitoring"}, "attribution": {"pods": {"api": True}}}
+    first, second = (render(given, name=name, namespace="n" * 63) for name in ("one", "two"))
+
+    assert not {coherence.identity(each) for each in first} & {coherence.identity(each) for each in second}
+
+
 def test_releases_of_one_name_in_two_namespaces_share_no_object(values: Values, render: Render) -> None:
     alone = {**values, "runtimeClass": {"name": "", "create": False}}
     first, second = (render(alone, namespace=namespace) for namespace in ("east", "west"))
