@@ -80,8 +80,22 @@
 {{- $home := include "gpu-exporter.namespace" . -}}
 {{- range $name := list "serviceMonitor" "podMonitor" -}}
 {{- $monitor := index $v $name -}}
+{{- $longer := gt (include "gpu-exporter.milliseconds" $monitor.scrapeTimeout | int64) (include "gpu-exporter.milliseconds" $monitor.interval | int64) -}}
+{{- if and $monitor.enabled $monitor.interval $longer -}}
+{{- fail (printf "%s.scrapeTimeout=%s is longer than its interval of %s: the Prometheus operator would leave the monitor out" $name $monitor.scrapeTimeout $monitor.interval) -}}
+{{- end -}}
 {{- if and $monitor.enabled $secured (ne (default $home $monitor.namespace) $home) -}}
 {{- fail (printf "%s.namespace must be the release's with web.tls or web.basicAuth: a monitor reads secrets of its own namespace only" $name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Of a duration as Prometheus writes them, such as 1m30s. */}}
+{{- define "gpu-exporter.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $sum = add $sum (mul (regexFind "[0-9]+" . | int64) (get $units (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}

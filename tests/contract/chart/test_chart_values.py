@@ -134,6 +134,7 @@ IMPOSSIBLE = [
     ({"web": {"basicAuth": {"enabled": True, "password": "é" * 37}}}, "the 72 bytes that bcrypt takes"),
     ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "would scrape everything twice"),
     ({"serviceMonitor": {"enabled": True}, "service": {"enabled": False}}, "serviceMonitor.enabled needs"),
+    ({"podMonitor": {"enabled": True, "interval": "59s", "scrapeTimeout": "1m"}}, "podMonitor.scrapeTimeout=1m is"),
     (
         {"web": {"tls": {"enabled": True}}, "serviceMonitor": {"enabled": True, "namespace": "monitoring"}},
         "serviceMonitor.namespace must be the release's",
