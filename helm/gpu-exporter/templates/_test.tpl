@@ -9,6 +9,7 @@ app.kubernetes.io/instance: {{ quote .Release.Name }}
 restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
+nodeSelector: {kubernetes.io/os: linux}
 securityContext:
   runAsNonRoot: true
   {{- /* A cluster that assigns users refuses every other. */}}

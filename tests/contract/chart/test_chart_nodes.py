@@ -172,3 +172,9 @@ def test_pods_that_surge_are_not_taken_away_first(surge: Any, render: Render, on
 
     # The API server takes either the one or the other, and the default has a share that may be away.
     assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == {"maxSurge": surge, "maxUnavailable": 0}
+
+
+def test_pod_of_the_test_goes_to_no_windows_node(render: Render, one: One) -> None:
+    assert one(render(), "Pod")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+    chosen = render({"test": {"podSpec": {"nodeSelector": {"pool": "tools"}}}})
+    assert one(chosen, "Pod")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "tools"}
