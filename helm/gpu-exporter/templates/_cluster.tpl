@@ -25,7 +25,7 @@ where there is no cluster to ask (helm template, GitOps that renders), and then 
 {{- $level := include "gpu-exporter.podSecurityLevel" . -}}
 {{- $rank := dict "restricted" 0 "baseline" 1 "privileged" 2 -}}
 {{- if gt (int (get $rank $level)) (int (get $rank $enforced)) -}}
-{{- $reasons := include "gpu-exporter.privilegedReasons" . | trim | splitList "\n" | join ", " | replace "  " " " -}}
+{{- $reasons := include "gpu-exporter.privilegedReasons" . | trim | splitList "\n" | join ", " | replace "  " " " | default "its user or security context" -}}
 {{- fail (printf "namespace %s enforces Pod Security level %s and would refuse every pod, which needs %s (%s): kubectl label namespace %s pod-security.kubernetes.io/enforce=%s --overwrite, or switch those values off" $name $enforced $level $reasons $name $level) -}}
 {{- end -}}
 {{- end -}}

@@ -61,7 +61,12 @@ WRONG: list[tuple[Values, list[Object], str]] = [
     (
         {"attribution": ALONE, "security": {"runAsUser": 0}},
         [enforcing("restricted")],
-        "needs baseline",
+        "needs baseline (its user or security context)",
+    ),
+    (
+        {"attribution": ALONE, "extraVolumes": [{"name": "fabric", "hostPath": {"path": "/dev/infiniband"}}]},
+        [enforcing("restricted")],
+        "needs privileged (extraVolumes (host path /dev/infiniband))",
     ),
     (
         {"runtimeClass": {"name": "nvidia"}},
@@ -87,6 +92,7 @@ RIGHT: list[tuple[Values, list[Object]]] = [
     ({}, []),
     ({}, [enforcing("privileged"), node("a", LABELLED, capacity={"nvidia.com/gpu": "8"})]),
     ({"attribution": ALONE}, [enforcing("restricted")]),
+    ({"attribution": ALONE, "security": {"addCapabilities": ["NET_BIND_SERVICE"]}}, [enforcing("restricted")]),
     ({"checkCluster": False}, [enforcing("baseline")]),
     ({"runtimeClass": {"name": "nvidia"}}, [named("RuntimeClass", "nvidia")]),
     ({"runtimeClass": {"name": "nvidia", "create": True}}, []),
