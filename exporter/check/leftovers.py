@@ -23,10 +23,11 @@ _REPEATED = ("replay", "recovery", "link_recovery")
 
 
 def job_gpus(environment: Mapping[str, str], devices: tuple[DeviceName | None, ...]) -> tuple[DeviceName, ...] | None:
-    """GPUs that the ended job had to itself, as Slurm's epilog knows them; None outside of Slurm: all.
+    """GPUs of the ended job, as Slurm's epilog knows them; None outside of Slurm: all.
 
     Slurm counts places in gres.conf, whose `devices` those are. A job without GPUs leaves none, and one that shared its
-    GPUs, or had instances of them, leaves them to the others.
+    GPUs, or had instances of them, leaves them to the others: as far as Slurm tells its epilog, which hears of MPS and
+    nothing of shards (22.05 to 24.11).
     """
     if not environment.get("SLURM_JOB_ID"):
         return None
@@ -49,9 +50,18 @@ def _looked_at(facts: Facts, limits: Limits) -> frozenset[str] | None:
     """Indices of the GPUs that must be empty; None: all."""
     if limits.emptied is None:
         return None
+    shared = _of_other_jobs(facts, limits.job)
     split = any(True for _ in facts.of("gpu_mig_info"))  # Slurm counts instances then, in an order of its own
     wanted = {name for name in limits.emptied if name.driver_index is None or not split}
-    return frozenset(series.gpu for series in facts.of("gpu_info") if wanted & _names(series))
+    return frozenset(
+        series.gpu for series in facts.of("gpu_info") if series.gpu not in shared and wanted & _names(series)
+    )
+
+
+def _of_other_jobs(facts: Facts, job: str) -> frozenset[str]:
+    """Indices of the GPUs on which a job runs that has not ended."""
+    shown = (series for family in _OF_PROCESSES for series in facts.of(family))
+    return frozenset(series.gpu for series in shown if series.labels.get("slurm_job", "") not in ("", job))
 
 
 def _names(series: Series) -> frozenset[DeviceName]:

@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from exporter.attribution import cgroup
 from exporter.attribution.families import workload_families
-from exporter.attribution.ownership import Target
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
 from exporter.clock import Moment, MonotonicTime, monotonic_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
@@ -44,7 +46,7 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGI
 
 
 class PciNode(UnknownNode):
-    """The node as the check sees it: its PCI bus and the processes on its GPUs, and nothing of whose they are."""
+    """The node as the check sees it: its PCI bus and the processes on its GPUs, and of whose they are the Slurm job."""
 
     def __init__(self, sysfs: Path, procfs: Path) -> None:
         self._sysfs = sysfs
@@ -53,6 +55,18 @@ class PciNode(UnknownNode):
     def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
         del at
         return {pid: found for pid in pids if (found := process.read(pid, self._procfs))}
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        at: Moment,
+    ) -> Ownership:
+        """By cgroup alone, which no user can write."""
+        del targets, pids, at
+        jobs = {pid: cgroup.parse(host.cgroup).job for pid, host in hosts.items()}
+        return Ownership({pid: Owner(f"slurm:{job}", "slurm", slurm_job=job) for pid, job in jobs.items() if job})
 
     def pci_gpus(self, at: Moment) -> int | None:
         del at

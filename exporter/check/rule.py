@@ -45,6 +45,8 @@ class Limits:
     """What links may have counted."""
     emptied: tuple[DeviceName, ...] | None = None
     """GPUs that must be empty; None: all of them."""
+    job: str = ""
+    """The Slurm job that has ended: a GPU on which another one runs is not its alone."""
     allowed: tuple[str, ...] = ()
     """Beginnings of names of programs that may stay on them."""
 

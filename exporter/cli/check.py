@@ -143,6 +143,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
         reference=settings["check.reference"],
         link_errors=settings["check.link-errors"],
         emptied=job_gpus(os.environ, assembly.gres_devices(settings)) if settings["check.stage"] == "epilog" else None,
+        job=os.environ.get("SLURM_JOB_ID", ""),
         allowed=settings["check.allow"],
     )
     ignored = stage.left_out | set(settings["check.ignore"])

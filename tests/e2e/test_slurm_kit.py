@@ -199,6 +199,33 @@ def test_elements_of_an_array_have_comments_of_their_own(kit: Kit) -> None:
     assert {job.gpus for job in jobs} == {1.0}
 
 
+@pytest.mark.skipif(TRACKING[0] != "cgroup", reason="processes are known to be a job's by its cgroup: none here")
+def test_what_another_job_runs_on_shards_of_the_gpu_is_not_left_by_the_one_that_ended(kit: Kit) -> None:
+    """Slurm tells its epilog nothing of shards: the GPU looks like one that the ended job had alone."""
+    epilog = kit.work / "etc/epilog.sh"
+    before = epilog.read_text()
+    options = f"--check.ignore leaked --attribution.slurm.gres-conf {kit.work}/etc/gres.conf --format json"
+    check = f"{kit.work}/gpu-exporter check --check.stage epilog {options} > {kit.work}/left.$SLURM_JOB_ID"
+    epilog.write_text(f"#!/bin/sh\nset -a; . {kit.work}/etc/check\n{check}\nset +a\n{before.partition(chr(10))[2]}")
+    jobs = [sbatch(kit, "--gres=shard:1", "--wrap", f"exec {kit.hold}") for _ in range(2)]
+    pids = poll("both programs", lambda: p if len(p := [p for p in kit.holding() if p]) == 2 else None, 60)
+    indices = {noted(kit, job)["SLURM_JOB_GPUS"] for job in jobs}
+    kit.scenario.set({f"gpu4.process.{place}": f"{pid} C 1073741824 40 10 0 0" for place, pid in enumerate(pids)})
+    first, second = jobs
+    try:
+        for job in jobs:
+            kit.run("scancel", job)
+            poll("the epilog", lambda job=job: (kit.work / f"epilog.{job}").exists() or None, 90)  # type: ignore[misc]
+    finally:
+        kit.scenario.remove("gpu4.process.0", "gpu4.process.1")
+        epilog.write_text(before)
+    first_found, second_found = (json.loads((kit.work / f"left.{job}").read_text()) for job in (first, second))
+
+    assert len(indices) == 1
+    assert first_found["findings"] == []
+    assert {each["rule"] for each in second_found["findings"]} == {"leftover"}
+
+
 def test_components_of_a_heterogeneous_job_are_known_by_their_names(kit: Kit) -> None:
     """Slurm 22.05 prints the ids of the whole set in the middle of a component's text."""
     kit.run("sbatch", "-J", "mixed", "-o", "/dev/null", "--gres=gpu:1", ":", "--gres=gpu:2", "--wrap", "sleep 600")

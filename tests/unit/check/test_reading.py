@@ -17,12 +17,14 @@ from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
 from exporter.exposition.text import Renderer
+from exporter.host.model import HostProcess
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.simulator import simulate
+from exporter.units import Bytes
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 NOW = UnixTime(1_700_000_000.0)
@@ -121,3 +123,16 @@ def test_gpus_of_the_pci_bus_are_counted_where_it_is_shown(tmp_path: Path) -> No
     node = PciNode(tmp_path, Path("/proc"))
 
     assert node.pci_gpus(Moment(NOW, MonotonicTime(0.0))) == 1
+
+
+def test_processes_of_slurm_jobs_are_known_by_their_cgroup(tmp_path: Path) -> None:
+    moment = Moment(NOW, MonotonicTime(0.0))
+    hosts = {pid: _host(pid, path) for pid, path in ((7, "/slurm/uid_1000/job_4711/step_batch"), (8, "/user.slice"))}
+
+    known = PciNode(tmp_path, Path("/proc")).ownership([], {}, hosts, moment).processes
+
+    assert {pid: owner.slurm_job for pid, owner in known.items()} == {7: "4711"}
+
+
+def _host(pid: int, path: str) -> HostProcess:
+    return HostProcess(pid, "python3", "ada", NOW, 0.0, Bytes(0), f"4:freezer:{path}\n")

@@ -75,6 +75,16 @@ def test_only_the_gpus_of_the_ended_job_must_be_empty() -> None:
     assert [gpu for gpu, _ in found(facts, Limits())] == ["0", "1"]
 
 
+def test_gpu_on_which_another_job_runs_is_not_the_ended_jobs_alone() -> None:
+    """Slurm's epilog is not told of shards: of the two jobs on GPU 0 number 7 has ended, and 8 goes on."""
+    both = node(*(on("0", pid, "python3", 1).replace("}", f',slurm_job="{pid}"}}') for pid in (7, 8)))
+    one = node(on("0", 7, "python3", 1).replace("}", ',slurm_job="7"}'), on("0", 9, "python3", 1))
+    limits = Limits(emptied=(DeviceName(driver_index=0),), job="7")
+
+    assert found(both, limits) == []
+    assert [gpu for gpu, _ in found(one, limits)] == ["0"]
+
+
 def test_service_of_the_site_may_stay() -> None:
     assert found(node(on("0", 10, "nv-hostengine", 0.4)), Limits(allowed=("nv-hostengine",))) == []
 
