@@ -31,6 +31,7 @@ from exporter.report.subject import EXPECTED, Named, named, selected
 from exporter.report.terminal import Colors, paint, progress_message
 from exporter.summaries import digest_jobs, layout
 from exporter.summaries.sacct import Sacct, SacctError
+from exporter.summaries.summary import is_of
 
 _ARGUMENT = "NAME"
 PAGE = Page(
@@ -102,7 +103,7 @@ def _accounted(
     except SacctError as error:
         sys.stderr.write(f"gpu-exporter: report: without Slurm's accounting: {error}\n")
         return None
-    return layout.slurm(report, known) if known else None
+    return layout.slurm(report, known) if known and is_of(report, known) else None
 
 
 def _subject(settings: config.Config, name: str) -> Subject:

@@ -21,6 +21,7 @@ _ENDED = "CD,F,TO,CA,OOM,NF,PR,DL,BF"
 _TIMEOUT = 60.0
 _UTC = "UTC0"
 """Time zone sacct is asked in: elsewhere an hour of autumn is there twice, and one of the two is not asked for."""
+_PARTS = ("gres/shard", "gres/mps")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 
 
@@ -54,7 +55,14 @@ class AccountedJob:
     memory_peak_bytes: int | None = None
     """The largest step's largest process, on one node."""
     gpus: float = 0.0
+    """Whole ones; slurmdbd counts shards and MPS apart from them."""
+    shared: bool = False
+    """It held parts of GPUs."""
     billing: float | None = None
+
+    @property
+    def held_gpus(self) -> bool:
+        return self.shared or self.gpus > 0
 
 
 class Sacct:
@@ -127,6 +135,7 @@ def _job(raw: str, row: Mapping[str, str]) -> AccountedJob:
         cpu_seconds=_cpu_seconds(row["TotalCPU"]),
         memory_bytes=_bytes(tres.get("mem", "")),
         gpus=_gpus(tres.items()),
+        shared=any(_number(tres.get(name, "")) for name in _PARTS),
         billing=_number(tres.get("billing", "")),
     )
 

@@ -28,6 +28,14 @@ _HEAD = (
 _GOOD_EXIT = "0:0"
 
 
+def is_of(report: JobReport, job: AccountedJob) -> bool:
+    """Whether slurmdbd's job is the reported one: another cluster's, and one before the ids began anew, have its id."""
+    if report.name.user and job.user and report.name.user != job.user:
+        return False
+    begins = job.start is None or job.start <= report.span.until + MARGIN
+    return begins and (job.end is None or job.end >= report.span.start - MARGIN)
+
+
 def summary(name: str, report: JobReport, job: AccountedJob | None) -> Summary:
     """What is kept of a job, machine-readable: numbers in base units, None where not known."""
     return {

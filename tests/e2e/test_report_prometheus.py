@@ -235,6 +235,21 @@ def test_digest_has_what_slurmdbd_has_of_its_jobs_and_what_to_ask_for_next_time(
     assert "12 % of 32" in said
 
 
+def test_job_of_the_same_id_in_another_cluster_is_not_taken_for_the_reported_one(known: Known, tmp_path: Path) -> None:
+    """Sacct tells of this host's cluster; Prometheus has others', and the past before ids began anew."""
+    sacct = tmp_path / "sacct"
+    told: list[str] = []
+    for user, began in (("alice", known.began), ("bob", known.began), ("alice", known.began - 8 * HOUR)):
+        line = (
+            f"4711|4711|{user}|a|gpu|q|c2|FAILED|1:0|{began:.0f}|{began + HOUR:.0f}|3600|600|2|32|04:00:00||gres/gpu=8"
+        )
+        sacct.write_text(f"#!/bin/sh\necho '{line}'\n")
+        sacct.chmod(0o755)
+        told.append(as_json(known, "4711", "--slurm.sacct", str(sacct)).get("slurm", {}).get("state", ""))
+
+    assert told == ["FAILED", "", ""]
+
+
 def test_digest_has_the_numbers_of_the_waste_dashboard(known: Known) -> None:
     """The dashboard's own queries, as they are in its JSON, asked of the same Prometheus at the same time."""
     board = json.loads((Path(__file__).parents[2] / "dashboards/json/waste.json").read_text())
