@@ -21,6 +21,7 @@ from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError
+from exporter.report import promql
 from exporter.report.client import Client
 from exporter.report.document import Document
 from exporter.report.formats import plain
@@ -125,6 +126,7 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
             report=partial(slurm_job, client, settings["cluster"]),
             write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
             name=name,
+            measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
         ),
     )
 

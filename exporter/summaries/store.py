@@ -65,9 +65,9 @@ class Store:
         self._database.execute("COMMIT")
 
     def waiting(self, now: float, limit: int) -> Sequence[Waiting]:
-        """Those that are due, the longest ended first."""
+        """Those that are due, the longest ended first; what was tried in vain comes after what was not."""
         rows = self._database.execute(
-            "SELECT job, ended, tries FROM jobs WHERE state = 'waiting' AND due <= ? ORDER BY ended LIMIT ?",
+            "SELECT job, ended, tries FROM jobs WHERE state = 'waiting' AND due <= ? ORDER BY tries, ended LIMIT ?",
             (now, limit),
         )
         return [Waiting(*row) for row in rows]

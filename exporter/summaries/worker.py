@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from exporter.report.failure import NoDataError, ReportError
+from exporter.report.failure import NoDataError, NoMetricsError, RefusedError, ReportError, SlowError
 from exporter.report.formats import data
+from exporter.report.model import JobReport
 from exporter.summaries import hints, jobstats
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
@@ -29,6 +30,8 @@ _SPOOLED = 20_000
 """Files of the spool read in one round."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
 _TRIES_WITHOUT_DATA = 3
+_TOO_MUCH = (RefusedError, SlowError)
+"""What a Prometheus answers also when it is one job that is too large for it, as of weeks on hundreds of GPUs."""
 _LONGEST_LAG = 3600.0
 """How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
 _SCAN_OVERLAP = 600.0
@@ -75,6 +78,8 @@ class Services:
     """Puts the comment of the job that users call so into slurmdbd, or its text in words; raises CommentError."""
     name: Callable[[str], str]
     """How users call the job with this raw id."""
+    measured: Callable[[], bool]
+    """Whether Prometheus has metrics of the exporter now; raises ReportError."""
 
 
 class Worker:
@@ -143,15 +148,20 @@ class Worker:
                 known = self._services.accounts.jobs([each.job for each in batch])
             except SacctError as error:
                 return self._postpone(batch, str(error), outcome)
+        refused = 0
         for place, each in enumerate(batch):
             if self._clock() - began >= self._settings.budget:
                 return False
             try:
                 self._summarize(each, known.get(each.job), outcome)
-            except (ReportError, CommentError) as error:
+            except CommentError as error:
                 self._postpone([each], str(error), outcome)
-                if isinstance(error, ReportError):
-                    return self._postpone(batch[place + 1 :], str(error), outcome)
+            except ReportError as error:
+                self._postpone([each], str(error), outcome)
+                refused += 1
+                if refused > 1 or not isinstance(error, _TOO_MUCH):
+                    outcome.postponed += len(batch) - place - 1  # as they are: next time they come before this one
+                    return False
         return True
 
     def _postpone(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
@@ -177,9 +187,8 @@ class Worker:
         until = min(now, each.ended + MARGIN)
         # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
         back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
-        try:
-            report = self._services.report(each.job, back, until)
-        except NoDataError:
+        report = self._reported(each.job, back, until)
+        if report is None:
             if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
                 self._later(each, outcome)
                 return
@@ -196,3 +205,14 @@ class Worker:
         self._store.done(each.job, MADE, now, name=name, user=user, summary=made)
         self._made.append(made)
         outcome.made += 1
+
+    def _reported(self, job: str, back: float, until: float) -> JobReport | None:
+        """None where nothing is known of it: also where it ended before this Prometheus had any metrics."""
+        try:
+            return self._services.report(job, back, until)
+        except NoDataError:
+            return None
+        except NoMetricsError:
+            if not self._services.measured():
+                raise
+            return None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.failure import NoDataError, UnreachableError
+from exporter.report.failure import NoDataError, ReportError, UnreachableError
 from exporter.report.model import JobReport
 from exporter.summaries.comment import CommentError
 from exporter.summaries.sacct import AccountedJob, SacctError
@@ -34,6 +34,8 @@ class Site:
         self.store = Store(folder / "summaries.sqlite")
         self.known: dict[str, AccountedJob] = {}
         self.without_data: set[str] = set()
+        self.fails: dict[str, ReportError] = {}
+        self.measured = True
         self.away: set[str] = set()
         self.comments: list[tuple[str, str]] = []
         self.asked: Counter[str] = Counter()
@@ -42,7 +44,7 @@ class Site:
 
     def made(self, accounts: Site | None, comment: str = "jobstats") -> Worker:
         settings = Settings(spool=self.spool, hints=self.hints, comment=comment)
-        services = Services(accounts, self.report, self.write, lambda job: f"name-of-{job}")
+        services = Services(accounts, self.report, self.write, lambda job: f"name-of-{job}", lambda: self.measured)
         return Worker(settings, self.store, services, lambda: self.now)
 
     def ends(self, job: str, *, gpus: float = 1.0, noted: bool = True) -> None:
@@ -72,6 +74,8 @@ class Site:
         self._need("prometheus", UnreachableError)
         self.asked[job] += 1
         self.spans.append((back, until))
+        if job in self.fails:
+            raise self.fails[job]
         if job in self.without_data:
             raise NoDataError("unknown here")
         return report()
@@ -234,7 +238,7 @@ def test_round_ends_with_its_budget_and_the_next_goes_on(site: Site) -> None:
     site.worker = Worker(
         Settings(spool=site.spool, hints=site.hints),
         site.store,
-        Services(site, report_slowly, site.write, str),
+        Services(site, report_slowly, site.write, str, bool),
         lambda: site.now,
     )
     outcomes = [site.round() for _ in range(3)]
