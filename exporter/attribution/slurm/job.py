@@ -68,7 +68,10 @@ _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
 """From here on fields hold what the user wrote."""
 _GROUP = re.compile(r" Nodes=(?P<nodes>\S+) CPU_IDs=\S* Mem=\S* GRES=(?P<gres>\S*)")
-_GRES = re.compile(r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})\(IDX:(?P<indices>[0-9,-]*)\)")
+_GRES = re.compile(
+    r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})"
+    r"\((?:IDX:(?P<indices>[0-9,-]*)|(?P<parts>[0-9]{1,10}/[0-9]{1,10}(?:,[0-9]{1,10}/[0-9]{1,10})*))\)"
+)
 _HOST = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)")
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _MANY = 65536
@@ -133,8 +136,15 @@ def _gres(text: str) -> Iterator[NodeGres]:
 
 
 def node_gres(nodes: frozenset[str], text: str) -> Iterator[NodeGres]:
-    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` reports is held on each of `nodes`."""
-    for found in _GRES.finditer(text):
+    """What `gpu:a:2(IDX:0-1),shard:3(IDX:5)` reports is held on each of `nodes`.
+
+    Newer versions (24.11) write parts of GPUs by GPU, held of all: `shard:3(0/4,3/4)`.
+    """
+    for found in _GRES.finditer(text[:_MANY]):
+        if found["parts"]:
+            amounts = [int(part.partition("/")[0]) for part in found["parts"].split(",")[:_MANY_GPUS]]
+            yield from (NodeGres(nodes, found["name"], held, (place,)) for place, held in enumerate(amounts) if held)
+            continue
         yield NodeGres(nodes, found["name"], int(found["count"]), indices(found["indices"]))
 
 

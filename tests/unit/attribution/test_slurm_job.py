@@ -82,6 +82,25 @@ def test_node_holds_its_own_part_of_a_job() -> None:
     assert job.held_on(frozenset({"elsewhere"})) == ()
 
 
+@pytest.mark.parametrize(
+    ("gres", "held"),
+    [
+        ("shard:2(2/4,0/4,0/4)", [("shard", 2, (0,))]),
+        ("shard:fake:6(0/4,4/4,2/4)", [("shard", 4, (1,)), ("shard", 2, (2,))]),
+        ("mps:50(50/100,0/100)", [("mps", 50, (0,))]),
+        ("gpu:a:1(IDX:0),shard:a:1(0/4,1/4)", [("gpu", 1, (0,)), ("shard", 1, (1,))]),
+        ("shard:0(0/4,0/4)", []),
+        ("shard:3(IDX:5)", [("shard", 3, (5,))]),
+    ],
+)
+def test_parts_of_gpus_are_counted_by_gpu(gres: str, held: list[tuple[str, int, tuple[int, ...]]]) -> None:
+    """As Slurm 24.11 writes them, by GPU and of how many; before, 22.05 named the GPUs."""
+    job = parse_job(line(groups=f"  Nodes=n1 CPU_IDs=0 Mem=0 GRES={gres}"))
+
+    assert job is not None
+    assert [(each.name, each.amount, each.indices) for each in job.gres or ()] == held
+
+
 def test_node_of_two_that_was_given_nothing_has_not_what_the_other_was_given() -> None:
     job = Job("7", node_count=2, gres=(NodeGres(frozenset({"n2"}), "gpu", 1, (2,)),))
 
