@@ -99,9 +99,9 @@ def _held(report: JobReport) -> str:
     span = report.span
     nodes = "1 node" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes"
     state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
-    gpus = "1 GPU" if words.count(report.gpus) == "1" else f"{words.count(report.gpus)} GPUs"
     models = sorted({device.model.removeprefix("NVIDIA ") for device in report.devices if device.model})
     kind = f" ({', '.join(models)})" if models else ""
+    gpus = words.gpus(report.gpus)
     return f"{gpus}{kind} on {nodes} for {words.span(span.seconds)} from {words.when(span.start)}, {state}"
 
 

@@ -57,6 +57,11 @@ def count(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"  # noqa: PLR2004 - half the last digit
 
 
+def gpus(number: float) -> str:
+    shown = count(number)
+    return "1 GPU" if shown == "1" else f"{shown} GPUs"
+
+
 def money(amount: float, currency: str) -> str:
     return f"{amount:,.2f} {currency}"
 

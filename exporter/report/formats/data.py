@@ -40,7 +40,7 @@ def short(report: JobReport | Digest) -> str:
         return f"GPU: held {words.hours(report.held)}; wasted {words.hours(report.wasted)}\n"
     parts = [
         f"GPU {words.percent(utilization(report.hours))} used" + model_flops(report.progress),
-        f"{words.count(report.gpus)} GPUs {words.span(report.span.seconds)}",
+        f"{words.gpus(report.gpus)} {words.span(report.span.seconds)}",
         f"wasted {words.hours(lost(report.hours))}" + _main_cause(report),
     ]
     sizes = [(d.memory_peak_bytes, d.memory_total_bytes) for d in report.devices]
