@@ -19,6 +19,7 @@ from exporter.host.text import bounded, lines, natural
 _NAME = re.compile(r"job_([0-9]{1,10})")
 _ID = re.compile(r"[0-9]{1,10}")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_A_YEAR = 365 * 86400.0
 _COMPLETE = (
     "SLURM_JOB_USER",
     "SLURM_JOB_PARTITION",
@@ -67,7 +68,7 @@ def parse(job: str, text: str) -> JobFile | None:
             array_task=_id(fields, "SLURM_ARRAY_TASK_ID"),
             het_job=_id(fields, "SLURM_HET_JOB_ID"),
             het_offset=_id(fields, "SLURM_HET_JOB_OFFSET"),
-            time_limit_seconds=end - start if start and end and end > start else None,
+            time_limit_seconds=_limit(start, end),
             start_time=None if start is None else UnixTime(start),
             node_count=natural(_value(fields, "SLURM_JOB_NUM_NODES")),
             restarts=natural(_value(fields, "SLURM_JOB_RESTART_COUNT")),
@@ -78,6 +79,12 @@ def parse(job: str, text: str) -> JobFile | None:
         fields.get("BOOT_ID", ""),
         complete=all(fields.get(name) for name in _COMPLETE) and not fields.get("SLURM_SHARDS_ON_NODE"),
     )
+
+
+def _limit(start: float | None, end: float | None) -> float | None:
+    """None too where there is no limit: Slurm lets such a job end in a year."""
+    limit = end - start if start and end else 0.0
+    return limit if limit > 0 and limit != _A_YEAR else None
 
 
 def mig_instances(visible: str) -> tuple[DeviceName, ...]:

@@ -37,6 +37,17 @@ def test_all_that_the_prolog_knew() -> None:
     assert parse("7", FILE) == JobFile(job, (0, 2, 3), (DeviceName(uuid=MIG),), "abc")
 
 
+@pytest.mark.parametrize(
+    ("end", "limit"), [(4600, 3600.0), (31_536_000 + 1000, None), (31_536_060 + 1000, 31_536_060.0)]
+)
+def test_job_that_slurm_would_let_run_a_year_has_no_limit(end: int, limit: float | None) -> None:
+    """For so long runs a job with TimeLimit=UNLIMITED, by what its prolog is told (24.11)."""
+    found = parse("7", FILE.replace("END_TIME=4600", f"END_TIME={end}"))
+
+    assert found
+    assert found.job.time_limit_seconds == limit
+
+
 @pytest.mark.parametrize("text", ["", "SLURM_JOB_ID=8\n", "7\n", "SLURM_JOB_ID\n"])
 def test_file_of_no_or_another_job_is_none(text: str) -> None:
     assert parse("7", text) is None
