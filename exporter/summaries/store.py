@@ -72,8 +72,8 @@ class Store:
         )
         return [Waiting(*row) for row in rows]
 
-    def later(self, job: str, due: float) -> None:
-        self._database.execute("UPDATE jobs SET due = ?, tries = tries + 1 WHERE job = ?", (due, job))
+    def later(self, job: str, due: float, tries: int) -> None:
+        self._database.execute("UPDATE jobs SET due = ?, tries = ? WHERE job = ?", (due, tries, job))
 
     def done(
         self,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from exporter.report.failure import NoDataError, NoMetricsError, RefusedError, ReportError, SlowError
+from exporter.report.failure import NoDataError, NoMetricsError, RefusedError, ReportError, SeveralError, SlowError
 from exporter.report.formats import data
 from exporter.report.model import JobReport
 from exporter.summaries import hints, jobstats
@@ -30,8 +30,9 @@ _SPOOLED = 20_000
 """Files of the spool read in one round."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
 _TRIES_WITHOUT_DATA = 3
-_TOO_MUCH = (RefusedError, SlowError)
-"""What a Prometheus answers also when it is one job that is too large for it, as of weeks on hundreds of GPUs."""
+_OF_ONE_JOB = (RefusedError, SlowError, SeveralError)
+"""What is said also when it is one job that is too large for Prometheus, as of weeks on hundreds of GPUs, or whose id
+another cluster there has too."""
 _LONGEST_LAG = 3600.0
 """How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
 _SCAN_OVERLAP = 600.0
@@ -158,8 +159,8 @@ class Worker:
                 self._postpone([each], str(error), outcome)
             except ReportError as error:
                 self._postpone([each], str(error), outcome)
-                refused += 1
-                if refused > 1 or not isinstance(error, _TOO_MUCH):
+                refused += not isinstance(error, SeveralError)
+                if refused > 1 or not isinstance(error, _OF_ONE_JOB):
                     outcome.postponed += len(batch) - place - 1  # as they are: next time they come before this one
                     return False
         return True
@@ -171,9 +172,13 @@ class Worker:
         return False
 
     def _later(self, each: Waiting, outcome: Outcome) -> None:
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
-        self._store.later(each.job, self._clock() + pause)
+        self._tried(each)
         outcome.postponed += 1
+
+    def _tried(self, each: Waiting) -> None:
+        """Noted before the job is looked at, too: one at which this process is killed must not be the first again."""
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
+        self._store.later(each.job, self._clock() + pause, each.tries + 1)
 
     def _summarize(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
         now = self._clock()
@@ -187,6 +192,7 @@ class Worker:
         until = min(now, each.ended + MARGIN)
         # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
         back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
+        self._tried(each)
         report = self._reported(each.job, back, until)
         if report is None:
             if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
@@ -210,6 +216,8 @@ class Worker:
         """None where nothing is known of it: also where it ended before this Prometheus had any metrics."""
         try:
             return self._services.report(job, back, until)
+        except SeveralError:
+            raise
         except NoDataError:
             return None
         except NoMetricsError:

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.failure import NoMetricsError, RefusedError, ReportError, SlowError, UnreachableError
+from exporter.report.failure import (
+    NoMetricsError,
+    RefusedError,
+    ReportError,
+    SeveralError,
+    SlowError,
+    UnreachableError,
+)
+from exporter.report.model import JobReport
 from exporter.summaries.store import MADE, NO_DATA, WAITING
+from exporter.summaries.worker import Services, Settings, Worker
 from tests.unit.summaries.test_worker import Site
 
 
@@ -72,3 +81,40 @@ def test_prometheus_that_is_away_is_asked_once_a_round_and_no_job_waits_longer_f
     site.fails.clear()
 
     assert site.round().made >= 35
+
+
+class Killed(BaseException):
+    """What ends the process in the middle of a job: systemd's time limit, or the memory's."""
+
+
+def test_job_at_which_the_worker_is_killed_is_not_the_first_of_the_next_round_too(site: Site) -> None:
+    site.ends("11")
+    site.ends("12")
+    asked = site.report
+
+    def killed(job: str, back: float, until: float) -> JobReport:
+        if job == "11":
+            raise Killed
+        return asked(job, back, until)
+
+    services = Services(site, killed, site.write, str, bool)
+    site.worker = Worker(Settings(spool=site.spool, hints=site.hints), site.store, services, lambda: site.now)
+    with pytest.raises(Killed):
+        site.round()
+    site.round(1)
+
+    assert [name for name, _ in site.comments] == ["12_1"]
+
+
+def test_job_whose_id_two_clusters_have_waits_until_one_is_named(site: Site) -> None:
+    """It was given up without a word, as one of which nothing is known."""
+    for job in ("11", "12", "13"):
+        site.ends(job)
+        site.fails[job] = SeveralError("name one by --cluster")
+    site.ends("14")
+    outcome = site.round()
+    for _ in range(5):
+        site.round(900)
+
+    assert (outcome.made, list(outcome.errors)) == (1, ["name one by --cluster"])
+    assert site.store.counts() == {MADE: 1, WAITING: 3}

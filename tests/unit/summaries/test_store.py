@@ -28,8 +28,8 @@ def test_jobs_wait_until_they_are_due_the_longest_ended_first(store: Store) -> N
 
 def test_job_that_is_tried_again_counts_its_tries(store: Store) -> None:
     store.ended([("7", 100.0), ("8", 100.0)], settle=0.0)
-    store.later("7", 200.0)
-    store.later("7", 300.0)
+    store.later("7", 200.0, 1)
+    store.later("7", 300.0, 2)
 
     assert store.waiting(299.9, 10) == [Waiting("8", 100.0, 0)]
     assert set(store.waiting(300.0, 10)) == {Waiting("7", 100.0, 2), Waiting("8", 100.0, 0)}
@@ -37,7 +37,7 @@ def test_job_that_is_tried_again_counts_its_tries(store: Store) -> None:
 
 def test_job_that_was_requeued_waits_again_and_one_that_is_told_twice_does_not(store: Store) -> None:
     store.ended([("7", 100.0)], settle=0.0)
-    store.later("7", 500.0)
+    store.later("7", 500.0, 1)
     store.ended([("7", 100.0)], settle=0.0)
     assert store.waiting(499.0, 10) == []
     store.ended([("7", 200.0)], settle=10.0)
