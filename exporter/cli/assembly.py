@@ -138,7 +138,10 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     short, names = _slurm_names()
     gres_conf = Path(config["attribution.slurm.gres-conf"])
     slurm = None
-    if config["attribution.slurm"] == "on" or (config["attribution.slurm"] == "auto" and exists(gres_conf)):
+    in_slurm = config["attribution.slurm"] != "off"  # gres.conf may come later: a configless slurmd is sent it
+    if config["attribution.slurm"] == "on" or (
+        config["attribution.slurm"] == "auto" and exists(gres.in_use(gres_conf))
+    ):
         scontrol: str = config["attribution.slurm.scontrol"]
         slurm = BackgroundSource(
             lambda: slurm_maintenance(scontrol, short),
@@ -161,7 +164,7 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     return Site(
         folder=state_dir(config, driver),
         boot=boot_id(Path(config["path.procfs"])),
-        expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if slurm else None},
+        expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if in_slurm else None},
         maintenance_file=Path(config["maintenance.file"]) if config["maintenance.file"] else None,
         slurm=None if read_only else slurm,
         kubernetes=None if read_only else kubernetes,

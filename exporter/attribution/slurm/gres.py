@@ -10,13 +10,22 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import hosts
+from exporter.host.presence import exists
 from exporter.host.text import lines
 
 NVIDIA_MAJOR = 195
+DEFAULT = Path("/etc/slurm/gres.conf")
+CONFIGLESS = Path("/run/slurm/conf/gres.conf")
+"""Where slurmd keeps what it was sent by slurmctld, on a node without a configuration of its own."""
 _FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 _NVIDIA = re.compile(r".*/nvidia([0-9]{1,9})")
 _CAP = re.compile(r".*/nvidia-cap([0-9]{1,9})")
 _MINORS = re.compile(r"gpu([0-9]{1,9})/gi([0-9]{1,9})(?:/ci([0-9]{1,9}))?/access ([0-9]{1,9})")
+
+
+def in_use(conf: Path) -> Path:
+    """The file that slurmd goes by: asked anew each time, for slurmd may start later than its reader."""
+    return CONFIGLESS if conf == DEFAULT and not exists(conf) else conf
 
 
 def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
@@ -80,7 +89,7 @@ def device(
 def read(conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
     """Device by GRES index; empty without a readable gres.conf that names files."""
     try:
-        files = gpu_files(conf.read_text(), nodes)
+        files = gpu_files(in_use(conf).read_text(), nodes)
     except (OSError, UnicodeDecodeError):
         return ()
     try:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import gres
+from exporter.faults.expected import slurm_gpus
 
 HERE = frozenset({"n1"})
 MINORS = "config 1\nmonitor 2\ngpu1/gi3/access 30\ngpu1/gi3/ci0/access 31\ngpu0/gi1/access 12\n"
@@ -51,6 +52,23 @@ def test_files_by_index(text: str, files: tuple[tuple[str, ...], ...]) -> None:
 )  # fmt: skip
 def test_device_of_an_index_is_the_most_exact_of_its_files(files: tuple[str, ...], expected: DeviceName | None) -> None:
     assert gres.device(files, gres.mig_minors(MINORS), by_minor) == expected
+
+
+def test_configless_slurmd_goes_by_what_it_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no /etc/slurm: its files lie below /run/slurm/conf, once it has started. A file that is named is meant."""
+    own, sent = tmp_path / "etc.conf", tmp_path / "run.conf"
+    monkeypatch.setattr(gres, "DEFAULT", own)
+    monkeypatch.setattr(gres, "CONFIGLESS", sent)
+    before = gres.read(own, tmp_path, HERE)
+    sent.write_text("Name=gpu File=/dev/nvidia[4-5]\n")
+    configless = gres.read(own, tmp_path, HERE)
+    named = gres.read(tmp_path / "named.conf", tmp_path, HERE)
+    expected = slurm_gpus(own, HERE)
+    own.write_text("Name=gpu File=/dev/nvidia7\n")
+
+    assert (before, configless, named) == ((), (DeviceName(minor=4), DeviceName(minor=5)), ())
+    assert expected == 2
+    assert gres.read(own, tmp_path, HERE) == (DeviceName(minor=7),)
 
 
 def test_index_is_the_drivers_only_where_slurm_detects_the_gpus() -> None:
