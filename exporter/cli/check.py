@@ -21,7 +21,7 @@ from exporter.check.render import FORMATS, short
 from exporter.check.rule import Finding, Limits, Verdict
 from exporter.check.rules import NAMES, RULES
 from exporter.check.stages import AFTER_A_JOB, STAGES, Stage
-from exporter.check.verdict import Report, judge, unknown
+from exporter.check.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.cli import assembly, logs
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
@@ -29,6 +29,7 @@ from exporter.config.command_line import Page
 from exporter.config.network import without_password
 from exporter.config.option import ConfigError, Option
 from exporter.faults.watch import FaultWatch
+from exporter.host.text import read_text
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
@@ -159,7 +160,11 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
         found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
         return _hangs(str(error)) if error.crashed else unknown(str(error))
-    return judge(parse(found, unix_time()), limits, ignored) if found is not None else None
+    if found is None:
+        return None
+    facts = parse(found, unix_time())
+    own = constraining_job(read_text(f"{settings['path.procfs']}/self/cgroup"))
+    return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
 
 
 def _node(settings: config.Config, driver: object) -> Node:
