@@ -42,14 +42,14 @@ class Clock:
         self.time += seconds
 
 
-def main() -> None:
+def main(folder: Path = Path(__file__).parent) -> None:
     for model, driver, pattern, spec in SPECS:
         clock = Clock(cost=0.001 if pattern == "lost" else 0.0)
         simulated = SimulatedDriver(parse(f"{spec};driver={driver}"), clock, clock.sleep)
         simulated.open()
         clock.sleep(60)
         capture = record(simulated, 4, clock=clock, sleep=clock.sleep)
-        write(capture, Path(__file__).parent / f"sim__{model}__{driver}__{pattern}.json")
+        write(capture, folder / f"sim__{model}__{driver}__{pattern}.json")
 
 
 if __name__ == "__main__":

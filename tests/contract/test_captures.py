@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from exporter.exposition.text import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, TargetState, read_gpu
+from tests.captures import make_captures
 from tests.exporter_process import Metrics, parse
 from tests.golden import compare
 from tests.stack import program
@@ -58,6 +61,19 @@ def test_there_are_captures() -> None:
 
 def test_every_stored_exposition_has_a_capture() -> None:
     assert {path.stem for path in FOLDER.glob("*.prom")} == {path.stem for path in CAPTURES}
+
+
+def test_simulated_captures_have_every_call_that_is_made_today(tmp_path: Path) -> None:
+    make_captures.main(tmp_path)
+
+    outdated = [made.name for made in tmp_path.iterdir() if _calls(made) != _calls(FOLDER / made.name)]
+
+    assert not outdated, "python tests/captures/make_captures.py makes them anew"
+
+
+def _calls(capture: Path) -> Sequence[set[str]]:
+    content = json.loads(capture.read_text())
+    return [set(device["calls"]) for device in content["devices"]]
 
 
 def test_exposition_is_the_stored_one(capture: Path, request: pytest.FixtureRequest) -> None:
