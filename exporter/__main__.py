@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from exporter import __version__
 from exporter.cli import standard_streams
-from exporter.cli.logs import to_journal
+from exporter.cli.complaint import complain
 from exporter.config import environment
 from exporter.config.command_line import COMMANDS
 from exporter.config.option import ConfigError
@@ -41,8 +41,7 @@ def _status(name: str, given: Sequence[str]) -> int:
         status = _run(name, given)
         sys.stdout.flush()
     except ConfigError as error:
-        priority = "<3>" if to_journal(sys.stderr, os.environ) else ""
-        sys.stderr.write(f"{priority}gpu-exporter: {error}\n")
+        complain(str(error))
         return _UNKNOWN.get(name, 2)
     except BrokenPipeError:  # `gpu-exporter once | head`
         _forget_output()
@@ -51,7 +50,7 @@ def _status(name: str, given: Sequence[str]) -> int:
         if error.errno not in _OUTPUT or error.filename is not None:
             raise
         _forget_output()
-        sys.stderr.write(f"gpu-exporter: standard output cannot be written: {error.strerror}\n")
+        complain(f"standard output cannot be written: {error.strerror}")
         return _UNKNOWN.get(name, 1)
     except KeyboardInterrupt:
         return 130

@@ -57,7 +57,7 @@ OPTIONS = (
     Option("check.xid-window", 3600.0, positive_duration, "DURATION", "Time an XID counts for.", _GROUP),
     Option("check.reference", {}, reference, "LIST", "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, and sm-clock and memory-clock (their maxima in MHz).", _GROUP),
     Option("check.ignore", (), names, "RULES", "Rules to leave out: " + ", ".join(NAMES) + ".", _GROUP),
-    Option("check.fail-on", "failed", choice("failed", "degraded"), "VERDICT", "From which verdict on --drain drains, and npd reports the condition.", _GROUP),
+    Option("check.fail-on", "failed", choice("failed", "degraded"), "VERDICT", "From which verdict on, failed or degraded, --drain drains and npd reports the condition.", _GROUP),
     Option("drain", False, boolean, "", "Drain this Slurm node, with the reason, when it fails; resume it when it is well again, was drained so, and nobody had to mend it.", "Slurm"),
     Option("drain.good-checks", 3, natural, "N", "Checks in a row that must find nothing before a node is resumed; what needs hands is never resumed.", "Slurm"),
     Option("drain.node", "", text, "NAME", "Name of this node in Slurm (default: $SLURMD_NODENAME, else the short host name).", "Slurm"),

@@ -53,24 +53,27 @@ def _gpus(report: Report) -> str:
 
 def text(report: Report, paint: Colors) -> str:
     word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
-    simulated = " (simulated)" if report.simulated else ""
-    lines = [f"{word}{simulated}: {report.remark or _gpus(report)}"]
+    lines = [f"{word}{_simulated(report)}: {report.remark or _gpus(report)}"]
     for finding in report.findings:
         lines.append(f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {what(finding)}")
         lines.append(f"            {finding.action}")
     return "\n".join(lines) + "\n"
 
 
+def _simulated(report: Report) -> str:
+    return " (simulated)" if report.simulated else ""
+
+
 def nagios(report: Report, _paint: Colors) -> str:
     """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
     counts = Counter(finding.verdict for finding in report.findings)
     data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
-    return f"GPU {_NAGIOS[report.verdict]} - {summary(report).replace('|', '/')} | {data}\n"
+    return f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {summary(report).replace('|', '/')} | {data}\n"
 
 
 def npd(report: Report, _paint: Colors) -> str:
     """One line for node-problem-detector, which cuts it after 80 characters by default."""
-    return summary(report) + "\n"
+    return f"{_simulated(report)} {summary(report)}".lstrip() + "\n"
 
 
 def json_(report: Report, _paint: Colors) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 from exporter.cli.assembly import STATE_DIR, state_dir
+from exporter.cli.complaint import complain
 from exporter.clock import UnixTime, unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
@@ -57,12 +58,12 @@ def run(arguments: Sequence[str]) -> int:
     if not settings["gpu"]:
         sys.stdout.writelines(_line(fault) for fault in faults)
         if not faults:
-            sys.stderr.write(f"gpu-exporter: no fault is known in {folder}\n")
+            complain(f"no fault is known in {folder}")
         return 0
     # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
     acknowledgement = _acknowledgement(settings, max(unix_time(), state.acknowledged_until + 0.001))
     if not any(map(acknowledgement.covers, faults)):
-        sys.stderr.write(f"gpu-exporter: GPU {acknowledgement.gpu} has no such fault\n")
+        complain(f"GPU {acknowledgement.gpu} has no such fault")
         return 1
     try:
         acknowledgements.append(folder, acknowledgement)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from exporter.capture import record
 from exporter.cli import assembly, logs
+from exporter.cli.complaint import complain, one_line
 from exporter.config import load as config
 from exporter.config.command_line import ARGUMENT, Page
 from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
@@ -41,7 +42,9 @@ _OPENING = 30.0
 def run(arguments: Sequence[str]) -> int:
     """Status 0, or 1 when the driver is not available or the file cannot be written."""
     settings = config.load(arguments, os.environ, table(), PAGE)
-    file = settings[ARGUMENT] or settings["capture.file"]
+    file, other = settings[ARGUMENT] or settings["capture.file"], settings["capture.file"]
+    if other not in ("", file):
+        raise ConfigError(f"capture: expected one file, got {file!r} and --capture.file {other!r}")
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
     logs.configure(settings["log.level"], settings["log.format"])
@@ -75,15 +78,15 @@ def _record(driver: Driver, file: Path, settings: config.Config) -> int:
         )
         record.write(recorded, file)
     except TimeoutError:
-        sys.stderr.write("gpu-exporter: capture: the driver hangs: nothing is recorded\n")
+        complain("capture: the driver hangs: nothing is recorded")
         return 1
     except DriverError as error:
-        sys.stderr.write(f"gpu-exporter: capture: driver not available ({error.code}): {error}\n")
+        complain(f"capture: driver not available ({error.code}): {error}")
         return 1
     except OSError as error:
-        sys.stderr.write(f"gpu-exporter: capture: {file}: {error.strerror or error}\n")
+        complain(f"capture: {file}: {error.strerror or error}")
         return 1
     finally:
         driver.close()
-    sys.stderr.write(f"wrote {file} ({file.stat().st_size} bytes)\n")
+    sys.stderr.write(f"wrote {one_line(str(file))} ({file.stat().st_size} bytes)\n")
     return 0

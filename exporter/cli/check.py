@@ -23,6 +23,7 @@ from exporter.check.rules import NAMES, RULES
 from exporter.check.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.check.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.cli import assembly, logs
+from exporter.cli.complaint import complain
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
@@ -75,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
         logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
         report = _report(settings)
     except ConfigError as error:
-        sys.stderr.write(f"gpu-exporter: {error}\n")
+        complain(str(error))
         return _UNKNOWN
     failed = report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
     counts = failed or STAGES[settings["check.stage"]].resumes
@@ -215,13 +216,13 @@ def _hangs(why: str) -> Report:
 def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
     node = settings["drain.node"] or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     if report.simulated:
-        sys.stderr.write("gpu-exporter: --drain: the exporter's GPUs are simulated: nothing is drained\n")
+        complain("--drain: the exporter's GPUs are simulated: nothing is drained")
         return
     try:
         run = drain.scontrol(settings["attribution.slurm.scontrol"])
         act = drain.follow(node, _fault(settings, report) if failed else None, run, settings["drain.good-checks"])
     except drain.SlurmError as error:
-        sys.stderr.write(f"gpu-exporter: --drain: {error}\n")
+        complain(f"--drain: {error}")
         return
     if act in {drain.Act.DRAIN, drain.Act.RESUME}:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.cli.complaint import complain
 from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.command_line import ARGUMENT, Page
@@ -61,6 +62,8 @@ examples:
 _SECRET, _CERTIFICATES = 64 << 10, 16 << 20
 """Bytes of a file."""
 _DIGESTS = ("user", "account", "namespace")
+_SUBJECTS = ("pod", "workload", *_DIGESTS, "all")
+"""Options that say what the report is of."""
 
 
 class Report(NamedTuple):
@@ -82,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         with progress_message(f"asking {without_password(settings['prometheus.url'])}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
-        sys.stderr.write(f"gpu-exporter: report: {error}\n")
+        complain(f"report: {error}")
         return error.status
     accounted = _accounted(report, job, settings, client)
     sys.stdout.write(_render(report, accounted, settings, paint(sys.stdout)))
@@ -101,20 +104,19 @@ def _accounted(
             return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client, settings["cluster"])))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
-        sys.stderr.write(f"gpu-exporter: report: without Slurm's accounting: {error}\n")
+        complain(f"report: without Slurm's accounting: {error}")
         return None
     return layout.slurm(report, known) if known and is_of(report, known) else None
 
 
 def _subject(settings: config.Config, name: str) -> Subject:
     """What is asked for. Raises ConfigError unless it is exactly one thing."""
-    options = [option for option in ("pod", "workload", *_DIGESTS, "all") if settings[option]]
+    options = [option for option in _SUBJECTS if settings[option]]
     wanted = options + ([_ARGUMENT] if name else [])
     if len(wanted) != 1:
+        known = ", ".join(f"--{option}" for option in _SUBJECTS)
         given = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
-        raise ConfigError(
-            f"report: expected one of {_ARGUMENT}, --pod, --workload, --user, --account, --all; got {given}"
-        )
+        raise ConfigError(f"report: expected one of {_ARGUMENT}, {known}; got {given}")
     prices, by = (*settings["price"], *PRICES), settings["price-by"]
     if settings["all"] or wanted[0] in _DIGESTS:
         level = "" if settings["all"] else wanted[0]

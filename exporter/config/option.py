@@ -165,8 +165,8 @@ def choice(*known: str) -> Choice:
 
 
 def url_path(value: str) -> str:
-    if not re.fullmatch(r"/[\w./-]*", value) or value == "/":
-        raise ValueError("a path that starts with / and is not / itself")
+    if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value):
+        raise ValueError("a path such as /metrics: /, then letters, digits and . _ - /")
     if value.startswith("/-/"):
         raise ValueError("a path beside those of the probes, /-/healthy and /-/ready")
     return value
@@ -226,19 +226,19 @@ STATIC: tuple[Option, ...] = (
     Option("sample.stale", STALE, positive_duration, "DURATION", "Age at which a gauge vanishes; at least --sample.interval and --sample.deadline together, to which the default grows.", _SAMPLE),
     Option("process.limit", 64, natural, "N", "Processes shown per GPU; the rest are summed as pid 'other'.", _PROCESS),
     Option("process.command-line", False, boolean, "", "Show arguments in `command`, secrets masked; else the short name.", _PROCESS),
-    Option("series.profile", "default", choice("lean", "default", "full"), "PROFILE", "Series to show: those that rules and panels ask for, the rules' alone, or all.", _SERIES),
+    Option("series.profile", "default", choice("lean", "default", "full"), "PROFILE", "Series to show: default, those that rules and panels ask for; lean, the rules' alone; full, all.", _SERIES),
     Option("series.show", (), names, "NAMES", "Metrics to show whole, whatever the profile; * stands for any text.", _SERIES),
     Option("series.hide", (), names, "NAMES", "Metrics to leave out, whatever the profile; * stands for any text.", _SERIES),
-    Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: auto is on where the kubelet's socket is.", _OWNER),
+    Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: on, off, or auto, which is on where the kubelet's socket is.", _OWNER),
     Option("attribution.kubernetes.pod-resources-socket", _POD_RESOURCES, text, "PATH", "The kubelet's pod-resources socket.", _OWNER),
     Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods and what they belong to: exact names of workloads, labels, restarts.", _OWNER),
     Option("attribution.kubernetes.pod-labels", (), names, "NAMES", "Pod labels to show on gpu_workload_info, as label_NAME.", _OWNER),
     Option("attribution.kubernetes.node-name", "", text, "NAME", "This node's name in Kubernetes (default: $NODE_NAME).", _OWNER),
-    Option("attribution.containers", "auto", _MODE, "MODE", "Names of containers without a scheduler: auto where their engines' files may be read; on: a failure where not.", _OWNER),
+    Option("attribution.containers", "auto", _MODE, "MODE", "Names of containers without a scheduler: off; auto: where their engines' files may be read; on: a failure where not.", _OWNER),
     Option("attribution.nomad.address", "", http_url, "URL", "Nomad's local agent, e.g. http://127.0.0.1:4646; empty: it is not asked.", _OWNER),
     Option("attribution.nomad.token-file", "", text, "FILE", "Token for it, with node:read, agent:read and read-job.", _OWNER),
     Option("attribution.nomad.ca-file", "", text, "FILE", "Certificates of who may have signed its own, for https.", _OWNER),
-    Option("attribution.slurm", "auto", _MODE, "MODE", "Slurm jobs: auto is on where slurmd's files or job cgroups are.", _OWNER),
+    Option("attribution.slurm", "auto", _MODE, "MODE", "Slurm jobs: on, off, or auto, which is on where slurmd's files or job cgroups are.", _OWNER),
     Option("attribution.slurm.mapping-dir", "", text, "DIR", "Directory of the prolog's per-GPU job files.", _OWNER),
     Option("attribution.slurm.scontrol", "scontrol", text, "COMMAND", "The scontrol to ask about a new job id.", _OWNER),
     Option("attribution.slurm.gres-conf", "/etc/slurm/gres.conf", text, "FILE", "GRES index to device file.", _OWNER),
@@ -254,7 +254,7 @@ STATIC: tuple[Option, ...] = (
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
     Option("driver.exit-after", 0.0, duration, "DURATION", "In a container: end after so long without library, devices or permission, so that a new one gets them; 0 is never.", _INPUT),
-    Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "What to log.", _LOG),
-    Option("log.format", "logfmt", choice("logfmt", "json"), "FORMAT", "How to log.", _LOG),
+    Option("log.level", "info", choice("debug", "info", "warning", "error"), "LEVEL", "Level from which on messages are logged: debug, info, warning or error.", _LOG),
+    Option("log.format", "logfmt", choice("logfmt", "json"), "FORMAT", "How to log: logfmt or json.", _LOG),
 )
 # fmt: on

@@ -59,7 +59,7 @@ OPTIONS = (
         "held",
         choice("held", "used"),
         "WHAT",
-        "What is paid for: the share of GPUs that was held, or the time that kernels ran on them.",
+        "What is paid for: held, the share of GPUs that was held, or used, the time that kernels ran on them.",
         _FORM,
     ),
     Option("currency", "$", text, "TEXT", "What prices are in.", _FORM),

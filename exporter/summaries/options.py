@@ -14,7 +14,7 @@ OPTIONS = (
     ),
     Option(
         "comment", "jobstats", choice("jobstats", "short", "none"), "FORM",
-        "What becomes a job's AdminComment: jobstats' form, which reportseff reads too; one line; or nothing.", _WORK,
+        "What becomes a job's AdminComment: jobstats (reportseff reads it too), short (one line) or none.", _WORK,
     ),
     Option(
         "cluster", "", text, "NAME",

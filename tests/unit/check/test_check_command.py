@@ -71,7 +71,7 @@ def test_gpu_that_hangs_is_a_verdict() -> None:
     done = check("--simulate", "2xH200;fault=hang:1@0", "--format", "nagios", "--check.deadline", "3s")
 
     assert done.returncode == 2
-    assert done.stdout.startswith("GPU CRITICAL - GPU 1: does not answer its driver | gpus=1")
+    assert done.stdout.startswith("GPU CRITICAL (simulated) - GPU 1: does not answer its driver | gpus=1")
 
 
 def test_same_verdict_from_the_metrics_as_from_the_driver() -> None:

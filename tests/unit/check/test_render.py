@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -51,3 +52,12 @@ def test_text_says_reason_and_action() -> None:
 def test_colours_only_where_asked_for(name: str) -> None:
     assert "\x1b" not in FORMATS[name](BAD, PLAIN)
     assert ("\x1b" in FORMATS[name](BAD, COLOURS)) == (name == "text")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_verdict_on_simulated_gpus_says_so_in_every_format(name: str) -> None:
+    simulated = FORMATS[name](replace(GOOD, simulated=True), PLAIN)
+
+    assert "simulated" in simulated
+    assert simulated != FORMATS[name](GOOD, PLAIN)
+    assert len(simulated.splitlines()) == 1 or name == "json"

@@ -75,7 +75,7 @@ def test_under_gives_the_options_below_a_prefix() -> None:
         (["--web.listen-address", "9836"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--web.listen-address", "é..x:80"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--nccl.ras-address", "x" * 64 + ":1"], "--nccl.ras-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
-        (["--web.telemetry-path", "/"], "--web.telemetry-path: expected a path that starts with /"),
+        (["--web.telemetry-path", "/"], "--web.telemetry-path: expected a path such as /metrics"),
         (["--process.limit", "-1"], "--process.limit: expected a whole number"),
         (["--log.level", "loud"], "--log.level: expected one of debug, info, warning, error"),
         (["--config.file", "/nowhere.yaml"], "--config.file /nowhere.yaml: No such file or directory"),

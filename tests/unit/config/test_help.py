@@ -8,7 +8,7 @@ import pytest
 
 from exporter.cli.shell_completion import commands
 from exporter.config.command_line import COMMANDS, DAEMON, Page, parser
-from exporter.config.option import Option, default_of, text
+from exporter.config.option import Choice, Option, default_of, text
 from exporter.reference.manual import PAGES
 
 COLUMNS = 80
@@ -73,3 +73,16 @@ def test_a_percent_sign_is_one() -> None:
 
 def test_the_daemon_takes_no_argument() -> None:
     assert DAEMON.argument == ""
+
+
+@pytest.mark.parametrize("command", PAGES)
+def test_an_option_that_takes_one_of_a_few_words_says_which(command: str) -> None:
+    unsaid = [
+        (option.flag, word)
+        for option in commands()[command]
+        if isinstance(option.parse, Choice)
+        for word in option.parse.known
+        if not re.search(rf"\b{word}\b", option.help)
+    ]
+
+    assert unsaid == []

@@ -67,8 +67,10 @@ def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) ->
         (known.positive_duration, "0s", "a duration above zero"),
         (network.address, "9836", "HOST:PORT, :PORT or [IPV6]:PORT"),
         (network.address, ":65536", "HOST:PORT, :PORT or [IPV6]:PORT"),
-        (known.url_path, "metrics", "a path that starts with / and is not / itself"),
-        (known.url_path, "/", "a path that starts with / and is not / itself"),
+        (known.url_path, "metrics", "a path such as /metrics: /, then letters, digits and . _ - /"),
+        (known.url_path, "/", "a path such as /metrics: /, then letters, digits and . _ - /"),
+        (known.url_path, "/gpu metrics", "a path such as /metrics: /, then letters, digits and . _ - /"),
+        (known.url_path, "/métriques", "a path such as /metrics: /, then letters, digits and . _ - /"),
         (known.url_path, "/-/mine", "a path beside those of the probes, /-/healthy and /-/ready"),
         *(
             (network.http_url, text, "http://HOST:PORT or https://HOST:PORT")
