@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from exporter.clock import UnixTime
-from exporter.faults.model import Acknowledgement, Kind
+from exporter.faults.model import Acknowledgement, Kind, date
 from exporter.faults.state_file import StateError
 
 NAME = "acknowledged.jsonl"
@@ -81,6 +80,6 @@ def _parsed(content: bytes) -> Iterator[Acknowledgement]:
             kind = str(entry["fault"])
             if kind in ("", *(each.value for each in Kind)):
                 by, why = str(entry["by"])[:_LONGEST], str(entry["why"])[:_LONGEST]
-                yield Acknowledgement(str(entry["gpu"]), kind, by, why, UnixTime(float(entry["time"])))
+                yield Acknowledgement(str(entry["gpu"]), kind, by, why, date(entry["time"]))
         except (ValueError, TypeError, KeyError):
             continue

@@ -8,6 +8,16 @@ from dataclasses import dataclass, field
 
 from exporter.clock import EPOCH, UnixTime
 
+_YEAR_10000 = 253_402_300_800.0
+
+
+def date(value: str | float) -> UnixTime:
+    """Unix seconds out of a file. Raises ValueError for what is no date: nothing ever comes after infinity."""
+    seconds = float(value)
+    if not 0 <= seconds < _YEAR_10000:
+        raise ValueError("a time is none")
+    return UnixTime(seconds)
+
 
 class Kind(str, enum.Enum):
     """What is wrong; the value is the label `fault`."""

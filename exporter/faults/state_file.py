@@ -10,8 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from exporter.clock import UnixTime
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
+from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, date
 
 _VERSION = 1
 _LARGEST = 4 << 20
@@ -72,7 +71,7 @@ def _state(content: dict[str, Any]) -> FaultState:
     if max(len(devices), len(faults)) > _MAX_ENTRIES:
         raise ValueError(f"more than {_MAX_ENTRIES} entries")
     accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
-    return FaultState(str(content["boot"]), devices, faults, accepted, UnixTime(float(content["acknowledged_until"])))
+    return FaultState(str(content["boot"]), devices, faults, accepted, date(content["acknowledged_until"]))
 
 
 def _known(entry: dict[str, Any]) -> KnownGpu:
@@ -94,5 +93,5 @@ def _fault(entry: dict[str, Any]) -> Fault:
         Kind(entry["kind"]),
         str(entry["evidence"])[:200],
         Action(entry["action"]),
-        UnixTime(float(entry["since"])),
+        date(entry["since"]),
     )

@@ -97,6 +97,16 @@ def test_acknowledgement_after_one_that_a_full_disk_broke_off_is_read(tmp_path: 
     assert path.read_text().count("\n") == 3
 
 
+@pytest.mark.parametrize("time", ["NaN", "1e999", "-Infinity", "1e300", "-1", "null"])
+def test_an_acknowledgement_of_no_date_leaves_those_before_and_after_it(time: str, tmp_path: Path) -> None:
+    acknowledgements.append(tmp_path, SAID)
+    with (tmp_path / acknowledgements.NAME).open("a") as file:
+        file.write(f'{{"time": {time}, "gpu": "0", "fault": "", "by": "ada", "why": "by hand"}}\n')
+    acknowledgements.append(tmp_path, SAID)
+
+    assert acknowledgements.read(tmp_path) == (SAID, SAID)
+
+
 def content(**changed: Any) -> dict[str, Any]:
     plain = {"boot": "b", "acknowledged_until": 0.0, "accepted": [], "faults": [asdict(FAULT)]}
     return {"version": 1, **plain, "devices": {"GPU-0": asdict(KnownGpu(0))}, **changed}
@@ -118,6 +128,8 @@ def known(**changed: Any) -> dict[str, Any]:
         (content(devices=known(uncorrected=float("nan"))), "a number is none"),
         (content(faults=[asdict(FAULT)] * 1025), "more than 1024 entries"),
         (content(faults=[{**asdict(FAULT), "kind": "broken"}]), "'broken' is not a valid Kind"),
+        (content(faults=[{**asdict(FAULT), "since": float("nan")}]), "a time is none"),
+        (content(acknowledged_until=float("inf")), "a time is none"),
         (content(faults=None), "'NoneType' object is not iterable"),
         ({}, "'version'"),
     ],
