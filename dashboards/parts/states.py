@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from exporter.ledger.palette import look
 from exporter.ledger.states import RULES
-from exporter.report.definitions import BUSY, LOST
+from exporter.report.definitions import LOST
 
 STATES = tuple(rule.state for rule in RULES)
 """In the ledger's order; a state's code in a state timeline is its place here."""
@@ -16,7 +16,6 @@ STEPS = {state: look(state).step for state in STATES}
 
 LOST_REGEX = "|".join(LOST)
 """Held, and nothing or less than could be came of it: what the recording rules call waste."""
-BUSY_REGEX = "|".join(BUSY)
 
 
 def by_name() -> list[model.ValueMapping]:

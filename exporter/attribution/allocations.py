@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from exporter.attribution.devices import DeviceName, Devices
@@ -31,14 +31,6 @@ class JobAllocation:
     @property
     def low_trust(self) -> bool:
         return self.source == ENVIRON
-
-
-@dataclass(frozen=True, slots=True)
-class Allocations:
-    pods: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
-    jobs: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
-    conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By source: devices it reports otherwise than a source of higher trust."""
 
 
 UNKNOWN_ID, MIG_PLACE, NOT_HERE = "unknown_id", "mig_placement", "not_on_this_node"

@@ -88,7 +88,6 @@ class HostSignals:
     """Some task of the owner was stalled."""
     io_full_pressure: float | None = None
     """Every task of the owner that wanted to run was stalled."""
-    memory_pressure: float | None = None
     cpu_of_limit: float | None = None
     """CPU used over its limit (or over the node's cores where there is none)."""
     hottest_thread: float | None = None

@@ -61,7 +61,6 @@ class Port:
     port: str
     state: str = ""
     """`active`, `down`, `initialize`, `armed`: the logical state, in lower case."""
-    physical_state: str = ""
     link_layer: str = ""
     """`InfiniBand`, or `Ethernet` for RoCE."""
     rate: float | None = None
@@ -118,7 +117,6 @@ def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) 
         device=bounded(device),
         port=bounded(port),
         state=_state(folder / "state"),
-        physical_state=_state(folder / "phys_state"),
         link_layer=_word(folder / "link_layer"),
         rate=float(rate["gigabits"]) * 1e9 / 8 if rate else None,
         bytes={direction: count * _WORDS_BYTES for direction, count in words.items() if count is not None},

@@ -22,7 +22,6 @@ _HARMLESS = frozenset({"VL15_dropped", "port_rcv_switch_relay_errors", "port_rcv
 """They come with a fabric that is being set up, and with multicast."""
 
 Key = tuple[str, str]
-_Errors = tuple[MonotonicTime, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)

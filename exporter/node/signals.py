@@ -73,7 +73,6 @@ def signals(
         cpu_pressure=pressure["cpu"] if "cpu" in pressure else _run_delay(before, after, seconds),
         io_pressure=pressure.get("io"),
         io_full_pressure=full.get("io"),
-        memory_pressure=pressure.get("memory"),
         cpu_of_limit=None if used is None else used / (after.usage.cpu_limit_cores or cores),
         hottest_thread=hot.share,
         blocked_threads=sum(blocked) / len(blocked) if blocked else None,

@@ -122,7 +122,7 @@ class HostReader:
     def _looks(self) -> frozenset[str]:
         threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"})
         has_pressure = self._files.hierarchy is not Hierarchy.V1 and exists(self.procfs / "pressure" / "io")
-        return threads | ({"cpu_pressure", "io_pressure", "memory_pressure"} if has_pressure else frozenset[str]())
+        return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 
 
 def _pids(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, Sequence[int]]:

@@ -10,7 +10,7 @@ from exporter.clock import UnixTime
 from exporter.driver.interface import Device, DeviceLostError, Driver, DriverGoneError, UnsupportedError, XidEvent
 from exporter.simulator.devices import SimulatedGpu
 from exporter.simulator.gpu import Gpu
-from exporter.simulator.node import SimulatedNode
+from exporter.simulator.node import SimulatedNode, elapsed
 from exporter.simulator.scenario import Scenario
 
 _HANG_STEP = 0.1
@@ -46,8 +46,7 @@ class SimulatedDriver(Driver):
         self._opened = False
 
     def now(self) -> float:
-        """Seconds since the start; until that has come, the machine stands as it will be then."""
-        return max(0.0, self._clock() - self.epoch)
+        return elapsed(self.epoch, self._clock())
 
     def open(self) -> None:
         self._refuse_when_gone(self.now())

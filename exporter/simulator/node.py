@@ -49,6 +49,11 @@ class _Held:
         return time - self.workload.began(self.run)
 
 
+def elapsed(epoch: float, now: float) -> float:
+    """Seconds since the simulation began; until that has come, the machine stands as it will be then."""
+    return max(0.0, now - epoch)
+
+
 class SimulatedNode:
     """Pure functions of `now`, in Unix seconds."""
 
@@ -70,18 +75,18 @@ class SimulatedNode:
 
     def ports(self, now: float) -> tuple[Port, ...]:
         """Its network ports."""
-        return ports.ports(self._gpus, self._time(now))
+        return ports.ports(self._gpus, elapsed(self._epoch, now))
 
     def pci_paths(self) -> Mapping[str, PciPath]:
         """By GPU uuid: its way to the CPU."""
         return {gpu.uuid: ports.pci_path(gpu) for gpu in self._gpus}
 
     def processes(self, now: float) -> Mapping[int, HostProcess]:
-        time = self._time(now)
+        time = elapsed(self._epoch, now)
         return {process.pid: self._host_process(process, time) for gpu in self._gpus for process in gpu.processes(time)}
 
     def ownership(self, now: float) -> Ownership:
-        time = self._time(now)
+        time = elapsed(self._epoch, now)
         pids: dict[int, Owner] = {}
         holders: dict[str, tuple[Owner, ...]] = {}
         cgroups: dict[Owner, str] = {}
@@ -96,22 +101,18 @@ class SimulatedNode:
         return Ownership(pids, holders, {}, cgroups, info, self._health())
 
     def usage(self, now: float) -> Mapping[Owner, HostUsage]:
-        time = self._time(now)
+        time = elapsed(self._epoch, now)
         return {held.owner: _usage(held, held.age(time)) for held in self._held(time)}
 
     def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
         """Of the last `seconds`; the patterns are steady, so their length does not matter."""
         del seconds
-        time = self._time(now)
+        time = elapsed(self._epoch, now)
         return {held.owner: _signals(held, time) for held in self._held(time)}
 
     def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
-        time = self._time(now)
+        time = elapsed(self._epoch, now)
         return {held.owner: _progress(held, time) for held in self._held(time) if held.workload.pattern.samples}
-
-    def _time(self, now: float) -> float:
-        """As the driver has it."""
-        return max(0.0, now - self._epoch)
 
     def _held(self, time: float) -> Iterator[_Held]:
         for workload in self._workloads:
@@ -165,7 +166,6 @@ def _signals(held: _Held, time: float) -> HostSignals:
         cpu_pressure=host.cpu_pressure,
         io_pressure=host.io_pressure,
         io_full_pressure=host.io_pressure * 0.8,
-        memory_pressure=0.0,
         cpu_of_limit=host.cpu_of_limit,
         hottest_thread=host.hottest_thread,
         blocked_threads=host.blocked,

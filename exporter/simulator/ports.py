@@ -34,7 +34,6 @@ def _port(gpu: Gpu, time: float) -> Port:
         device=f"mlx5_{gpu.index}",
         port="1",
         state="down" if down else "active",
-        physical_state="polling" if down else "linkup",
         link_layer="InfiniBand",
         rate=_RATE if gpu.model.architecture >= HOPPER else _OLDER_RATE,
         bytes={

@@ -99,9 +99,7 @@ def calls_that_fail() -> Rig:
 def what_programs_report() -> Rig:
     """Progress, NCCL, network ports, XIDs and SXIDs beside a job."""
     seat = GpuSeat(0, "GPU-0", ("pci0000:00", "0000:01:00.0"), "0")
-    port = Port(
-        "mlx5_0", "1", "active", "link_up", "InfiniBand", 5e10, {"receive": 10.0}, {"link_downed": 1.0}, "HDR", "ib0"
-    )
+    port = Port("mlx5_0", "1", "active", "InfiniBand", 5e10, {"receive": 10.0}, {"link_downed": 1.0}, "HDR", "ib0")
     owned = Ownership({10: JOB}, {"GPU-0": (JOB,)}, info={JOB: WorkloadInfo()})
     names = ("steps", "samples", "images", "tokens", "requests", "epochs", "model_flops")
     counters = {name: 40.0 * (place + 1) for place, name in enumerate(names)}

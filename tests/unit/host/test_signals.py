@@ -39,7 +39,7 @@ def between(before: Counters, after: Counters, seconds: float = 2.0) -> HostSign
 def test_pressure_is_the_share_of_the_pass() -> None:
     found = between(Counters(usage(0, io=10.0, cpu=0)), Counters(usage(0, io=11.0, cpu=4.0)))
 
-    assert (found.io_pressure, found.cpu_pressure, found.memory_pressure) == (0.5, 1.0, None)
+    assert (found.io_pressure, found.cpu_pressure) == (0.5, 1.0)
 
 
 def test_cpu_is_compared_with_the_limit_else_with_the_node() -> None:
@@ -148,7 +148,7 @@ counters = st.builds(
 def test_shares_are_shares(before: Counters, after: Counters, seconds: float) -> None:
     found = between(before, after, seconds)
 
-    shares = (found.cpu_pressure, found.io_pressure, found.memory_pressure, found.hottest_thread, found.blocked_threads)
+    shares = (found.cpu_pressure, found.io_pressure, found.hottest_thread, found.blocked_threads)
     assert all(share is None or 0 <= share <= 1 for share in shares)
 
 

@@ -44,7 +44,6 @@ AMPERE = replace(HOPPER, sm_active=None, tensor_active=None, dram_active=None, v
 CALM = HostSignals(
     cpu_pressure=0.01,
     io_pressure=0.0,
-    memory_pressure=0.0,
     cpu_of_limit=0.15,
     hottest_thread=0.4,
     blocked_threads=0.0,

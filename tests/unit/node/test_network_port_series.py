@@ -7,7 +7,7 @@ from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.node.network_ports import TROUBLES, GpuSeat, NetworkPorts, PortStatus
 
 PORT = Port(
-    *("mlx5_0", "1", "active", "linkup", "InfiniBand", 50e9),
+    *("mlx5_0", "1", "active", "InfiniBand", 50e9),
     bytes={"receive": 10.0, "transmit": 20.0},
     errors={"link_downed": 3.0},
     board="MT_1",
