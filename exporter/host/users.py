@@ -5,7 +5,7 @@ from __future__ import annotations
 import pwd
 
 from exporter.host.text import bounded
-from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
 SOURCE = "user_database"
@@ -30,10 +30,7 @@ class UserNames:
 
     def health(self) -> tuple[bool, float] | None:
         """Whether it answers in time, and the age of the oldest open question; None while nobody was asked for."""
-        if not self._lookup.used:
-            return None
-        waiting = self._lookup.waiting_seconds()
-        return waiting < HANGS_SECONDS, waiting
+        return self._lookup.health()
 
 
 def account(uid: int) -> str | None:

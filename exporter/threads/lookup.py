@@ -64,10 +64,6 @@ class Lookup(Generic[K, V]):
         self._threads: Threads | None = None
         self._stopped = False
 
-    @property
-    def used(self) -> bool:
-        return bool(self._answers or self._wanted or self._left)
-
     def start(self, threads: Threads) -> None:
         self._threads = threads
         threads.start(self._name, lambda: self._serve(0))
@@ -99,11 +95,14 @@ class Lookup(Generic[K, V]):
             if self._answers.keys() - set(keys):
                 self._answers = {key: answer for key, answer in self._answers.items() if key in keys}
 
-    def waiting_seconds(self) -> float:
-        """Age of the oldest open question."""
+    def health(self) -> tuple[bool, float] | None:
+        """Whether it answers in time, and the age of the oldest open question; None while nothing was asked for."""
         with self._changed:
+            if not (self._answers or self._wanted or self._left):
+                return None
             now = self._clock()
-            return now - min((*self._wanted.values(), *self._left.values()), default=now)
+            waiting = now - min((*self._wanted.values(), *self._left.values()), default=now)
+        return waiting < HANGS_SECONDS, waiting
 
     def _want(self, key: K, now: MonotonicTime) -> None:
         if self._threads is None:

@@ -18,7 +18,7 @@ from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers import containerd, docker, podman
 from exporter.attribution.containers.container import CONTAINERD, DOCKER, PODMAN, Container
 from exporter.attribution.ownership import SourceHealth
-from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -88,10 +88,11 @@ class ContainerNames:
 
     def health(self) -> Iterator[SourceHealth]:
         """Nothing while there is no container; what may not be read is a failure only where it must be."""
-        if self._folders and self._lookup.used:
-            waiting = self._lookup.waiting_seconds()
+        health = self._lookup.health()
+        if self._folders and health:
+            in_time, waiting = health
             failed = any(broken or self._required for broken in list(self._failed.values()))
-            yield SourceHealth(SOURCE, waiting < HANGS_SECONDS and not failed, waiting)
+            yield SourceHealth(SOURCE, in_time and not failed, waiting)
 
     def _ask(self, key: _Key) -> Container | None:
         broken = False

@@ -21,7 +21,7 @@ from exporter.attribution.kubernetes.pod_group import job_pods
 from exporter.attribution.kubernetes.root import Above, Missing
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
@@ -75,10 +75,11 @@ class OwnerObjects:
 
     def health(self) -> SourceHealth | None:
         """None where nothing was ever asked for. What the role does not allow is a choice, not a failure."""
-        if not self._lookup.used:
+        health = self._lookup.health()
+        if not health:
             return None
-        waiting = self._lookup.waiting_seconds()
-        return SourceHealth(SOURCE, not self._error and waiting < HANGS_SECONDS, waiting)
+        in_time, waiting = health
+        return SourceHealth(SOURCE, in_time and not self._error, waiting)
 
     def _read(self, key: Key) -> Above | None:
         """None where it is not known: then it is asked for again after a while."""

@@ -11,7 +11,7 @@ from exporter.attribution.slurm.job import indices
 from exporter.attribution.slurm.job_files import mig_instances
 from exporter.clock import UnixTime
 from exporter.host.text import bounded, natural
-from exporter.threads.lookup import HANGS_SECONDS, Lookup
+from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
 
@@ -99,10 +99,7 @@ class Environs:
 
     def health(self) -> tuple[bool, float] | None:
         """Whether reading takes no longer than it should, and for how long a process waits to be read."""
-        if not self._lookup.used:
-            return None
-        waiting = self._lookup.waiting_seconds()
-        return waiting < HANGS_SECONDS, waiting
+        return self._lookup.health()
 
 
 def merged(job: str, each: Iterable[JobEnviron]) -> JobEnviron | None:

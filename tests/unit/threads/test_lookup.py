@@ -26,7 +26,7 @@ def test_quick_answer_is_there_at_once() -> None:
     found.start(Threads())
 
     until(lambda: found.get(7) == "7")
-    assert found.waiting_seconds() == 0
+    assert found.health() == (True, 0.0)
     found.stop()
 
 
@@ -75,7 +75,7 @@ def test_only_so_many_questions_hang() -> None:
 
     assert len(threads.states()) <= 5
     go.set()
-    until(lambda: found.waiting_seconds() == 0)
+    until(lambda: found.health() == (True, 0.0))
     found.stop()
 
 
