@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import cast
 
@@ -54,6 +53,8 @@ _NODE_EVERY = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
 _NODE_LONGEST = 600.0
 """The same while they do not answer."""
+_SOON = 1.0
+"""Seconds between the two passes that somebody waits for, at most, whatever --sample.interval is."""
 _OLDEST = 1.2
 """Times the age at which gauges vanish: how far passes may be apart whose readings nobody sees; who looks has one."""
 
@@ -64,20 +65,21 @@ def assemble(
     threads: Threads | None = None,
     process: Callable[[], ProcessHealth] = ProcessHealth,
     awaited: Callable[[], float] = lambda: 0.0,
-    most_between: float = math.inf,
+    *,
+    once: bool = False,
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected; between
-    two passes there are `most_between` seconds at most.
+    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected. `once` is a
+    run that somebody waits for: its passes come soon, and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
     without_effect.warn(config)
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
-    watch = FaultWatch(fault_site(config, driver))
+    watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
     pace = pacing(config)
-    sampler = Sampler(driver, _node(config, driver), enabled(config), pace, accounts, process, faults=watch)
-    between = min(pace.interval, most_between)
+    sampler = Sampler(driver, _node(config, driver, once=once), enabled(config), pace, accounts, process, faults=watch)
+    between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(lambda: sampler.tick(awaited=awaited()), between, published)
     xids = _xid_sources(config, driver, sampler)
     return Exporter(node_name(config, driver), sampler, pace, loop, xids, threads or Threads())
@@ -230,12 +232,12 @@ def pacing(config: Config) -> Pacing:
     return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
 
-def _node(config: Config, driver: Driver) -> Node:
+def _node(config: Config, driver: Driver, *, once: bool) -> Node:
     if config["simulate"]:
         return SimulatedNode(cast("Simulation", driver).node)
     if config["driver.capture"]:
         return UnknownNode()
-    return NodeDeadline(_this_node(config), config["sample.interval"] / 2, stale_seconds(config))
+    return NodeDeadline(_this_node(config, once=once), config["sample.interval"] / 2, stale_seconds(config))
 
 
 def node_name(config: Config, driver: Driver) -> str:
@@ -246,7 +248,7 @@ def node_name(config: Config, driver: Driver) -> str:
     return named or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 
-def _this_node(config: Config) -> ThisNode:
+def _this_node(config: Config, *, once: bool) -> ThisNode:
     paths = Paths(Path(config["path.procfs"]), Path(config["path.sysfs"]), Path(config["path.cgroupfs"]))
     users = UserNames()
     owners = attribution(
@@ -277,7 +279,7 @@ def _this_node(config: Config) -> ThisNode:
         owners,
         users=users,
         command_lines=config["process.command-line"],
-        progress=_progress(config, paths),
+        progress=_progress(config, paths, once=once),
         nccl=NcclReader(paths.procfs, config["nccl.ras-address"]) if config["nccl.ras"] else None,
     )
 
@@ -286,6 +288,7 @@ def _file(name: str) -> Path | None:
     return Path(name) if name else None
 
 
-def _progress(config: Config, paths: Paths) -> ProgressReader | None:
-    socket, folder = (Path(config[name]) if config[name] else None for name in ("progress.socket", "progress.dir"))
+def _progress(config: Config, paths: Paths, *, once: bool) -> ProgressReader | None:
+    socket, folder = (_file(config[name]) for name in ("progress.socket", "progress.dir"))
+    socket = None if once else socket  # whoever opens it takes it over
     return ProgressReader(socket, folder, paths.procfs, cgroupfs=paths.cgroupfs) if socket or folder else None

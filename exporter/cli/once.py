@@ -16,8 +16,6 @@ from exporter.exposition.text import Renderer
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Series"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
-_BETWEEN = 1.0
-"""Seconds between the two at most, whatever --sample.interval is: somebody waits for them."""
 _PATIENCE = 10.0
 """Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
@@ -33,7 +31,7 @@ def run(arguments: Sequence[str]) -> int:
             done.set()
 
     shown = assembly.selection(settings)
-    exporter = assembly.assemble(settings, published, most_between=_BETWEEN)
+    exporter = assembly.assemble(settings, published, once=True)
     exporter.start()
     done.wait(_PATIENCE + _PASSES * settings["sample.deadline"])
     snapshot = exporter.snapshot

@@ -40,8 +40,10 @@ def write(path: Path, state: FaultState) -> None:
     """Replace the file, whole or not at all. Raises StateError."""
     new = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o640)
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
         with os.fdopen(descriptor, "w") as file:
+            _give_to_owner_of(path.parent, descriptor)
             json.dump(_content(state), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
@@ -50,6 +52,14 @@ def write(path: Path, state: FaultState) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def _give_to_owner_of(folder: Path, descriptor: int) -> None:
+    """Root, who tries the exporter by hand, must not leave a file that the service's own user cannot read."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        with contextlib.suppress(PermissionError):  # a root without that capability
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def _content(state: FaultState) -> dict[str, Any]:

@@ -91,6 +91,20 @@ def test_once_does_not_wait_for_the_interval_of_the_daemon() -> None:
     assert "gpu_exporter_passes_total 2.0" in done.stdout
 
 
+def test_once_leaves_to_the_daemon_what_is_the_daemons(tmp_path: Path) -> None:
+    """Run by root, it left a file of faults that the daemon's own user could not read at its next start."""
+    state, path = tmp_path / "state", tmp_path / "progress"
+    state.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemons:
+        daemons.bind(str(path))
+        before = path.stat()
+        run("once", "--state.dir", str(state), "--simulate", "1xT4")
+        run("once", "--state.dir", str(state), "--progress.socket", str(path), LD_LIBRARY_PATH="/nowhere")
+
+    assert list(state.iterdir()) == []
+    assert path.stat() == before
+
+
 def test_without_a_driver_nothing_is_simulated() -> None:
     done = run("once", LD_LIBRARY_PATH="/nowhere")
 

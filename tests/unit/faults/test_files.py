@@ -179,6 +179,30 @@ def test_state_that_cannot_be_written_is_told(plant: Callable[[Path], object], c
     assert not list(tmp_path.rglob(".*.new"))
 
 
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_file_that_root_writes_is_the_services_as_its_folder_is(
+    user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "fchown", lambda _, owner, group: given.append((owner, group)))
+
+    state_file.write(tmp_path / "faults.json", STATE)
+
+    folder = tmp_path.stat()
+    assert given == ([(folder.st_uid, folder.st_gid)] if user == 0 else [])
+
+
+def test_what_a_write_that_was_broken_off_left_is_replaced_and_never_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("kept")
+    (tmp_path / ".faults.json.new").hardlink_to(tmp_path / "elsewhere")
+
+    state_file.write(tmp_path / "faults.json", STATE)
+
+    assert (tmp_path / "elsewhere").read_text() == "kept"
+    assert state_file.read(tmp_path / "faults.json") == STATE
+
+
 def test_boot_is_what_the_kernel_calls_it(tmp_path: Path) -> None:
     assert boot_id(tmp_path) == ""
 
