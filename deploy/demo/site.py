@@ -61,10 +61,10 @@ class Site:
             return _missing(f"/d/{uid}")
         note = (
             f'<p class="note">Drawn by the demo from <code>dashboards/json/{escape(shown.file.name)}</code> and live '
-            "data. It is not Grafana: no zoom, no annotations, no hover over several series. "
+            "data of simulated GPUs. It is not Grafana: no zoom, no annotations, no hover over several series. "
             f"All recording rules are evaluated every {INTERVAL} here: a young demo has gaps.</p>"
         )
-        drawn = page.draw(shown, query, self.prometheus, time.time())
+        drawn = page.draw(shown, {"var-docs": "/docs/", **query}, self.prometheus, time.time())
         return self._framed(f"{shown.title} dashboard", note + drawn, 15, DRAWING)
 
     def messages(self, _rest: str, _query: Query) -> Answer:
@@ -99,6 +99,17 @@ class Site:
         why = f'<p>{escape(done.stderr.strip())}</p><p class="dim">A workload must be a few minutes old.</p>'
         return self._framed("No report yet", why, 10)
 
+    def documentation(self, path: str, query: Query) -> Answer:
+        """A page below docs/, as it is written; links of dashboards lead here, and to the published ones elsewhere."""
+        folder, _, file = path.rpartition("/")
+        name = file.removesuffix(".md")
+        if folder == "runbooks":
+            return self.runbook(name, query)
+        known = {each.name: each for each in (ROOT / "docs").glob("*.md")}
+        if path not in known:
+            return _missing(f"/docs/{path}")
+        return self._framed(name.capitalize(), f'<pre class="page">{escape(known[path].read_text())}</pre>', 0)
+
     def runbook(self, name: str, _query: Query) -> Answer:
         known = {path.stem: path for path in (ROOT / "docs/runbooks").glob("*.md")}
         if name not in known:
@@ -118,6 +129,7 @@ _PAGES: Mapping[str, Callable[[Site, str, Query], Answer]] = {
     "alertmanager": Site.held,
     "report": Site.report,
     "runbooks": Site.runbook,
+    "docs": Site.documentation,
 }
 
 

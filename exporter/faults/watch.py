@@ -259,7 +259,7 @@ class Saver:
             self._write(self._path, state)
         except StateError as error:
             if self.success is not False:
-                log.warning("faults do not survive a restart: %s", error)
+                log.warning("faults do not survive a restart (--state.dir): %s", error)
             self.success = False
         else:
             self.success = True

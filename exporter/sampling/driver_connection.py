@@ -125,7 +125,8 @@ class DriverConnection:
             if state.refused and state.refused != self.state.refused:
                 log.warning("GPUs without a handle: %s", ", ".join(f"{i} ({code})" for i, code in state.refused))
             if self.state.error or len(state.devices) != len(self.state.devices):
-                log.info("driver %s shows %d GPUs", state.versions[0] or "?", len(state.devices))
+                count = len(state.devices)
+                log.info("driver %s shows %d %s", state.versions[0] or "?", count, "GPU" if count == 1 else "GPUs")
             self._failures = 0
             self._known = self._known.union(device.uuid for device in state.devices)
         self.state = state

@@ -13,12 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 from pathlib import Path
+from urllib.parse import urljoin
 
 import requests
 
 _URL = re.compile(r"http://127\.0\.0\.1:\d+[^\s<\"]*")
-_HREF = re.compile(r'href="([^"#]+)"')
+_HREF = re.compile(r'href="([^"#]+)(?:#[^"]*)?"')
 CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), "")
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -89,9 +91,7 @@ def start(command: Sequence[str], folder: Path | None, environment: Mapping[str,
 
 def links(url: str, page: str) -> Sequence[str]:
     """Where a page leads, within this demo."""
-    base = url.split("/", 3)[0] + "//" + url.split("/", 3)[2]
-    found = (link.replace("&amp;", "&") for link in _HREF.findall(page))
-    whole = (base + link if link.startswith("/") else link for link in found)
+    whole = (urljoin(url, unescape(link)) for link in _HREF.findall(page))
     return list(dict.fromkeys(link for link in whole if link.startswith("http://127.0.0.1")))
 
 

@@ -29,7 +29,8 @@ def _stat(panel: Panel, one: Series, source: Source) -> str:
     small = "" if len(text) <= _SHORT else "font-size:.9rem"
     style = f' style="color:{colour or "inherit"};{small}"'
     if field.links:
-        url = variables.link(str(field.links[0].get("url", "")), source.variables, source.time, {}, one.labels)
+        clicked = variables.Clicked(field.text(value), labels=one.labels)
+        url = variables.link(str(field.links[0].get("url", "")), source.variables, source.time, clicked)
         text = f'<a href="{escape(url)}"{style}>{text}</a>'
     return f'<div class="stat"{style}>{text}</div>'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +14,15 @@ from coloraide import Color
 from deploy.demo.drawing import document, fields, units, variables
 from deploy.demo.drawing.document import Panel
 from deploy.demo.drawing.table import ink_on, merged
-from deploy.demo.drawing.variables import ALL, Variable
+from deploy.demo.drawing.variables import ALL, Clicked, Variable
 from deploy.demo.prometheus import Span
 from deploy.demo.site import dashboards
 from exporter.ledger.palette import LOOKS, Look
+from tests.stack import ROOT
 
+FILES = sorted((ROOT / "dashboards/json").glob("*.json"))
+UIDS = {json.loads(file.read_text())["uid"] for file in FILES}
+_URL = re.compile(r'"url": ("(?:[^"\\]|\\.)+")')
 SPAN = Span(start=0.0, end=300.0, step=5.0)
 
 
@@ -101,8 +106,24 @@ def test_a_link_takes_the_reader_along() -> None:
     chosen = [Variable("cluster", "Cluster", ("x",), ALL, ".*")]
     cell = '${__data.fields["Node"]:percentencode}'
     url = "/d/n?${datasource:queryparam}&${cluster:queryparam}&var-i=" + cell + "&${__url_time_range}"
-    made = variables.link(url, chosen, "range=5m", {"Node": "a b"}, {})
+    made = variables.link(url, chosen, "range=5m", Clicked("a b", {"Node": "a b"}))
     assert made == "/d/n?var-cluster=%24__all&var-i=a%20b&range=5m"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_link_of_every_dashboard_leads_to_a_page_of_the_demo(file: Path) -> None:
+    urls = _URL.findall(file.read_text())
+    given = {name: Variable(name, "", (), name, name) for name in ("cluster", "datasource", "namespace", "instance")}
+    chosen = [Variable("docs", "", (), "/docs/", "/docs/"), *given.values()]
+    cells = {"What to do": "gpulost", "Runbook": "gpulost"}
+
+    made = [variables.link(json.loads(url), chosen, "range=5m", Clicked("gpulost", cells)) for url in urls]
+
+    assert made
+    for path in (url.partition("?")[0].partition("#")[0] for url in made):
+        kind, _, rest = path.removeprefix("/").partition("/")
+        assert kind in ("d", "docs"), path
+        assert (ROOT / "docs" / rest).is_file() if kind == "docs" else rest in UIDS, path
 
 
 STEPS = [{"color": "green", "value": None}, {"color": "#f00", "value": 0.5}]

@@ -157,7 +157,7 @@ def test_life_of_a_driver_is_told_in_the_log_and_in_its_state(caplog: pytest.Log
     )  # fmt: skip
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "GPUs without a handle: 3 (GPU_IS_LOST)"),
-        ("INFO", "driver 570.1 shows 1 GPUs"),
+        ("INFO", "driver 570.1 shows 1 GPU"),
         ("WARNING", "driver not available (DRIVER_NOT_LOADED): not loaded"),
         ("WARNING", "GPUs without a handle: 3 (GPU_IS_LOST)"),
         ("INFO", "driver 570.1 shows 2 GPUs"),
@@ -168,7 +168,7 @@ def test_driver_without_a_version_is_told_too(caplog: pytest.LogCaptureFixture) 
     caplog.set_level(logging.INFO)
     DriverConnection(ScriptedDriver(lambda: (Scripted(0, lambda _: 1.0),)))._attempt()
 
-    assert caplog.messages == ["driver ? shows 1 GPUs"]
+    assert caplog.messages == ["driver ? shows 1 GPU"]
 
 
 @pytest.mark.parametrize(
