@@ -121,7 +121,10 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message} (see --help)")
+        said = message.replace("ignored explicit argument", "expected no value, got")
+        left = said.removeprefix("unrecognized arguments: ")
+        hint = f"; the command comes first: gpu-exporter {left}" if left in COMMANDS else ""
+        raise ConfigError(f"{said}{hint} (see --help)")
 
 
 def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:

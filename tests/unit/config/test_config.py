@@ -75,6 +75,8 @@ def test_under_gives_the_options_below_a_prefix() -> None:
         (["--web.listen-address", "9836"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--web.listen-address", "é..x:80"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--nccl.ras-address", "x" * 64 + ":1"], "--nccl.ras-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
+        (["--nccl.ras=off"], "argument --nccl.ras/--no-nccl.ras: expected no value, got 'off'"),
+        (["--simulate", "1xT4", "once"], "unrecognized arguments: once; the command comes first: gpu-exporter once"),
         (["--web.telemetry-path", "/"], "--web.telemetry-path: expected a path such as /metrics"),
         (["--process.limit", "-1"], "--process.limit: expected a whole number"),
         (["--log.level", "loud"], "--log.level: expected one of debug, info, warning, error"),
