@@ -250,7 +250,7 @@ STATIC: tuple[Option, ...] = (
     Option("progress.socket", "", text, "FILE", "Unix datagram socket where programs send their progress: docs/progress.md.", _OWNER),
     Option("progress.dir", "", text, "DIR", "Directory where programs leave their progress: docs/progress.md.", _OWNER),
     Option("nccl.ras", False, boolean, "", "Ask the NCCL of a job that seems to hang (2.24 and newer) which rank lags; needs CAP_SYS_ADMIN and CAP_SYS_PTRACE where jobs have networks of their own.", _OWNER),
-    Option("nccl.ras-address", ("127.0.0.1", 28028), address, "ADDRESS", "Where NCCL's RAS port listens, within the job's network.", _OWNER),
+    Option("nccl.ras-address", ("localhost", 28028), address, "ADDRESS", "Where NCCL's RAS port listens, within the job's network; localhost is both 127.0.0.1 and ::1.", _OWNER),
     Option("simulate", "", text, "SPEC", "Simulated GPUs in place of the driver, e.g. 8xH200:training.", _INPUT),
     Option("driver.capture", "", text, "FILE", "Recorded answers in place of the driver.", _INPUT),
     Option("driver.exit-after", 0.0, duration, "DURATION", "In a container: end after so long without library, devices or permission, so that a new one gets them; 0 is never.", _INPUT),

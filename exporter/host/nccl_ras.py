@@ -9,16 +9,22 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from exporter.clock import MonotonicTime, monotonic_time
 from exporter.host.text import bounded, count, lines
 
-ADDRESS = ("127.0.0.1", 28028)
-DEADLINE = 10.0
-"""Seconds for the whole conversation: NCCL gathers for up to 3, and then gives up within another 5."""
+ADDRESS = ("localhost", 28028)
+LOOPBACK = ("127.0.0.1", "::1")
+"""What `localhost` stands for: NCCL listens on the one that the job's own resolver names first."""
+DEADLINE = 12.0
+"""Seconds for the whole question: NCCL gathers for up to 3, and then gives up within another 5."""
+PATIENCE = 1.0
+"""Seconds for a process to answer the first word."""
+_TRIES = 8
+"""Connections to one address."""
 MAX_BYTES = 4 << 20
 """Of one answer: 16,000 ranks."""
 _MAX_RANKS = 1 << 20
@@ -65,27 +71,56 @@ class RasAnswer:
     """Collectives launched by all ranks together; None where the answer does not count those of all."""
 
 
-def ask(address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE) -> RasAnswer:
-    """One conversation, in the network namespace of the calling thread. Raises RasError."""
-    until = monotonic_time() + deadline
-    try:
-        with socket.create_connection(address, timeout=min(1.0, deadline)) as connection:
-            talk = _Conversation(connection, until)
-            if not talk.request("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
-                raise RasError("not a RAS port of NCCL")
-            talk.request("TIMEOUT 3")
-            structured = talk.request("SET FORMAT json") == "OK"
-            talk.send("VERBOSE STATUS")
-            text = talk.rest()
-    except (OSError, EOFError) as error:
-        raise RasError(str(error) or type(error).__name__) from None
+def _anybody(_: RasAnswer) -> bool:
+    return True
+
+
+def ask(
+    address: tuple[str, int] = ADDRESS, deadline: float = DEADLINE, mine: Callable[[RasAnswer], bool] = _anybody
+) -> RasAnswer:
+    """The answer that is `mine`, in the network namespace of the calling thread. Raises RasError.
+
+    Every process of a job listens on the same port, those of another job of the user too, and the kernel picks who
+    answers: after one that hangs, or one of another job, there is another try.
+    """
+    until, host = monotonic_time() + deadline, address[0]
+    failed = RasError("only other jobs answer")
+    left = dict.fromkeys(LOOPBACK if host == "localhost" else (host,), _TRIES)
+    while left:
+        for each in tuple(left):
+            try:
+                answer = _once((each, address[1]), until)
+            except (TimeoutError, EOFError) as error:
+                failed = RasError(str(error) or type(error).__name__)
+            except (OSError, RasError) as error:
+                failed, left[each] = RasError(str(error) or type(error).__name__), 0
+            else:
+                if mine(answer):
+                    return answer
+            left[each] -= 1
+        left = {each: tries for each, tries in left.items() if tries > 0 and monotonic_time() < until}
+    raise failed
+
+
+def _once(address: tuple[str, int], until: MonotonicTime) -> RasAnswer:
+    """One conversation. Raises RasError, OSError and EOFError."""
+    soon = min(until, monotonic_time() + PATIENCE)
+    with socket.create_connection(address, timeout=max(0.001, soon - monotonic_time())) as connection:
+        talk = _Conversation(connection, soon)
+        if not talk.request("CLIENT PROTOCOL 2").upper().startswith("SERVER PROTOCOL"):
+            raise RasError("not a RAS port of NCCL")
+        talk.until = until
+        talk.request("TIMEOUT 3")
+        structured = talk.request("SET FORMAT json") == "OK"
+        talk.send("VERBOSE STATUS")
+        text = talk.rest()
     return parse_json(text) if structured else parse_text(text)
 
 
 class _Conversation:
     def __init__(self, connection: socket.socket, until: MonotonicTime) -> None:
         self._connection = connection
-        self._until = until
+        self.until = until
         self._pending = b""
 
     def send(self, line: str) -> None:
@@ -118,7 +153,7 @@ class _Conversation:
             raise RasError(f"an answer of more than {MAX_BYTES} bytes")
 
     def _left(self) -> float:
-        left = self._until - monotonic_time()
+        left = self.until - monotonic_time()
         if left <= 0:
             raise TimeoutError("no answer in time")
         return left

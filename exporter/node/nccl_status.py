@@ -6,13 +6,14 @@ import errno
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.host import network_namespace
+from exporter.host import network, network_namespace
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
 from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, gauges, info
@@ -72,6 +73,10 @@ def judge(answer: RasAnswer, before: int | None) -> NcclStatus:
     return NcclStatus("in_step")
 
 
+def _ask(address: tuple[str, int], mine: Callable[[RasAnswer], bool]) -> RasAnswer:
+    return ask(address, DEADLINE, mine)
+
+
 class NcclReader:
     """`statuses` never waits: questions are put by a thread of its own, one after the other."""
 
@@ -80,7 +85,7 @@ class NcclReader:
         procfs: Path = Path("/proc"),
         address: tuple[str, int] = ADDRESS,
         clock: MonotonicClock = monotonic_time,
-        put: Callable[[tuple[str, int]], RasAnswer] = ask,
+        put: Callable[[tuple[str, int], Callable[[RasAnswer], bool]], RasAnswer] = _ask,
     ) -> None:
         self._procfs = procfs
         self._address = address
@@ -144,23 +149,28 @@ class NcclReader:
         return known is None or now - known.at >= (_EVERY if known.queries == 1 else _LATER)
 
     def _answer(self, pids: Sequence[int]) -> RasAnswer | None:
-        """Of one of its processes; on a network shared with others, an answer that names none of them is not its own.
+        """Of one of its processes. Raises OSError where the namespace may not be entered."""
+        if not pids:
+            return None
+        try:
+            mine = self._recognise(pids)
+            work = partial(self._put, self._address, mine)
+            answer = network_namespace.inside(self._procfs, pids[0], work, DEADLINE + 1.0)
+        except RasError as error:
+            log.debug("NCCL's RAS port of process %d: %s", pids[0], error)
+            return None
+        except OSError as error:
+            if error.errno in _DENIED:
+                raise
+            return None
+        return answer if mine(answer) else None
 
-        Raises OSError where the namespace may not be entered.
-        """
-        for pid in pids[:1]:
-            try:
-                answer = network_namespace.inside(self._procfs, pid, lambda: self._put(self._address), DEADLINE + 1.0)
-                mine = not network_namespace.shared(self._procfs, pid) or bool(answer.pids & self._names(pids))
-            except RasError as error:
-                log.debug("NCCL's RAS port of process %d: %s", pid, error)
-                return None
-            except OSError as error:
-                if error.errno in _DENIED:
-                    raise
-                return None
-            return answer if mine else None
-        return None
+    def _recognise(self, pids: Sequence[int]) -> Callable[[RasAnswer], bool]:
+        """Tells its answers: on this program's network, or the node's, one that names none of them is not its own."""
+        its, nodes = (network.namespace(self._procfs, each) for each in (pids[0], 1))
+        alone = its is not None and its != nodes and not network_namespace.shared(self._procfs, pids[0])
+        names = self._names(pids)
+        return lambda answer: alone or bool(answer.pids & names)
 
     def _names(self, pids: Sequence[int]) -> frozenset[int]:
         """How the processes are called here and in their own pid namespaces."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import threading
@@ -41,10 +42,17 @@ Warnings
 
 
 @contextlib.contextmanager
-def ras_server(answer: str, *, json_known: bool = True, how: str = "well") -> Iterator[tuple[str, int]]:
-    """`how`: `well`, `silent`, `endless`, `other` (no RAS), `closes`."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=_serve, args=(listener, answer, json_known, how), daemon=True)
+def ras_server(
+    *answers: str, json_known: bool = True, how: str = "well", silent_first: int = 0, host: str = "127.0.0.1"
+) -> Iterator[tuple[str, int]]:
+    """`how`: `well`, `silent`, `endless`, `other` (no RAS), `closes`. Each connection has the next answer of `answers`.
+
+    The first `silent_first` connections are with a process that hangs.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, 0), family=family)
+    ways = itertools.chain(["silent"] * silent_first, itertools.repeat(how))
+    thread = threading.Thread(target=_serve, args=(listener, answers, json_known, ways), daemon=True)
     thread.start()
     try:
         yield listener.getsockname()[:2]
@@ -54,18 +62,20 @@ def ras_server(answer: str, *, json_known: bool = True, how: str = "well") -> It
         thread.join(5)
 
 
-def _serve(listener: socket.socket, answer: str, json_known: bool, how: str) -> None:  # noqa: FBT001 - of the fixture
+def _serve(listener: socket.socket, answers: tuple[str, ...], json_known: bool, ways: Iterator[str]) -> None:  # noqa: FBT001 - of the fixture
     held: list[socket.socket] = []
+    told = itertools.cycle(answers)
     with contextlib.suppress(OSError):
         while True:
             connection, _ = listener.accept()
+            how = next(ways)
             if how == "silent":
                 held.append(connection)
             elif how == "closes":
                 connection.close()
             else:
                 with connection, contextlib.suppress(OSError):
-                    _talk(connection, answer, json_known, how)
+                    _talk(connection, next(told), json_known, how)
     for each in held:
         each.close()
 

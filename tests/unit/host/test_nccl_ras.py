@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.host import nccl_ras
 from exporter.host.nccl_ras import RasError, ask, parse_json, parse_text
 from tests.unit.host.ras_server import TEXT, page, rank, ras_server
 
@@ -56,6 +58,37 @@ def test_messages_between_two_ranks_do_not_count() -> None:
 def test_other_side_that_misbehaves_costs_a_deadline_at_most(how: str) -> None:
     with ras_server("", how=how) as address, pytest.raises(RasError):
         ask(address, deadline=0.2 if how == "silent" else 5.0)
+
+
+def test_process_that_hangs_is_not_the_last_one_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All processes of a job listen on one port, and the one that hangs may be the one the kernel picks."""
+    monkeypatch.setattr(nccl_ras, "PATIENCE", 0.2)
+    with ras_server(page(rank(0, 7)), how="well", silent_first=2) as address:
+        assert ask(address).operations == 8
+
+
+def test_answer_of_another_job_on_the_same_port_is_not_the_last_one() -> None:
+    with ras_server(page(rank(0, 7, 41)), page(rank(0, 9, 42))) as address:
+        assert ask(address, mine=lambda answer: 42 in answer.pids).operations == 10
+
+
+def test_others_alone_are_no_answer() -> None:
+    with ras_server(page(rank(0, 7, 41))) as address, pytest.raises(RasError, match="only other jobs answer"):
+        ask(address, mine=lambda answer: 42 in answer.pids)
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6")
+def test_localhost_is_whatever_the_job_resolved_it_to() -> None:
+    with ras_server(page(rank(0, 7)), host="::1") as (_, port):
+        assert ask(("localhost", port)).operations == 8
 
 
 def test_nobody_there_is_said() -> None:

@@ -48,7 +48,7 @@ class Clock:
 
 
 def _reader(put: Callable[[], RasAnswer], clock: Clock) -> NcclReader:
-    return NcclReader(clock=clock, put=lambda _: put())
+    return NcclReader(clock=clock, put=lambda _address, _mine: put())
 
 
 def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None:
@@ -72,6 +72,25 @@ def test_a_workload_is_asked_on_suspicion_twice_and_then_once_a_minute() -> None
 
 def test_answer_of_another_job_on_the_same_network_is_not_taken() -> None:
     reader = _reader(lambda: parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998))), Clock())
+    reader.statuses({JOB: [ME]})
+    reader.ask_once()
+
+    assert reader.statuses({JOB: [ME]})[JOB].verdict == "no_answer"
+
+
+def test_nor_where_it_is_the_nodes_network_and_not_the_exporters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exporter in a pod of its own enters the node's network, in which every job with hostNetwork listens."""
+    for pid in ("1", str(ME)):
+        (tmp_path / pid / "net").mkdir(parents=True)
+        (tmp_path / pid / "status").write_text(f"NSpid:\t{pid}\n")
+    (tmp_path / "1/net/dev").write_text("")
+    (tmp_path / str(ME) / "net/dev").hardlink_to(tmp_path / "1/net/dev")
+    monkeypatch.setattr(network_namespace, "shared", lambda *_: False)
+    monkeypatch.setattr(network_namespace, "inside", lambda _procfs, _pid, work, _deadline: work())
+    strangers = parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998)))
+    reader = NcclReader(tmp_path, clock=Clock(), put=lambda _address, _mine: strangers)
     reader.statuses({JOB: [ME]})
     reader.ask_once()
 
