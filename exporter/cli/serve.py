@@ -25,6 +25,7 @@ from exporter.cli.systemd import Notifier, Watchdog
 from exporter.clock import monotonic_time
 from exporter.config import load as config
 from exporter.config.load import Config
+from exporter.config.network import address_text
 from exporter.exposition.pages import PageStore
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.interface import pci_gpus
@@ -73,8 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     tune_runtime()
     exporter.start()
     server.start()
-    address = settings["web.listen-address"][0] or "*"
-    log.info("gpu-exporter %s serves %s on %s:%d", __version__, settings["web.telemetry-path"], address, server.port)
+    address = address_text(settings["web.listen-address"][0] or "*", server.port)
+    log.info("gpu-exporter %s serves %s on %s", __version__, settings["web.telemetry-path"], address)
     with _watchdog(settings, exporter) as watchdog:
         status = _wait(exporter, _restart_rule(settings), stopping, (watchdog.tick, keeping.tick))
     server.stop()

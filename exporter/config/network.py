@@ -16,6 +16,11 @@ def address(value: str) -> tuple[str, int]:
     return match[1] or match[2], int(match[3])
 
 
+def address_text(host: str, port: int) -> str:
+    """As `address` reads it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def _resolvable(host: str) -> bool:
     """Whether it can be asked for at all: Python raises what is no OSError for a label that is empty or too long."""
     if host.isascii():  # without the tables of international names, which are large

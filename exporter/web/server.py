@@ -18,6 +18,7 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from exporter.config.network import address_text
 from exporter.config.option import ConfigError
 from exporter.threads.runner import Threads
 from exporter.web.admission import Admission, room
@@ -249,8 +250,8 @@ def _bound(address: tuple[str, int]) -> socket.socket:
         )[0]
         return _listening(found, family, dual_stack=False)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"--web.listen-address {host}:{port}: {reason}") from None
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # Python adds the address once more
+        raise ConfigError(f"--web.listen-address {address_text(host, port)}: {reason}") from None
 
 
 def _listening(address: tuple[object, ...], family: socket.AddressFamily, *, dual_stack: bool) -> socket.socket:

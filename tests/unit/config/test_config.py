@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config import load as config
-from exporter.config.network import address
+from exporter.config.network import address, address_text
 from exporter.config.option import STATIC, ConfigError, Option, duration, duration_text, names
 
 TABLE = STATIC
@@ -136,6 +136,7 @@ def test_parsers_raise_value_error_and_nothing_else(text: str) -> None:
 @given(st.integers(0, 65535), st.sampled_from(["", "127.0.0.1", "localhost", "[::1]"]))
 def test_address_round_trip(port: int, host: str) -> None:
     assert address(f"{host}:{port}") == (host.strip("[]"), port)
+    assert address_text(*address(f"{host}:{port}")) == f"{host}:{port}"
 
 
 def test_durations() -> None:

@@ -270,3 +270,8 @@ def test_taken_port_is_one_line_that_names_the_option() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--web.listen-address 127.0.0.1:{port}: "):
             Server(app(), ("127.0.0.1", port), 1)
+
+
+def test_address_that_cannot_be_had_is_shown_as_it_was_written() -> None:
+    with pytest.raises(ConfigError, match=r"--web\.listen-address \[2001:db8::1\]:9836: [\w ]+$"):
+        Server(app(), ("2001:db8::1", 9836), 1)
