@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from exporter.driver.interface import (
@@ -31,6 +32,8 @@ _MAX_GPUS, _MAX_INSTANCES = 256, 64
 """Of a node, and of a GPU: more is garbage, and each would be asked for its handle."""
 _DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
 """What one call may say though the driver is there: it is asked once more before every GPU is given up."""
+DEVICES = Path("/dev")
+_NODE = re.compile(r"nvidia\d+")
 _PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")
 
 
@@ -112,14 +115,26 @@ def devices(session: Session) -> tuple[Device, ...]:
     if unknown and not found:  # as in a container that lost its devices
         raise DriverGoneError(str(unknown[0]), unknown[0].code)
     session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
-    session.refused = tuple((index, error.code) for index, error in failures if _lost(error))
+    given = _given(count) if failures else False
+    session.refused = tuple((index, error.code) for index, error in failures if _lost(error, given))
     session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
     return tuple(found)
 
 
-def _lost(error: DriverError) -> bool:
-    """Not a GPU that this process may not use, as in a container that was given others."""
-    return not isinstance(error, UnsupportedError) and error.code != "UNKNOWN"
+def _lost(error: DriverError, given: bool) -> bool:  # noqa: FBT001 - what is known of the process
+    """Not a GPU that this process may not use, as in a container that was given others.
+
+    UNKNOWN is what the driver says of those, and of one that fell off the bus: it is lost where all were `given`.
+    """
+    return not isinstance(error, UnsupportedError) and (given or error.code != "UNKNOWN")
+
+
+def _given(count: int) -> bool:
+    """Whether this process has device files of as many GPUs as the driver counts."""
+    try:
+        return sum(_NODE.fullmatch(each.name) is not None for each in DEVICES.iterdir()) >= count
+    except OSError:
+        return False
 
 
 def sysfs_address(bus_id: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +70,31 @@ def test_lost_gpu_is_left_out_whatever_call_says_so(fake_nvml: Make) -> None:
     fake = fake_nvml({"gpu0.call.nvmlDeviceGetMinorNumber": "ERR 15"})
 
     assert printed(fake, "print([g.index for g in gpus], driver.refused)") == ["[1] ((0, 'GPU_IS_LOST'),)"]
+
+
+@pytest.mark.parametrize(
+    ("files", "refused"),
+    [
+        (("nvidia0", "nvidia1", "nvidiactl"), "((0, 'UNKNOWN'),)"),
+        (("nvidia1", "nvidiactl", "nvidia-uvm"), "()"),  # a container that was given the other one
+        ((), "()"),
+    ],
+)
+def test_gpu_that_fell_off_the_bus_is_told_from_one_of_another_container(
+    fake_nvml: Make, tmp_path: Path, files: tuple[str, ...], refused: str
+) -> None:
+    """The driver has one word for both; "Unable to determine the device handle: Unknown Error", says nvidia-smi."""
+    for name in files:
+        (tmp_path / "dev" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "dev" / name).touch()
+    code = f"""
+from exporter.driver.nvml import devices
+devices.DEVICES = Path({str(tmp_path / "dev")!r})
+print([g.index for g in driver.devices()], driver.refused)
+"""
+    fake = fake_nvml({"gpu0.call.nvmlDeviceGetHandleByIndex_v2": "ERR 999"})
+
+    assert printed(fake, code) == [f"[1] {refused}"]
 
 
 def test_gpus_of_one_uuid_are_two_gpus(fake_nvml: Make) -> None:
