@@ -64,7 +64,8 @@ class Gpus:
         self._gpus: dict[str, Gpu] = {}
         self.threads: GpuThreads[GpuRead | Look] = GpuThreads()
         self._memories: dict[str, Memories] = {}
-        self._outcomes: dict[tuple[str, str], Outcome] = {}
+        self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
+        """The last ones of each GPU, by the uuid of what was read (it, or an instance of it) and collector."""
         self._rejected: Counter[str] = Counter()
         self._looked_at: Sequence[Device] = ()
         self._lookers: Mapping[str, Callable[[], Look]] = {}
@@ -82,11 +83,9 @@ class Gpus:
         return self.threads.busy_seconds(uuid)
 
     def outcomes(self) -> Sequence[Outcome]:
-        """The last outcome of each collector on each GPU that is there."""
-        gone = {uuid for uuid, gpu in self._gpus.items() if not gpu.present}
-        if not gone:
-            return tuple(self._outcomes.values())
-        return tuple([outcome for (uuid, _), outcome in self._outcomes.items() if uuid not in gone])
+        """The last outcome of each collector on each GPU and instance that is there."""
+        found = [self._outcomes.get(uuid, {}) for uuid, gpu in self._gpus.items() if gpu.present]
+        return tuple([outcome for each in found for outcome in each.values()])
 
     @property
     def rejected(self) -> Mapping[str, int]:
@@ -161,12 +160,12 @@ class Gpus:
         )
 
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
-        gpu = self._gpus[uuid]
+        gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
         for outcome in result.outcomes:
-            key = uuid, outcome.collector
-            if outcome.error and ((before := self._outcomes.get(key)) is None or before.error != outcome.error):
-                log.warning("collector %s failed on %s: %s", outcome.collector, uuid, outcome.error)
-            self._outcomes[key] = outcome
+            key = outcome.target, outcome.collector
+            if outcome.error and ((before := outcomes.get(key)) is None or before.error != outcome.error):
+                log.warning("collector %s failed on %s: %s", outcome.collector, outcome.target, outcome.error)
+            outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
         silent = result.silence is not None and self._is_silent(uuid)
@@ -176,14 +175,17 @@ class Gpus:
             log.warning("GPU %s: %s", uuid, why)
         alive = result.answered and not result.device_error
         answered = monotonic if alive else gpu.answered
-        self._gpus[uuid] = Gpu(gpu.device, _without_gone(result), gpu.present, answered, alive, failure)
+        self._gpus[uuid] = Gpu(gpu.device, self._without_gone(result), gpu.present, answered, alive, failure)
 
     def _is_silent(self, uuid: str) -> bool:
         """Whether no collector had a reading when it last asked."""
-        return not any(outcome.answered for (of, _), outcome in self._outcomes.items() if of == uuid)
+        return not any(outcome.answered for outcome in self._outcomes[uuid].values())
 
-
-def _without_gone(result: GpuRead) -> Mapping[str, TargetState]:
-    """States of the targets that still exist: a destroyed MIG instance leaves its series."""
-    targets = {result.device.uuid, *[instance.uuid for instance in result.device.instances]}
-    return {uuid: state for uuid, state in result.states.items() if uuid in targets}
+    def _without_gone(self, result: GpuRead) -> Mapping[str, TargetState]:
+        """States of the targets that still exist: a destroyed MIG instance leaves its series, and fails no more."""
+        uuid = result.device.uuid
+        targets = {uuid, *[instance.uuid for instance in result.device.instances]}
+        if targets.issuperset(result.states):
+            return result.states
+        self._outcomes[uuid] = {key: each for key, each in self._outcomes[uuid].items() if key[0] in targets}
+        return {target: state for target, state in result.states.items() if target in targets}

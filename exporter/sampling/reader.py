@@ -47,8 +47,10 @@ NO_STATE = TargetState()
 
 
 class Outcome(NamedTuple):
-    """How one collector fared on one GPU (its instances included). `error` is empty on success."""
+    """How one collector fared on one GPU or MIG instance. `error` is empty on success."""
 
+    target: str
+    """Its uuid."""
     collector: str
     seconds: float
     error: str
@@ -164,7 +166,8 @@ class _TargetRead:
         losses = device.losses() if device.rejected or device.refused or device.failing else NO_LOSSES
         started, self._ended = self._ended, time.perf_counter()
         brought = failure is None and not refused
-        return Outcome(name, self._ended - started, error or losses.words, losses.rejected, brought), failure
+        seconds = self._ended - started
+        return Outcome(device.uuid, name, seconds, error or losses.words, losses.rejected, brought), failure
 
     def _without(self, collector: AnyCollector) -> tuple[DriverError | None, int, MonotonicTime]:
         """Of a collector that the device has nothing of: a failure, refusals in a row, and when to ask again."""

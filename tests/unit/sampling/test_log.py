@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.driver.interface import DeviceLostError, DriverError
+from exporter.collectors.base import Scope
+from exporter.driver.interface import DeviceLostError, DriverError, Mig
 from exporter.metrics.family import Unit, gauge
-from exporter.sampling.blocks import device_blocks
+from exporter.sampling.blocks import collector_statuses, device_blocks
 from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.reader import read_gpu
+from exporter.units import Share
 from tests.unit.sampling.scripted import Scripted, answers, collector
 
 FAR = 1e9
@@ -39,6 +41,30 @@ def test_gpu_that_fails_goes_and_comes_back_is_told_in_six_lines(caplog: pytest.
         ("WARNING", "GPU GPU-2 (index 2) has gone from the driver"),
         ("WARNING", "GPU GPU-2: answers again"),
     ]
+
+
+def test_mig_instance_that_fails_beside_one_that_is_well_is_seen_and_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The one that is read last speaks for itself alone."""
+    gpu = Scripted(0, answers())
+    ill, well = (
+        Scripted(0, answers(value=value), Mig(0, 0, "", Share(0.5))) for value in (DriverError("no", "X"), 1.0)
+    )
+    ill.uuid, well.uuid = "MIG-1", "MIG-2"
+    gpu.instances = (ill, well)
+    inside = collector("value", scope=Scope.INSTANCE)
+    gpus = Gpus([inside])
+
+    read(gpus, gpu)
+    (failing,) = collector_statuses([inside], gpus.outcomes(), {})
+    gpu.instances = (well,)
+    read(gpus, gpu)
+    (destroyed,) = collector_statuses([inside], gpus.outcomes(), {})
+    gpus.stop()
+
+    assert (failing.success, destroyed.success) == (False, True)
+    assert caplog.messages == ["collector value failed on MIG-1: DriverError X: no"]
 
 
 def test_late_gpu_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
