@@ -29,9 +29,11 @@ class Holding:
     owner: Owner
     share: Share = Share(1.0)
     pids: tuple[int, ...] = ()
-    """Its processes on the target; none is held idle."""
+    """Its processes on the target; none is held idle, where they are listed."""
     utilization: float | None = None
     """SM utilization of its processes together, where the driver reports it apart."""
+    listed: bool = True
+    """Whether the target's processes are known at all: a driver may not tell them, or is not asked."""
 
 
 class Counted(NamedTuple):

@@ -164,7 +164,7 @@ def _blind(reading: Reading) -> Division:
     states = list(ZERO)
     parts: list[OwnerShare] = []
     for holding in reading.holdings:
-        state = UNOBSERVED if holding.pids else HELD_IDLE
+        state = HELD_IDLE if _deserted(holding) else UNOBSERVED
         states[state] += holding.share
         parts.append(OwnerShare(holding.owner, ((state, holding.share),), 0.0, holding.share))
     states[FREE] += max(0.0, 1.0 - sum(states))
@@ -175,7 +175,7 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: fl
     idle = holding.share - own
     if idle <= 0:
         return ()
-    if not holding.pids:
+    if _deserted(holding):
         return ((HELD_IDLE, idle),)
     own_processes = _own_processes(holding, side.host)
     if own_processes.stopped:
@@ -198,6 +198,10 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: fl
         work=side.work,
     )
     return [(state, part * idle) for state, part in _claims(OF_WAITING_TIME, evidence, limits)]
+
+
+def _deserted(holding: Holding) -> bool:
+    return holding.listed and not holding.pids
 
 
 def _stopped(side: Side) -> Side:

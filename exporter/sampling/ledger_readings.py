@@ -10,7 +10,15 @@ from exporter.driver.interface import Device
 from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
-from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, joules, signals, throttled
+from exporter.sampling.readings import (
+    Throttled,
+    busy_seconds,
+    instance_signals,
+    joules,
+    processes_are_listed,
+    signals,
+    throttled,
+)
 from exporter.sampling.targets import holdings, target_of
 from exporter.units import Joules
 
@@ -31,22 +39,21 @@ class LedgerReadings:
 
     def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
-        running, ownership = join.running[uuid], join.ownership
+        running, ownership, listed = join.running[uuid], join.ownership, processes_are_listed(gpu)
         held_back = throttled(gpu, monotonic)
         whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
         yield Reading(
             self._target(gpu.device),
             whole,
-            holdings(uuid, running, ownership, join.hosts),
+            holdings(uuid, running, ownership, join.hosts, listed=listed),
             self._energy(gpu),
             counted=self._counted(gpu, monotonic),
         )
         for instance in gpu.device.instances:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
-            yield Reading(
-                self._target(instance), found, holdings(instance.uuid, running, ownership, join.hosts), profile=profile
-            )
+            held = holdings(instance.uuid, running, ownership, join.hosts, listed=listed)
+            yield Reading(self._target(instance), found, held, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back
 

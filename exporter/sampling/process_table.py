@@ -9,7 +9,7 @@ from exporter.attribution.process_families import ProcessRow, limit
 from exporter.collectors.memory import Memory
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
-from exporter.sampling.readings import reading
+from exporter.sampling.readings import processes_are_listed, reading
 
 
 class ProcessTable(Sequence[ProcessRow]):
@@ -69,7 +69,7 @@ def _rows(gpus: Sequence[Gpu], join: Join) -> Iterator[ProcessRow]:
 
 
 def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
-    """By GPU uuid: memory used less that of the processes; not known where a process's memory is not.
+    """By GPU uuid: memory used less that of the processes; not known where they, or the memory of one, are not.
 
     Drivers that do not tell their own reserve apart count it as used: the rest means nothing then, and is not shown.
     """
@@ -78,6 +78,7 @@ def unattributed_bytes(gpus: Sequence[Gpu], join: Join) -> Mapping[str, float]:
         memory = reading(gpu, "memory", Memory)
         held = [process.memory_bytes for process in join.running[gpu.device.uuid]]
         complete = memory is not None and memory.used is not None and memory.reserved is not None
-        if gpu.present and memory and memory.used is not None and complete and None not in held:
+        known = processes_are_listed(gpu) and None not in held
+        if gpu.present and memory and memory.used is not None and complete and known:
             found[gpu.device.uuid] = max(memory.used - sum([each or 0 for each in held]), 0)
     return found

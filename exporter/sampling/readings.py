@@ -13,6 +13,7 @@ from exporter.collectors.mig import MigInstance
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.pcie import Pcie
 from exporter.collectors.power import Power
+from exporter.collectors.processes import Processes
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Utilization
 from exporter.ledger.evidence import Signals
@@ -47,6 +48,11 @@ class Throttled:
 def reading(gpu: Gpu, name: str, kind: type[R]) -> R | None:
     """The last good reading of one collector on the GPU, however old."""
     return _last(readings_of(gpu), name, kind)
+
+
+def processes_are_listed(gpu: Gpu) -> bool:
+    """Whether who runs on it is known: some guests' drivers do not tell, and the collector can be switched off."""
+    return reading(gpu, "processes", Processes) is not None
 
 
 def readings_of(gpu: Gpu, uuid: str = "") -> Readings:

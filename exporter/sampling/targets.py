@@ -34,9 +34,11 @@ def held_apart(gpus: Iterable[Gpu]) -> list[Device]:
 
 
 def holdings(
-    uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int]
+    uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
 ) -> tuple[Holding, ...]:
     """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+
+    `listed`: whether the driver tells its processes.
 
     A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
     """
@@ -50,7 +52,7 @@ def holdings(
     shares = _shares(uuid, tuple(by_owner), ownership)
     return tuple(
         [
-            Holding(owner, shares[owner], tuple([process.pid for process in processes]), _utilization(processes))
+            Holding(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
             for owner, processes in by_owner.items()
         ]
     )

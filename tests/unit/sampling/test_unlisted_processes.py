@@ -1,0 +1,60 @@
+"""A GPU of which nobody tells who runs on it: some guests' drivers do not, and the collector can be switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, Target
+from exporter.clock import Moment, MonotonicTime, UnixTime
+from exporter.collectors import COLLECTORS
+from exporter.collectors.base import AnyCollector
+from exporter.host.model import HostProcess
+from exporter.metrics.family import Sample
+from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.simulator import simulate
+from tests.attribution_kit.nodes import until
+
+JOB = Owner("slurm:7", "slurm")
+
+
+class Held(UnknownNode):
+    """One job was given every GPU."""
+
+    def ownership(
+        self,
+        targets: Sequence[Target],
+        pids: Mapping[str, Sequence[int]],
+        hosts: Mapping[int, HostProcess],
+        at: Moment,
+    ) -> Ownership:
+        del pids, hosts, at
+        return Ownership(holders={target.uuid: (JOB,) for target in targets})
+
+
+def _after_passes(collectors: Iterable[AnyCollector]) -> Mapping[str, Sequence[Sample]]:
+    """The samples of each family after ten seconds of no work."""
+    now = 1_700_000_000.0
+    driver = simulate("1xH200:idle-held", lambda: now)
+    accounting = Accounting(AccountingOptions(), ())
+    sampler = Sampler(driver, Held(), tuple(collectors), Pacing(1.0, 30.0, 10.0), accounting)
+    sampler.start()
+    until(lambda: sampler.connection.state.devices)
+    for second in range(10):
+        now += 1.0
+        found = sampler.run_pass(Moment(UnixTime(now), MonotonicTime(100.0 + second)))
+    sampler.stop()
+    return {block.family.name: block.samples for block in found.blocks}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_neither_its_memory_is_leaked_nor_is_it_held_idle(*, told: bool) -> None:
+    shown = _after_passes(each for each in COLLECTORS if told or each.name != "processes")
+    idle = sum(sample.value for sample in shown["gpu_time_seconds_total"] if "held_idle" in sample.labels)
+
+    assert bool(shown.get("gpu_memory_unattributed_bytes")) == told
+    assert (idle > 0) == told
