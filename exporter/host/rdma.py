@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.host.presence import is_folder
+from exporter.host.presence import exists, is_folder
 from exporter.host.text import bounded, natural, read_text
 
 _CLASS = "class/infiniband"
@@ -19,6 +19,7 @@ _MAX_PORTS = 64
 _WORDS_BYTES = 4
 """The architecture counts bytes of a port in words of four."""
 _STATE = re.compile(r"\d+:\s*(?P<state>\w+)")
+_NUMBER = re.compile(r"([0-9]+)")
 _RATE = re.compile(r"(?P<gigabits>\d+(?:\.\d+)?)\s*Gb/sec")
 
 _ERRORS = (
@@ -76,7 +77,7 @@ class Port:
 
 
 def ports(sysfs: Path) -> tuple[Port, ...]:
-    """All ports of this machine; none where the kernel has no such class."""
+    """All ports of this machine's cards, not of their virtual functions; none where the kernel has no such class."""
     return tuple(_ports(sysfs))
 
 
@@ -95,8 +96,10 @@ def pci_numa_node(sysfs: Path, bus_id: str) -> str:
 
 def _ports(sysfs: Path) -> Iterator[Port]:
     found = 0
-    for device in _names(sysfs / _CLASS):
+    for device in sorted(_names(sysfs / _CLASS), key=_natural):
         folder = sysfs / _CLASS / device
+        if exists(folder / "device/physfn"):  # a virtual function: its port is the card's, or is down until it is used
+            continue
         path, numa = _path(folder / "device"), _numa(folder / "device")
         board = _word(folder / "board_id") or _word(folder / "hca_type")
         for port in _names(folder / "ports"):
@@ -126,6 +129,11 @@ def _port(folder: Path, device: str, port: str, card: tuple[str, PciPath, str]) 
         path=path,
         numa_node=numa,
     )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """`mlx5_2` before `mlx5_10`."""
+    return [(int(part[:9]), "") if part.isdecimal() else (-1, part) for part in _NUMBER.split(name)]
 
 
 def _names(folder: Path) -> list[str]:

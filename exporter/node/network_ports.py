@@ -90,7 +90,10 @@ class PortWatch:
         past.errors.append((now, port.errors))
 
     def _troubles(self, port: Port, ports: Sequence[Port]) -> frozenset[str]:
-        """A port that never was active may have no cable: it is down only where others of its kind are up."""
+        """A port that never was active may have no cable: it is down only where others of its kind are up.
+
+        The second port of a card is of another kind than the first: often no card has a cable in it.
+        """
         past = self._past[port.device, port.port]
         alike = [each for each in ports if _kind(each) == _kind(port) and each.state == "active"]
         found: set[str] = set()
@@ -104,8 +107,9 @@ class PortWatch:
         return frozenset(found)
 
 
-def _kind(port: Port) -> tuple[str, str, str]:
-    return (port.board, port.link_layer, port.port)
+def _kind(port: Port) -> tuple[str, str, str, str]:
+    function = port.path[-1].rpartition(".")[2] if port.path else ""
+    return (port.board, port.link_layer, port.port, function)
 
 
 def _erring(before: Mapping[str, float], after: Mapping[str, float]) -> bool:

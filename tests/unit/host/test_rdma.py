@@ -51,6 +51,26 @@ def test_what_a_card_does_not_have_is_absent(tmp_path: Path) -> None:
     assert rdma.ports(tmp_path) == (rdma.Port("rxe0", "1"),)
 
 
+def test_virtual_functions_are_no_ports_of_their_own(tmp_path: Path) -> None:
+    """Unused ones are down, beside the active card: 128 of them would also leave no room for the cards."""
+    rdma_port(tmp_path, "mlx5_0", NIC)
+    physical = tmp_path / "devices" / NIC
+    for number in range(1, 129):
+        pci = f"{NIC[:-12]}0000:{0x20 + number // 8:02x}:00.{number % 8}"
+        rdma_port(tmp_path, f"mlx5_{number}", pci, state="1: DOWN")
+        (tmp_path / "devices" / pci / "physfn").symlink_to(physical)
+    rdma_port(tmp_path, "mlx5_200", f"{NIC[:-12]}0000:1c:00.0")
+
+    assert [port.device for port in rdma.ports(tmp_path)] == ["mlx5_0", "mlx5_200"]
+
+
+def test_where_there_are_too_many_the_first_ones_are_shown(tmp_path: Path) -> None:
+    for number in range(70):
+        rdma_port(tmp_path, f"mlx5_{number}", f"{NIC[:-12]}0000:{0x20 + number:02x}:00.0")
+
+    assert [port.device for port in rdma.ports(tmp_path)] == [f"mlx5_{number}" for number in range(64)]
+
+
 def test_machine_without_numa_says_no_node(tmp_path: Path) -> None:
     pci_device(tmp_path, NIC, numa=-1)
 

@@ -68,6 +68,10 @@ def _other(**changes: object) -> Port:
         ((PORT, _other(rate=12.5e9)), {"slow"}),
         ((PORT, _other(state="down", board="a storage card")), set[str]()),
         ((replace(PORT, state="down"), _other(state="down")), set[str]()),
+        (
+            (PORT, _other(state="down", path=(*PORT.path[:-1], "0000:1a:00.1"))),
+            set[str](),
+        ),  # no cable in any second port
     ],
 )
 def test_port_is_judged_by_its_like(ports: tuple[Port, ...], troubles: set[str]) -> None:
