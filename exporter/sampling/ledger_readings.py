@@ -35,7 +35,10 @@ class LedgerReadings:
         """By uuid: the device, and what it is to those who hold it."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
-        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+        found = tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
+        if len(self._targets) > len(found):  # of instances that were destroyed; a device keeps its buffers
+            self._targets = {each.target.uuid: self._targets[each.target.uuid] for each in found}
+        return found
 
     def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
