@@ -85,12 +85,12 @@ def ask(
     """
     until, host = monotonic_time() + deadline, address[0]
     failed = RasError("only other jobs answer")
-    left = dict.fromkeys(LOOPBACK if host == "localhost" else (host,), _TRIES)
+    left: dict[str, int] = dict.fromkeys(LOOPBACK if host == "localhost" else (host,), _TRIES)
     while left:
         for each in tuple(left):
             try:
                 answer = _once((each, address[1]), until)
-            except (TimeoutError, EOFError) as error:
+            except (TimeoutError, EOFError, ConnectionResetError) as error:
                 failed = RasError(str(error) or type(error).__name__)
             except (OSError, RasError) as error:
                 failed, left[each] = RasError(str(error) or type(error).__name__), 0
