@@ -27,6 +27,10 @@ _STEADY = 20
 """Reads in a row within a turn after which a GPU goes back to the thread of all."""
 
 
+def _none(_: object) -> bool:
+    return False
+
+
 class GpuThreads(Generic[T]):
     """Reads GPUs by name, each for `turn` seconds alone. Belongs to the thread that runs the passes."""
 
@@ -41,14 +45,22 @@ class GpuThreads(Generic[T]):
         self.unasked: frozenset[str] = frozenset()
         """Of the last read those that nobody asked, as their thread does not run: it tells nothing of these GPUs."""
 
-    def read(self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime) -> Mapping[str, T | None]:
+    def read(
+        self, tasks: Mapping[str, Callable[[], T]], deadline: MonotonicTime, takes: Callable[[T], bool] = _none
+    ) -> Mapping[str, T | None]:
         """Results by name; None for one that is not there by `deadline` (monotonic seconds).
 
-        A GPU whose read of an earlier pass still runs is left out, and so is one that is not asked.
+        A GPU whose read of an earlier pass still runs is left out, and so is one that is not asked. Where that read
+        has ended since then, and `takes` finds its result of use, it is the result: a GPU that always takes longer
+        than a pass would never have one.
         """
         unasked = {name for name in tasks if name in self._own and self._own[name].down}
-        waiting = [name for name in tasks if name in self._own and self._submit(name, tasks[name])]
         found: _Results[T] = {}
+        for name in tasks.keys() & self._own.keys():
+            found |= self._overdue(name, takes)
+        waiting = [
+            name for name in tasks if name in self._own and name not in found and self._submit(name, tasks[name])
+        ]
         left = {name: task for name, task in tasks.items() if name not in self._own} if self._own else tasks
         while left:
             turns = _Turns(left, self._turn)
@@ -80,6 +92,10 @@ class GpuThreads(Generic[T]):
     def stop(self) -> None:
         for worker in (*self._own.values(), *([self._shared] if self._shared else [])):
             worker.stop()
+
+    def _overdue(self, name: str, takes: Callable[[T], bool]) -> _Results[T]:
+        results = self._own[name].overdue() or {}
+        return {name: results[name]} if name in results and takes(results[name][0]) else {}
 
     def _submit(self, name: str, task: Callable[[], T]) -> bool:
         worker = self._own[name]

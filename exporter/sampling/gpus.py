@@ -51,6 +51,8 @@ class Gpu:
         return not self.failure or (self.failure in (LATE, SILENT) and monotonic - self.answered <= patience)
 
 
+_OF_USE = 60.0
+"""Seconds from the beginning of a read in which its result is still taken."""
 LATE, SILENT = "HUNG", "SILENT"
 """The failures of a GPU whose read did not end by the deadline, and of one that has its handle and answers nothing. An
 error that says that the GPU or the driver has gone holds at once."""
@@ -115,7 +117,7 @@ class Gpus:
             if gpu.present
         }
         errors: list[DriverError] = []
-        results = self.threads.read(tasks, deadline)
+        results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
             result = results.get(uuid)  # none where an earlier call is still out, which may be that of a look
             if isinstance(result, GpuRead):
@@ -169,23 +171,31 @@ class Gpus:
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
         silent = result.silence is not None and self._is_silent(uuid)
-        failure = result.device_error.code if result.device_error else SILENT if silent else ""
+        in_time = LATE if result.at < monotonic else ""
+        failure = result.device_error.code if result.device_error else SILENT if silent else in_time
         if failure != gpu.failure:
             why = result.device_error or (f"answers nothing ({result.silence})" if silent else "answers again")
             log.warning("GPU %s: %s", uuid, why)
         alive = result.answered and not result.device_error
-        answered = monotonic if alive else gpu.answered
-        self._gpus[uuid] = Gpu(gpu.device, self._without_gone(result), gpu.present, answered, alive, failure)
+        answered = result.at if alive else gpu.answered
+        self._gpus[uuid] = Gpu(
+            gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure
+        )
 
     def _is_silent(self, uuid: str) -> bool:
         """Whether no collector had a reading when it last asked."""
         return not any(outcome.answered for outcome in self._outcomes[uuid].values())
 
-    def _without_gone(self, result: GpuRead) -> Mapping[str, TargetState]:
+    def _without_gone(self, device: Device, result: GpuRead) -> Mapping[str, TargetState]:
         """States of the targets that still exist: a destroyed MIG instance leaves its series, and fails no more."""
-        uuid = result.device.uuid
-        targets = {uuid, *[instance.uuid for instance in result.device.instances]}
+        uuid = device.uuid
+        targets = {uuid, *[instance.uuid for instance in device.instances]}
         if targets.issuperset(result.states):
             return result.states
         self._outcomes[uuid] = {key: each for key, each in self._outcomes[uuid].items() if key[0] in targets}
         return {target: state for target, state in result.states.items() if target in targets}
+
+
+def _is_of_use(now: MonotonicTime, late: GpuRead | Look) -> bool:
+    """Of a read that ended after its pass: whether it tells how the GPU is. What it has lost, it says once more."""
+    return isinstance(late, GpuRead) and late.answered and not late.device_error and now - late.at <= _OF_USE

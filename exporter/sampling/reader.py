@@ -65,6 +65,8 @@ class GpuRead:
     """One read of one GPU: the new states by target uuid, the outcomes, and whether the GPU answered."""
 
     device: Device
+    at: MonotonicTime
+    """When it began."""
     states: Mapping[str, TargetState]
     outcomes: tuple[Outcome, ...]
     answered: bool
@@ -117,7 +119,8 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     if len(memories) > len(read) and not device_error:
         for uuid in memories.keys() - read.keys():
             del memories[uuid]
-    return GpuRead(device, {**states, **read}, tuple(outcomes), answered, device_error, None if answered else silence)
+    unanswered = None if answered else silence
+    return GpuRead(device, monotonic, {**states, **read}, tuple(outcomes), answered, device_error, unanswered)
 
 
 class _TargetRead:

@@ -22,7 +22,7 @@ class Worker(Generic[T]):
         self.name = name
         self._tasks: SimpleQueue[tuple[int, Callable[[], T]] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[int, T | None]] = SimpleQueue()
-        """With the number of the task: of one that nobody waited for any more, the result is dropped."""
+        """With the number of the task: of one before the last that was submitted, the result is dropped."""
         self._given = self._done = self._told = 0
         """Numbers of the last task that was submitted, that has ended, and whose result was given out."""
         self._since = NEVER
@@ -63,6 +63,10 @@ class Worker(Generic[T]):
                 self._told = number
                 return result
         return None
+
+    def overdue(self) -> T | None:
+        """The result of a task that ended after everybody had stopped waiting; None where there is none, or no more."""
+        return self.wait(NEVER) if self._done == self._given else None
 
     def stop(self) -> None:
         """Let the thread end once idle."""

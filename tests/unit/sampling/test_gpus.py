@@ -36,10 +36,67 @@ def test_hung_gpu_costs_only_itself_and_is_read_again_once_it_answers(gate: thre
 
     gate.set()
     until(lambda: gpus.hung_seconds("GPU-0") == 0)
-    gpus.read(devices, 0.0, time.monotonic() + DEADLINE)
+    failures: list[str] = []
+    for _ in range(2):  # what the late read brought, and one in time
+        gpus.read(devices, 0.0, time.monotonic() + DEADLINE)
+        assert [gpu.reading for gpu in gpus.all] == [True, True]
+        failures.append(gpus.all[0].failure)
 
-    assert [gpu.reading for gpu in gpus.all] == [True, True]
-    assert gpus.all[0].failure == ""
+    assert failures == ["HUNG", ""]
+    gpus.stop()
+
+
+class Slow:
+    """Reads that each last until they are let go."""
+
+    def __init__(self) -> None:
+        self._begun, self._gate = threading.Semaphore(0), threading.Semaphore(0)
+
+    def __call__(self, _: str) -> float:
+        self._begun.release()
+        self._gate.acquire(timeout=DEADLINE)
+        return 1.0
+
+    def begin(self, gpus: Gpus, device: Scripted, at: float) -> None:
+        """A pass in which the read began and did not end."""
+
+        def begun() -> bool:
+            gpus.read((device,), 0.0, time.monotonic() + 0.01, at)
+            return self._begun.acquire(blocking=False)
+
+        until(begun)
+
+    def end(self, gpus: Gpus) -> None:
+        self._gate.release()
+        until(lambda: gpus.hung_seconds("GPU-0") == 0)
+
+
+def test_gpu_that_always_takes_longer_than_a_pass_is_slow_and_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """A first read asks for everything: where the driver takes 10 ms for a call, none ever ended within its pass."""
+    slow, gpus = Slow(), Gpus([collector("value")])
+    device = Scripted(0, slow)
+    seen: list[tuple[bool, float, bool | None]] = []
+    for at in (100.0, 102.0, 104.0):
+        slow.begin(gpus, device, at)
+        slow.end(gpus)
+        gpus.read((device,), 0.0, time.monotonic() + DEADLINE, at + 1.0)
+        (gpu,) = gpus.all
+        seen.append((gpu.reading, gpu.answered, gpu.answers(at + 1.0, 10.0)))
+    gpus.stop()
+
+    assert seen == [(True, 100.0, True), (True, 102.0, True), (True, 104.0, True)]
+    assert caplog.messages == ["GPU GPU-0 does not answer within the deadline"]
+
+
+def test_late_read_that_began_long_ago_tells_nothing() -> None:
+    slow, gpus = Slow(), Gpus([collector("value")])
+    device = Scripted(0, slow)
+    slow.begin(gpus, device, 100.0)
+    slow.end(gpus)
+    slow.begin(gpus, device, 200.0)
+
+    assert not gpus.all[0].reading
+    slow.end(gpus)
     gpus.stop()
 
 

@@ -69,7 +69,7 @@ def test_mig_instance_that_fails_beside_one_that_is_well_is_seen_and_told_once(
 
 def test_late_gpu_is_told_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = Gpus([collector("value")])
-    monkeypatch.setattr(gpus.threads, "read", lambda tasks, _: dict.fromkeys(tasks))
+    monkeypatch.setattr(gpus.threads, "read", lambda tasks, *_: dict.fromkeys(tasks))
     read(gpus, Scripted(0, answers(value=1.0)))
 
     assert caplog.messages == ["GPU GPU-0 does not answer within the deadline"]
