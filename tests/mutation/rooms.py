@@ -78,6 +78,5 @@ ROOMS = {
         ("tests/unit/metrics", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_exposition.py"),
         0.9,
     ),
-    "cli": Room(("tests/unit/cli", "tests/unit/config", "tests/unit/threads"), 0.8),
     "summaries": Room(("tests/unit/summaries", "tests/unit/attribution/test_forged_lines.py"), 0.8),
 }
