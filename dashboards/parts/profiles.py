@@ -20,7 +20,8 @@ _LONG = ", or the exporters' series profile leaves it out"
 def tell(panels: Iterable[dict[str, Any]]) -> None:
     """Complete the words of the panels that `lean` leaves empty."""
     for panel in _all(panels):
-        queries = [target["expr"] for target in panel.get("targets") or []]
+        targets: list[dict[str, str]] = panel.get("targets") or []
+        queries = [target["expr"] for target in targets]
         if queries and all(_HIDDEN.intersection(_NAME.findall(query)) for query in queries):
             defaults = panel["fieldConfig"]["defaults"]
             defaults["noValue"] = _SHORT if panel["type"] == "stat" else defaults["noValue"] + _LONG
