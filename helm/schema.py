@@ -255,12 +255,7 @@ def _text(option: Option) -> Schema:
         )
         return {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
     if complaint == "a whole number":
-        some = _refuses(option, "0") is not None
-        return {
-            "type": ["integer", "string"],
-            "minimum": int(some),
-            "pattern": "^0*[1-9][0-9]*$" if some else "^[0-9]+$",
-        }
+        return _whole(option)
     if complaint == "a number":
         kind: Schema = {"type": ["number", "string"], "pattern": NUMBER}
         negative, above_one = (_refuses(option, each) is None for each in ("-1", "2"))
@@ -268,6 +263,19 @@ def _text(option: Option) -> Schema:
             kind |= {"pattern": AMOUNT if above_one else SHARE, "minimum": 0}
         return kind if above_one else {**kind, "maximum": 1}
     return {"type": "string"}
+
+
+def _whole(option: Option) -> Schema:
+    some = _refuses(option, "0") is not None
+    kind: Schema = {"type": ["integer", "string"], "minimum": int(some)}
+    most = (_refuses(option, str(2**31)) or "").partition(" to ")[2]
+    if most:
+        return {**kind, "maximum": int(most), "pattern": _UP_TO[most]}
+    return {**kind, "pattern": "^0*[1-9][0-9]*$" if some else "^[0-9]+$"}
+
+
+_UP_TO: Mapping[str, str] = {"256": "^0*([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-6])$"}
+"""Whole numbers from 1 on, as text, by the largest."""
 
 
 def _choices(option: Option) -> list[str]:

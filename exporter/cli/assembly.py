@@ -22,10 +22,11 @@ from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.attribution.slurm import gres
 from exporter.cli import without_effect
 from exporter.cli.exporter import Exporter, XidSources
+from exporter.cli.pacing import pacing, stale_seconds
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
-from exporter.config.option import STALE, ConfigError
+from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
 from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
@@ -44,7 +45,7 @@ from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.families import families
 from exporter.sampling.loop import Loop
 from exporter.sampling.node_deadline import NodeDeadline
-from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.sampler import Sampler
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 from exporter.threads.runner import Threads
 
@@ -55,8 +56,6 @@ _NODE_LONGEST = 600.0
 """The same while they do not answer."""
 _SOON = 1.0
 """Seconds between the two passes that somebody waits for, at most, whatever --sample.interval is."""
-_OLDEST = 1.2
-"""Times the age at which gauges vanish: how far passes may be apart whose readings nobody sees; who looks has one."""
 
 
 def assemble(
@@ -210,26 +209,6 @@ def _options(config: Config) -> AccountingOptions:
         class_rules=config["attribution.classes"],
         thresholds=Thresholds(**{item.name: thresholds[item.name.replace("_", "-")] for item in fields(Thresholds)}),
     )
-
-
-def stale_seconds(config: Config) -> float:
-    """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
-    stale: float = config["sample.stale"]
-    reach: float = round(config["sample.interval"] + config["sample.deadline"], 6)
-    if stale < reach and stale != STALE:  # every gauge would vanish, and the node not be ready, between two passes
-        raise ConfigError(
-            "--sample.stale: expected at least --sample.interval and --sample.deadline together "
-            f"({reach:g}s), got {stale:g}s"
-        )
-    return max(stale, reach)
-
-
-def pacing(config: Config) -> Pacing:
-    interval, deadline, stale = config["sample.interval"], config["sample.deadline"], stale_seconds(config)
-    if deadline > interval:
-        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    steady = min(config["sample.steady-interval"], _OLDEST * stale)
-    return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
 
 
 def _node(config: Config, driver: Driver, *, once: bool) -> Node:

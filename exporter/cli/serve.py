@@ -20,6 +20,7 @@ from exporter import __version__
 from exporter.cli import assembly, logs
 from exporter.cli.exporter import Exporter
 from exporter.cli.housekeeping import Housekeeping, process_health
+from exporter.cli.pacing import stale_seconds
 from exporter.cli.restart import RestartRule, Surroundings
 from exporter.cli.systemd import Notifier, Watchdog
 from exporter.clock import monotonic_time
@@ -69,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     threads = Threads()
     exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web), pages.awaited)
     pages.renewed_by(exporter.renew)
-    keeping = Housekeeping(exporter, threads, web, pages, assembly.stale_seconds(settings), reload)
+    keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(settings), reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     tune_runtime()
     exporter.start()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from exporter import __version__
 from exporter.config.option import ConfigError, Option, default_of
@@ -17,6 +19,9 @@ _MORE = """
 The other options of the daemon are taken too, also from its environment and
 file: gpu-exporter --help lists them.
 """
+_OPEN = re.compile(r"--[^=-][^=]*")
+"""A flag that has no value yet."""
+_NEGATIVE = re.compile(r"-\.?[0-9]")
 _WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
 """Columns: of the options, as the terminal is, and of what is written here."""
 
@@ -99,6 +104,19 @@ class _Switch(argparse.Action):
         setattr(namespace, self.dest, "false" if (flag or "").startswith("--no-") else "true")
 
 
+class _Printed(argparse.Action):
+    """Prints something and ends. argparse's own actions end as well where it could not be written."""
+
+    def __init__(self, *, text: Callable[[argparse.ArgumentParser], str], **rest: Any) -> None:
+        super().__init__(nargs=0, **rest)
+        self._text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        sys.stdout.write(self._text(parser))
+        sys.stdout.flush()
+        parser.exit()
+
+
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Each option on a line of its own, what it does below; addresses are not cut in two."""
 
@@ -127,6 +145,17 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{said}{hint} (see --help)")
 
 
+def joined(arguments: Iterable[str]) -> list[str]:
+    """With `--name=-1s` for `--name -1s`, which argparse takes for two options; it is a value, if a wrong one."""
+    made: list[str] = []
+    for each in arguments:
+        if made and _OPEN.fullmatch(made[-1]) and _NEGATIVE.match(each):
+            made[-1] += f"={each}"
+        else:
+            made.append(each)
+    return made
+
+
 def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
     """A command line, grouped as the table is."""
     made = _Parser(
@@ -140,10 +169,8 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
         add_help=False,
     )
     general = made.add_argument_group("General")
-    general.add_argument("-h", "--help", action="help", help="Show this and exit.")
-    general.add_argument(
-        "--version", action="version", version=f"gpu-exporter {__version__}", help="Print the version and exit."
-    )
+    general.add_argument("-h", "--help", action=_Printed, text=_Parser.format_help, help="Show this and exit.")
+    general.add_argument("--version", action=_Printed, text=_version, help="Print the version and exit.")
     general.add_argument("--config.file", dest="config.file", metavar="FILE", default="", help="YAML file of options.")
     if page.argument:
         made.add_argument(ARGUMENT, nargs="?", metavar=page.argument, default="", help=argparse.SUPPRESS)
@@ -156,6 +183,10 @@ def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
             groups[option.group] = made.add_argument_group(option.group)
         _add(groups[option.group], option, _help(option))
     return made
+
+
+def _version(_: object) -> str:
+    return f"gpu-exporter {__version__}\n"
 
 
 def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None:  # pyright: ignore[reportPrivateUsage]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.collectors import COLLECTORS
-from exporter.config.command_line import ARGUMENT, DAEMON, Page, parser
+from exporter.config.command_line import ARGUMENT, DAEMON, Page, joined, parser
 from exporter.config.network import without_password
 from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show
 from exporter.host.site_file import SiteFileError
@@ -62,7 +62,7 @@ def load(
     arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], page: Page | None = None
 ) -> Config:
     """The configuration of one start. Raises ConfigError with one line that names the option or file."""
-    given = vars(parser(page or DAEMON, table).parse_intermixed_args(list(arguments)))
+    given = vars(parser(page or DAEMON, table).parse_intermixed_args(joined(arguments)))
     file = given.pop("config.file") or environment.get("GPU_EXPORTER_CONFIG_FILE", "")
     from_file = _file(Path(file), table) if file else {}
     values: dict[str, Any] = {ARGUMENT: given.pop(ARGUMENT, "")}

@@ -30,6 +30,7 @@ _FAULT = re.compile(
     r"(?P<kind>[a-z-]+):(?P<gpu>[0-9]{1,2}|all)@(?P<at>[0-9]+(?:\.[0-9]+)?)(?:\+(?P<duration>[0-9]+(?:\.[0-9]+)?))?"
 )
 _VERSION = re.compile(r"[0-9]{3}(\.[0-9]{1,3}){1,2}")
+_FILES = (".yaml", ".yml", ".json")
 _NODE = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
 
 
@@ -39,6 +40,8 @@ def parse(text: str) -> Scenario:
     settings = _settings(options)
     if head.startswith("@"):
         return load_scenario(head[1:], settings)
+    if head.endswith(_FILES):
+        raise ValueError(f"{head!r} names no GPUs; expected @{head} for what is in a file")
     plans: list[Plan] = []
     patterns: list[tuple[Pattern, int]] = []
     for group in head.split("+"):

@@ -28,6 +28,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         (["--config.file=/nowhere.yaml"], "--config.file /nowhere.yaml: No such file or directory"),
         (["--web.config.file=/nowhere.yaml"], "--web.config.file /nowhere.yaml: No such file or directory"),
         (["--simulate=8xH2000"], "--simulate: "),
+        (["--simulate", "node.yaml"], "'node.yaml' names no GPUs; expected @node.yaml"),
+        (["--sample.interval", "-1s"], "--sample.interval: expected a duration such as 500ms, 10s or 2m, got '-1s'"),
         (["--driver.capture=/nowhere.json"], "--driver.capture /nowhere.json: No such file or directory"),
         (["--simulate=1xH200", "--driver.capture=x"], "--simulate and --driver.capture: expected one of them"),
         (["--sample.deadline=2s"], "--sample.deadline: expected at most --sample.interval"),
@@ -181,7 +183,14 @@ def without(redirected: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize(
     ("arguments", "status"),
-    [(["once", "--simulate", "1xT4", *QUICK], 1), (["check", "--simulate", "1xT4"], 3), (["--version"], 1)],
+    [
+        (["once", "--simulate", "1xT4", *QUICK], 1),
+        (["check", "--simulate", "1xT4"], 3),
+        (["--version"], 1),
+        (["--help"], 1),
+        (["once", "--help"], 1),
+        (["check", "--version"], 3),
+    ],
 )
 @pytest.mark.parametrize(("output", "why"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")])
 def test_output_that_is_closed_or_full_is_one_line(arguments: list[str], status: int, output: str, why: str) -> None:
