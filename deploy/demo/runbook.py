@@ -8,6 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from deploy.demo.prometheus import Prometheus, QueryError
+from deploy.demo.written import written
 from deploy.prometheus import walk
 from deploy.prometheus.declaration import Alert
 from deploy.prometheus.render import ALERTS
@@ -20,7 +21,7 @@ _SHOWN = 20
 def body(name: str, text: str, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:
     """Of the page `name`; `status_pages` are those of the exporters by node."""
     found = [_fires(alert, prometheus, status_pages) for alert in ALERTS if alert.runbook == name]
-    return f'{"".join(found)}<pre class="page">{escape(text)}</pre>'
+    return f"{''.join(found)}{written(text)}"
 
 
 def _fires(alert: Alert, prometheus: Prometheus, status_pages: Mapping[str, str]) -> str:

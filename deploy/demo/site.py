@@ -24,6 +24,7 @@ from deploy.demo.entrance import Links
 from deploy.demo.inbox import Inbox, from_http
 from deploy.demo.prometheus import Prometheus
 from deploy.demo.style import frame
+from deploy.demo.written import written
 from deploy.prometheus.recordings import INTERVAL
 
 _HTML = "text/html; charset=utf-8"
@@ -108,7 +109,7 @@ class Site:
         known = {each.name: each for each in (ROOT / "docs").glob("*.md")}
         if path not in known:
             return _missing(f"/docs/{path}")
-        return self._framed(name.capitalize(), f'<pre class="page">{escape(known[path].read_text())}</pre>', 0)
+        return self._framed(name.capitalize(), written(known[path].read_text()), 0)
 
     def runbook(self, name: str, _query: Query) -> Answer:
         known = {path.stem: path for path in (ROOT / "docs/runbooks").glob("*.md")}

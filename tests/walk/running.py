@@ -21,6 +21,7 @@ import requests
 
 _URL = re.compile(r"http://127\.0\.0\.1:\d+[^\s<\"]*")
 _HREF = re.compile(r'href="([^"#]+)(?:#[^"]*)?"')
+_PLACE = re.compile(r'href="([^"#]+)#([^"]+)"')
 CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), "")
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -93,6 +94,11 @@ def links(url: str, page: str) -> Sequence[str]:
     """Where a page leads, within this demo."""
     whole = (urljoin(url, unescape(link)) for link in _HREF.findall(page))
     return list(dict.fromkeys(link for link in whole if link.startswith("http://127.0.0.1")))
+
+
+def places(url: str, page: str) -> Mapping[str, str]:
+    """Pages of this demo that a page leads into the middle of, and where to."""
+    return {urljoin(url, unescape(link)): place for link, place in _PLACE.findall(page)}
 
 
 def visit(url: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deploy.demo import runbook
 from deploy.demo.prometheus import Prometheus, QueryError, Sample
+from deploy.demo.written import written
 
 LABELS = {"alertname": "GpuLost", "cluster": "c&1", "instance": "n1", "gpu": "2"}
 
@@ -41,4 +42,4 @@ def test_page_says_where_it_fires_and_how_to_go_on() -> None:
 
 
 def test_page_is_there_without_prometheus() -> None:
-    assert runbook.body("gpulost", "# GpuLost", Fires("http://p"), {}) == '<pre class="page"># GpuLost</pre>'
+    assert runbook.body("gpulost", "# GpuLost", Fires("http://p"), {}) == written("# GpuLost")
