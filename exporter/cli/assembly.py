@@ -30,7 +30,7 @@ from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
 from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
-from exporter.faults.expected import boot_id, slurm_gpus, slurm_maintenance
+from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
@@ -52,6 +52,8 @@ from exporter.threads.runner import Threads
 STATE_DIR = Path("/var/lib/gpu-exporter")
 _NODE_EVERY = 120.0
 """Seconds between two questions to slurmctld, or to the API server, about this node."""
+_ABSENT_EVERY = 10.0
+"""Seconds between two looks for a Slurm that is not there yet."""
 _NODE_LONGEST = 600.0
 """The same while they do not answer."""
 _SOON = 1.0
@@ -138,19 +140,7 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
         return Site(state_dir(config, driver), "", lambda: {"option": option}, read_only=read_only)
     short, names = _slurm_names()
     gres_conf = Path(config["attribution.slurm.gres-conf"])
-    slurm = None
     in_slurm = config["attribution.slurm"] != "off"  # gres.conf may come later: a configless slurmd is sent it
-    if config["attribution.slurm"] == "on" or (
-        config["attribution.slurm"] == "auto" and exists(gres.in_use(gres_conf))
-    ):
-        scontrol: str = config["attribution.slurm.scontrol"]
-        slurm = BackgroundSource(
-            lambda: slurm_maintenance(scontrol, short),
-            nothing=False,
-            name="slurm-node",
-            interval=lambda _: _NODE_EVERY,
-            longest=_NODE_LONGEST,
-        )
     name = node_name(config, driver)
     kubernetes = None
     if config["attribution.kubernetes.api"] and config["attribution.kubernetes"] != "off" and name:
@@ -167,9 +157,25 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
         boot=boot_id(Path(config["path.procfs"])),
         expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if in_slurm else None},
         maintenance_file=Path(config["maintenance.file"]) if config["maintenance.file"] else None,
-        slurm=None if read_only else slurm,
+        slurm=None if read_only else _slurm_node(config, short),
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
+    )
+
+
+def _slurm_node(config: Config, name: str) -> BackgroundSource[bool | None] | None:
+    """What asks slurmctld about this node; None where it is not to be asked."""
+    mode, scontrol = config["attribution.slurm"], config["attribution.slurm.scontrol"]
+    if mode == "off" or not scontrol:
+        return None
+    conf = Path(config["attribution.slurm.gres-conf"])
+    seen = (lambda: True) if mode == "on" else (lambda: exists(gres.in_use(conf)))
+    return BackgroundSource(
+        SlurmNode(seen, lambda: slurm_maintenance(scontrol, name)),
+        nothing=None,
+        name="slurm-node",
+        interval=lambda known: _ABSENT_EVERY if known is None else _NODE_EVERY,
+        longest=_NODE_LONGEST,
     )
 
 

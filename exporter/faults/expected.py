@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
@@ -39,6 +39,20 @@ def slurm_maintenance(scontrol: str, node: str) -> bool:
         return in_maintenance(program.output((scontrol, "show", "node", node), _TIMEOUT, _MAX_BYTES))
     except program.ProgramError as error:
         raise SourceError(str(error)) from None
+
+
+class SlurmNode:
+    """Asks whether this node is in maintenance, from when Slurm is first seen here: slurmd may start after this."""
+
+    def __init__(self, seen: Callable[[], bool], ask: Callable[[], bool]) -> None:
+        self._seen = seen
+        self._ask = ask
+        self._here = False
+
+    def __call__(self) -> bool | None:
+        """None where there has been no sign of Slurm. Raises SourceError."""
+        self._here = self._here or self._seen()  # a configless slurmd that stops takes its files away
+        return self._ask() if self._here else None
 
 
 def in_maintenance(text: str) -> bool:

@@ -43,7 +43,8 @@ class Site:
     boot: str = ""
     expected: Callable[[], Mapping[str, int | None]] = _nothing
     maintenance_file: Path | None = None
-    slurm: BackgroundSource[bool] | None = None
+    slurm: BackgroundSource[bool | None] | None = None
+    """Its answer is None while there is no sign of Slurm."""
     kubernetes: BackgroundSource[NodeObject] | None = None
     read_only: bool = False
     """Somebody else keeps the file."""
@@ -81,12 +82,14 @@ class FaultWatch:
         for source in self._sources():
             source.stop()
 
-    def _sources(self) -> Iterator[BackgroundSource[bool] | BackgroundSource[NodeObject]]:
+    def _sources(self) -> Iterator[BackgroundSource[bool | None] | BackgroundSource[NodeObject]]:
         return (source for source in (self._site.slurm, self._site.kubernetes) if source)
 
     def _errors_of_sources(self, now: MonotonicTime) -> Mapping[str, str]:
-        """What is wrong with each source, empty where nothing is; without those still to answer for the first time."""
-        named = (("slurm", self._site.slurm), ("kubernetes", self._site.kubernetes))
+        """What is wrong with each source, empty where nothing is; without those not here, and those still to answer."""
+        slurm = self._site.slurm
+        absent = slurm is not None and slurm.answer.success and slurm.answer.value is None
+        named = (("slurm", None if absent else slurm), ("kubernetes", self._site.kubernetes))
         states = ((name, source.answer.error, source.health(name, now)) for name, source in named if source)
         return {
             **({"file": self._file[1]} if self._site.maintenance_file else {}),
