@@ -11,6 +11,7 @@ from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.kubernetes.source import KubernetesView
 from exporter.attribution.naming import PodPlace
 from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import NOT_HERE
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, TRUST
 from exporter.units import Share
@@ -33,7 +34,7 @@ class JobAllocation:
         return self.source == ENVIRON
 
 
-UNKNOWN_ID, MIG_PLACE, NOT_HERE = "unknown_id", "mig_placement", "not_on_this_node"
+UNKNOWN_ID, MIG_PLACE = "unknown_id", "mig_placement"
 REASONS: tuple[str, ...] = (UNKNOWN_ID, MIG_PLACE, NOT_HERE)
 
 
@@ -64,23 +65,27 @@ def _reason(name: DeviceName) -> str:
 
 def job_allocations(
     by_job: Mapping[str, Mapping[str, Allocation]], devices: Devices
-) -> tuple[Mapping[str, JobAllocation], Mapping[str, int]]:
-    """From what each source reports of each job; the most trusted word counts, the others are compared with it."""
+) -> tuple[Mapping[str, JobAllocation], Mapping[str, int], Mapping[str, int]]:
+    """From what each source reports of each job; the most trusted word counts, the others are compared with it.
+
+    With it the conflicts of each source, and how many devices it names, with nobody to know better, that are not here.
+    """
     found: dict[str, JobAllocation] = {}
-    conflicts: Counter[str] = Counter()
+    conflicts, unresolved = Counter[str](), Counter[str]()
     for job, by_source in by_job.items():
         every = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
         # One that names devices, and none that can be found here, does not know.
         resolved = {source: targets for source, targets in every.items() if targets or not by_source[source]}
+        best = next(iter(resolved or every), "")
+        unresolved[best] += sum(not devices.find(name) for name in by_source.get(best, ()))
         if not resolved:
             continue
-        best = next(iter(resolved))
         targets = resolved[best]
         for source, other in resolved.items():
             conflicts[source] += len(targets.keys() ^ other.keys())
             targets = {uuid: other.get(uuid) if amount is None else amount for uuid, amount in targets.items()}
         found[job] = JobAllocation(targets, best)
-    return found, +conflicts
+    return found, +conflicts, +unresolved
 
 
 def _resolved(held: Allocation, devices: Devices) -> Amounts:

@@ -218,7 +218,7 @@ class Attribution:
         if self._kubernetes:
             yield from self._kubernetes.health(index.now, pods.conflicts, pods.unresolved)
         if self._slurm:
-            yield from self._slurm.health(index.now, jobs.conflicts)
+            yield from self._slurm.health(index.now, jobs.conflicts, jobs.unresolved)
         if self._jobs:
             yield from self._jobs.health(jobs.conflicts)
         yield from self._host.health(index.now)

@@ -28,6 +28,10 @@ class Target:
     """Of a MIG instance: `1g.10gb`."""
 
 
+NOT_HERE = "not_on_this_node"
+"""Why a device is unresolved: the driver shows none like it."""
+
+
 @record
 class SourceHealth:
     """How one attribution source fares: `age` is seconds since its last good answer."""

@@ -39,6 +39,8 @@ class JobsNow:
     unsure: frozenset[Owner] = frozenset()
     """Jobs of which no source but their own word reports what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By source: devices that jobs were given and that were not found here."""
     open: bool = False
     """Whether more may come to be known of the same processes: so wherever Slurm is."""
 
@@ -102,7 +104,7 @@ class JobOwners:
         }
         self._untracked = {environs[pid].job: environs[pid] for pid in reversed(untracked)}
         everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
-        given, conflicts = job_allocations(
+        given, conflicts, unresolved = job_allocations(
             {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
         )
         trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
@@ -134,6 +136,7 @@ class JobOwners:
             offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
             unsure=frozenset(owner for job, owner in owners.items() if job not in given or given[job].low_trust),
             conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
+            unresolved=unresolved,
             open=node.present or bool(everyone),
         )
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.ownership import NOT_HERE, SourceHealth
 from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
@@ -134,7 +135,10 @@ class Slurm:
         }
         return {source: held for source, held in found.items() if held is not None}
 
-    def health(self, now: MonotonicTime, conflicts: Mapping[str, int]) -> tuple[SourceHealth, ...]:
+    def health(
+        self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
+    ) -> tuple[SourceHealth, ...]:
+        """Of each source; `unresolved` is how many devices it names that are not here."""
         answer = self._local_files.answer
         view = answer.value
         if not view.present:
@@ -153,7 +157,10 @@ class Slurm:
         if self._ended:
             stale = len(self.ended())
             found.append(replace(self._ended.health(STEPS, now), stale=stale))
-        return tuple(found)
+        return tuple(
+            each if each.source == STEPS else replace(each, unresolved={NOT_HERE: unresolved.get(each.source, 0)})
+            for each in found
+        )
 
     def _look(self) -> NodeView:
         view = self._local.look(self._files().devices.keys(), self.job)
@@ -182,8 +189,7 @@ class Slurm:
         for each in here:
             shared = each.name != "gpu" and len(each.indices) > 0
             part = each.amount / len(each.indices) if shared else None
-            names = (gres.by_index(devices, index) for index in each.indices)
-            found |= {name: part for name in names if name}
+            found |= {_device(devices, index): part for index in each.indices}
         return found
 
     def _environ(self, environ: JobEnviron | None, devices: tuple[DeviceName | None, ...]) -> Allocation | None:
@@ -191,7 +197,7 @@ class Slurm:
             return dict.fromkeys(environ.devices)
         if environ is None or not environ.gpus:
             return None
-        return {name: None for index in environ.gpus if (name := gres.by_index(devices, index))}
+        return {_device(devices, index): None for index in environ.gpus}
 
 
 def _interval(view: NodeView) -> float:
@@ -219,7 +225,10 @@ def _named(mapped: Iterable[MappedDevice], devices: tuple[DeviceName | None, ...
 
 
 def _instance(devices: tuple[DeviceName | None, ...], mapped: MappedDevice) -> DeviceName | None:
-    found = gres.by_index(devices, mapped.index) if mapped.index is not None else None
-    if found is None or mapped.gpu_instance is None:
-        return found
-    return found._replace(gpu_instance=mapped.gpu_instance)
+    found = _device(devices, mapped.index) if mapped.index is not None else None
+    return found._replace(gpu_instance=mapped.gpu_instance) if found and mapped.gpu_instance is not None else found
+
+
+def _device(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName:
+    """Of a GRES index; where gres.conf names no file for it that is here, one that nothing on this node is."""
+    return gres.by_index(devices, index) or DeviceName(claimed=f"gres/gpu:{index}")
