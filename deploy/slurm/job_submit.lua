@@ -1,4 +1,4 @@
--- A hint to who submits a job with GPUs: what the last job of that name would have done with. It changes no job and
+-- A hint to who submits a job with GPUs, whole or in parts: what the last job of that name would have done with. It changes no job and
 -- refuses none. Copy it next to slurm.conf (JobSubmitPlugins=lua); a site that has a job_submit.lua calls
 --     pcall(dofile, "/etc/slurm/gpu_exporter_hint.lua")   -- once, and in slurm_job_submit:
 --     if gpu_exporter_hint then gpu_exporter_hint(job) end
@@ -6,12 +6,15 @@
 
 local folder = "/var/lib/gpu-exporter-summaries/hints/"
 local asked = {"tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task"}
+local kinds = {"gpu", "shard", "mps"} -- whole, and in parts
 
 local function has_gpus(job)
     for _, field in ipairs(asked) do
         local value = job[field]
-        if type(value) == "string" and value:find("gpu", 1, true) then
-            return true
+        for _, kind in ipairs(kinds) do
+            if type(value) == "string" and value:find(kind, 1, true) then
+                return true
+            end
         end
     end
     return false

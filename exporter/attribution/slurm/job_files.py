@@ -28,7 +28,7 @@ _COMPLETE = (
     "SLURM_JOB_START_TIME",
     "SLURM_JOB_END_TIME",
 )
-"""Variables of a prolog that has all of them, from Slurm 23.02 on."""
+"""Variables of a prolog that is told all: 22.05 and 24.11 tell theirs no name, and slurmctld is asked."""
 
 
 @dataclass(frozen=True, slots=True)

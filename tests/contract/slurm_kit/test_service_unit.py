@@ -28,6 +28,10 @@ def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_reload_reads_the_web_configuration_again() -> None:
+    assert re.findall(r"^ExecReload=(.*)$", UNIT.read_text(), re.MULTILINE) == ["/bin/kill -HUP $MAINPID"]
+
+
 def test_exposure_is_what_the_page_says(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text())
