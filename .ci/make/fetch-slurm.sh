@@ -16,8 +16,9 @@ complete() {
   for program in "${needed[@]}"; do [ -x "$dir/unpacked/usr/$program" ] || return 1; done
 }
 
-closure() { # names of the packages and of what they need and this machine lacks
-  apt-get install -qq -y --no-install-recommends --reinstall --print-uris "${packages[@]}" | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p"
+closure() { # names of the packages and of what they need and this machine lacks; parts of Slurm that it has are elsewhere
+  awk 'BEGIN { RS = ""; ORS = "\n\n" } !/(^|\n)Source: (slurm-wlm|munge|mariadb)/ && !/^Package: munge\n/' /var/lib/dpkg/status >"$1"
+  apt-get -o Dir::State::status="$1" install -qq -y --no-install-recommends --reinstall --print-uris "${packages[@]}" | sed -n "s/^'[^']*' \([^_]*\)_.*/\1/p"
 }
 
 unpack() {
@@ -27,7 +28,7 @@ unpack() {
   chmod 755 "$work" # apt drops its privileges to download
   apt-cache show "${packages[@]}" >/dev/null 2>&1 || apt-get update -q
   # shellcheck disable=SC2046 # package names hold no blanks
-  (cd "$work" && apt-get download -q $(closure))
+  (cd "$work" && apt-get download -q $(closure "$work/installed"))
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   # Slurm's programs behave by the name they are called by, and Debian's alternatives give it only when installed.
   for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/unpacked/usr/sbin/$program"; done
