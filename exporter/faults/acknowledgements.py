@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from exporter.faults.model import Acknowledgement, Kind, date
 from exporter.faults.state_file import StateError
 
 NAME = "acknowledged.jsonl"
+_MODE = 0o644
 _LARGEST = 1 << 20
 _LONGEST = 200
 
@@ -33,11 +34,19 @@ def append(folder: Path, entry: Acknowledgement) -> None:
         + "\n"
     )
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, _MODE)
         with os.fdopen(descriptor, "wb") as file:
+            _let_read(descriptor)
             file.write(_line_end(descriptor) + line.encode())
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
+
+
+def _let_read(descriptor: int) -> None:
+    """The exporter's user reads what root writes, whatever root's umask is; who may write it stays as it was."""
+    found = os.fstat(descriptor)
+    if found.st_uid == os.geteuid():
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | _MODE)
 
 
 def _line_end(descriptor: int) -> bytes:
@@ -52,7 +61,7 @@ def read(folder: Path) -> tuple[Acknowledgement, ...]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            content = _last(descriptor)
+            content = _last(descriptor, {0, os.geteuid(), folder.stat().st_uid})
         finally:
             os.close(descriptor)
     except FileNotFoundError:
@@ -64,10 +73,10 @@ def read(folder: Path) -> tuple[Acknowledgement, ...]:
     return tuple(_parsed(content))
 
 
-def _last(descriptor: int) -> bytes | None:
-    """The end of the file; None where it is no plain file, or others may write it."""
+def _last(descriptor: int, owners: Collection[int]) -> bytes | None:
+    """The end of the file; None where it is no plain file, or others than its `owners` may write it."""
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in owners or found.st_mode & 0o022:
         return None
     return os.pread(descriptor, _LARGEST, max(0, found.st_size - _LARGEST))
 

@@ -38,6 +38,35 @@ def test_anybody_may_read_what_was_acknowledged_and_the_group_the_faults(tmp_pat
     assert (tmp_path / "faults.json").read_text().startswith('{"version":1,"boot":"b",')
 
 
+@pytest.mark.parametrize("umask", [0o027, 0o077])
+def test_acknowledgement_of_a_root_that_is_careful_is_read_by_the_exporter(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        acknowledgements.append(tmp_path, SAID)
+    finally:
+        os.umask(before)
+
+    assert mode(tmp_path / acknowledgements.NAME) == 0o644
+
+
+def test_a_file_that_others_could_write_stays_refused_after_another_line(tmp_path: Path) -> None:
+    (tmp_path / acknowledgements.NAME).touch()
+    (tmp_path / acknowledgements.NAME).chmod(0o662)
+    acknowledgements.append(tmp_path, SAID)
+
+    with pytest.raises(StateError, match="only root"):
+        acknowledgements.read(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_root_takes_what_the_exporters_user_acknowledged(tmp_path: Path) -> None:
+    acknowledgements.append(tmp_path, SAID)
+    for path in (tmp_path, tmp_path / acknowledgements.NAME):
+        os.chown(path, 4321, -1)
+
+    assert acknowledgements.read(tmp_path) == (SAID,)
+
+
 def test_acknowledgement_is_not_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious\n")
     (tmp_path / acknowledgements.NAME).symlink_to("victim")
