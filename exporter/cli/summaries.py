@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import logging
@@ -21,6 +22,7 @@ from exporter.clock import unix_time
 from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError
+from exporter.host import giving
 from exporter.report import promql
 from exporter.report.client import Client
 from exporter.report.document import Document
@@ -35,6 +37,8 @@ from exporter.summaries.summary import table
 from exporter.summaries.worker import Services, Settings, Worker
 
 log = logging.getLogger(__name__)
+
+_STORE, _LOCK = "summaries.sqlite", "lock"
 
 PAGE = Page(
     "gpu-exporter summaries",
@@ -57,8 +61,12 @@ def run(arguments: Sequence[str]) -> int:
     logs.configure("info", "logfmt")
     try:
         if not settings["list"]:
-            (folder / "ended").mkdir(parents=True, exist_ok=True)
-        store = Store(folder / "summaries.sqlite", reads=settings["list"])
+            folder.mkdir(parents=True, exist_ok=True)
+            giving.folder(folder / "ended")
+            for name in (_STORE, _LOCK):
+                with contextlib.suppress(FileExistsError):
+                    os.close(giving.new_file(folder / name))
+        store = Store(folder / _STORE, reads=settings["list"])
     except (OSError, sqlite3.Error) as error:
         raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None
     try:
@@ -90,7 +98,7 @@ def _work(settings: config.Config, store: Store, folder: Path) -> int:
 def _lock(folder: Path) -> TextIO:
     """One who may read the folder, for --list, need not be one who may write to it."""
     try:
-        return (folder / "lock").open("w")
+        return (folder / _LOCK).open("w")
     except OSError as error:
         raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, date
+from exporter.host import giving
 
 _VERSION = 1
 _LARGEST = 4 << 20
@@ -41,9 +42,7 @@ def write(path: Path, state: FaultState) -> None:
     new = path.with_name(f".{path.name}.new")
     try:
         new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
-        with os.fdopen(descriptor, "w") as file:
-            _give_to_owner_of(path.parent, descriptor)
+        with os.fdopen(giving.new_file(new, 0o640), "w") as file:
             json.dump(_content(state), file, separators=(",", ":"))
             file.flush()
             os.fsync(file.fileno())
@@ -52,14 +51,6 @@ def write(path: Path, state: FaultState) -> None:
         with contextlib.suppress(OSError):
             new.unlink()
         raise StateError(f"{path}: {error.strerror or error}") from None
-
-
-def _give_to_owner_of(folder: Path, descriptor: int) -> None:
-    """Root, who tries the exporter by hand, must not leave a file that the service's own user cannot read."""
-    if os.geteuid() == 0:
-        owner = folder.stat()
-        with contextlib.suppress(PermissionError):  # a root without that capability
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 
 def _content(state: FaultState) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from exporter.host import giving
 from exporter.host.presence import exists
 from exporter.report import words
 from exporter.summaries.summary import Summary
@@ -53,8 +55,10 @@ def _rewrite(file: Path, hints: Mapping[str, str]) -> None:
             known[name] = hint
     lines = [f"{name}\t{hint}\n" for name, hint in known.items()][-_MAX_NAMES:]
     new = file.with_name(f".{file.name}.new")
-    file.parent.mkdir(exist_ok=True)
-    new.write_text("".join(lines), "utf-8", "replace")
+    giving.folder(file.parent)
+    new.unlink(missing_ok=True)
+    with os.fdopen(giving.new_file(new), "w", encoding="utf-8", errors="replace") as content:
+        content.write("".join(lines))
     new.replace(file)
 
 
