@@ -182,8 +182,19 @@ def peer(evidence: Evidence, limits: Thresholds) -> float:
     """
     past = evidence.past
     lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits.unused_after
-    seen = float(lately and _covers(evidence.peer_lead, evidence, limits))
-    return max(_reported(evidence, "communication"), seen)
+    seen = lately and _covers(evidence.peer_lead, evidence, limits)
+    return max(_reported(evidence, "communication"), float(seen or _meets(evidence, limits)))
+
+
+def _meets(evidence: Evidence, limits: Thresholds) -> bool:
+    """It sits in a receive and hardly wants CPU, nothing much arrives, and one beside it is late.
+
+    As in a barrier: what keeps that one is seen, and nothing is seen of the network.
+    """
+    sleeps = below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
+    carries = evidence.slow_port or at_least(evidence.host.network_bytes_per_second, limits.network_rate)
+    late = evidence.work not in ON_DEMAND and _covers(evidence.peer_late, evidence, limits)
+    return late and sleeps and not carries
 
 
 def network(evidence: Evidence, limits: Thresholds) -> float:

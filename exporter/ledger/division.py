@@ -75,6 +75,7 @@ class Side(NamedTuple):
     """How much its busiest other target computed for it, as a share of its part."""
     peers_spin: float = 0.0
     peers_uncomputed: float = 0.0
+    peer_late: float = 0.0
     slow_port: bool = False
     stalled_elsewhere: bool = False
 
@@ -177,8 +178,8 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: fl
         return ()
     if _deserted(holding):
         return ((HELD_IDLE, idle),)
-    own_processes = _own_processes(holding, side.host)
-    if own_processes.stopped:
+    own_side = own_processes(holding, side.host)
+    if own_side.stopped:
         side = _stopped(side)
     evidence = Evidence(
         seen.signals,
@@ -186,11 +187,12 @@ def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: fl
         wait=idle / holding.share,
         unused_by_others=alone,
         host=side.host,
-        own=own_processes,
+        own=own_side,
         reported=side.reported,
         peer_lead=max(0.0, side.peer_level - own / holding.share),
         peers_spin=side.peers_spin,
         peers_uncomputed=side.peers_uncomputed,
+        peer_late=side.peer_late,
         peers=side.peers,
         slow_port=side.slow_port,
         stalled_elsewhere=side.stalled_elsewhere,
@@ -209,7 +211,7 @@ def _stopped(side: Side) -> Side:
     return Side(work=side.work, past=side.past, reported=side.reported)
 
 
-def _own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
+def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
     """This target's processes together, where they were looked at; else what is known of the owner's."""
     looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else []
     if len(looked_at) == 1:

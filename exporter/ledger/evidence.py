@@ -83,6 +83,9 @@ class Evidence(NamedTuple):
     """The most any other GPU of the owner spun in a collective."""
     peers_uncomputed: float = 0.0
     """Seconds since any other GPU of the owner last computed."""
+    peer_late: float = 0.0
+    """The most that something on this node kept another GPU of the owner, as a share of the pass; 0 where this one does
+    not sit in a receive, or that one does too."""
     peers: bool = False
     """The owner has more than one GPU, here or on other nodes."""
     slow_port: bool = False

@@ -13,6 +13,7 @@ from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEnt
 from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
 from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled, uncomputed
+from exporter.ledger.late_ranks import late_ranks
 from exporter.ledger.on_demand import following
 from exporter.ledger.peers import Levels, ids, levels, others, stragglers, with_peers
 from exporter.ledger.reports import phases, reported_stragglers
@@ -84,11 +85,19 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap:
     held = with_peers(current.readings, current.hosts)
     done = {reading.target.uuid: _work(ledger, current, reading, held, limits) for reading in current.readings}
     among = levels(current.readings, done, current.hosts)
+    sides: dict[str, Sequence[Side]] = {}
     divisions: dict[str, Division] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        sides = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
-        divisions[uuid] = divide(reading, done[uuid], sides, limits)
+        sides[uuid] = [_side(ledger, current, uuid, holding, held, among) for holding in reading.holdings]
+        divisions[uuid] = divide(reading, done[uuid], sides[uuid], limits)
+    late = late_ranks(current.readings, divisions, current.hosts, among, limits)
+    for reading in current.readings if late else ():
+        uuid = reading.target.uuid
+        beside = [late.get((uuid, holding.owner), 0.0) for holding in reading.holdings]
+        if any(beside):
+            knowing = [side._replace(peer_late=each) for side, each in zip(sides[uuid], beside, strict=True)]
+            divisions[uuid] = divide(reading, done[uuid], knowing, limits)
     return following(current.readings, divisions, current.hosts, current.work)
 
 

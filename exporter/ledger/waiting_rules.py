@@ -90,14 +90,15 @@ WAITING_RULES: tuple[Rule, ...] = (
         group=Group.WAITING,
         audience="owner",
         certainty=Certainty.LIKELY,
-        meaning="The GPU ran lately and has nothing to run while another GPU of the same owner computes.",
+        meaning="The GPU has nothing to run while another GPU of the same owner computes, or comes late to a barrier.",
         signature=(
             "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately; or"
-            " the program reports the phase `communication`"
+            " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here; or the program"
+            " reports the phase `communication`"
         ),
         advice="Balance the pipeline stages or shards, look for a straggler, overlap communication with compute.",
         claim=claims.peer,
-        thresholds=("wait_cover", "pressure_floor", "unused_after"),
+        thresholds=("wait_cover", "pressure_floor", "unused_after", "blocked", "network_rate"),
         needs=(("busy",),),
     ),
     Rule(

@@ -5,6 +5,7 @@ The GPU itself is constructed: its utilization is what a driver would say of suc
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,6 +97,13 @@ def test_process_in_d_state_waits_for_storage_also_without_psi() -> None:
 def test_sleeping_program_waits_for_something_else() -> None:
     with running("sleep") as pid:
         mostly([pid], [0.1], "wait_other")
+
+
+def test_rank_in_a_receive_waits_for_the_one_beside_it_that_prepares_data() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = str(silent.getsockname()[1])
+        with running("burn") as late, running("receive", port) as waiting:
+            mostly([late, waiting], [0.2, 0.05], "wait_peer", "wait_cpu")
 
 
 def test_rank_that_waits_for_its_sibling_waits_for_its_peer() -> None:

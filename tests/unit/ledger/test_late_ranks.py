@@ -1,0 +1,66 @@
+"""Ranks that sit in a receive: whether they wait for one beside them that is late, or for the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from exporter.host.model import HostSignals, ProcessSignals
+from exporter.units import BytesPerSecond
+from tests.unit.ledger.test_accusations import NOTHING, RECEIVES, SLEEPS, run, shares, straggling
+from tests.unit.ledger.test_signatures import CALM, HOPPER
+
+WRITES = replace(
+    SLEEPS, blocked=1.0, read_bytes_per_second=BytesPerSecond(0.0), written_bytes_per_second=BytesPerSecond(1e9)
+)
+"""A checkpoint, to storage."""
+
+
+@pytest.mark.parametrize(
+    ("late", "state"),
+    [
+        (WRITES, "wait_checkpoint"),
+        (replace(SLEEPS, blocked=1.0), "wait_storage"),
+        (replace(SLEEPS, hottest_thread=1.0), "wait_cpu"),
+    ],
+)
+def test_ranks_in_a_receive_wait_for_the_one_beside_them_that_is_late(late: ProcessSignals, state: str) -> None:
+    """A barrier over TCP while the first rank writes, reads or prepares data: no port of the node is to blame."""
+    before = run([[HOPPER] * 4] * 50)
+    found = run([[NOTHING] * 4] * 100, processes={100: late, **dict.fromkeys((101, 102, 103), RECEIVES)}, ledger=before)
+
+    assert shares(found, 0, before)[state] >= 0.9
+    assert [shares(found, gpu, before) for gpu in (1, 2, 3)] == [{"wait_peer": pytest.approx(1.0)}] * 3
+    held_up = {uuid: seconds - straggling(before)[uuid] for uuid, seconds in straggling(found).items()}
+    assert held_up == {"GPU-0": pytest.approx(100), "GPU-1": 0.0, "GPU-2": 0.0, "GPU-3": 0.0}
+
+
+def test_ranks_that_meet_for_the_first_time_wait_for_the_one_that_prepares() -> None:
+    """The others wait in a store for the identifier that the first rank has yet to give them."""
+    found = run([[NOTHING] * 2] * 100, processes={100: replace(SLEEPS, hottest_thread=1.0), 101: RECEIVES})
+
+    assert shares(found, 1) == {"wait_peer": pytest.approx(1.0)}
+
+
+@pytest.mark.parametrize(
+    ("late", "mine", "host", "slow_ports"),
+    [
+        (SLEEPS, RECEIVES, CALM, ()),  # nothing on this node keeps the other one
+        (replace(RECEIVES, hottest_thread=1.0), RECEIVES, CALM, ()),  # a child of it receives as well
+        (WRITES, replace(RECEIVES, hottest_thread=0.7), CALM, ()),  # it works: on what it receives
+        (WRITES, RECEIVES, replace(CALM, network_bytes_per_second=BytesPerSecond(9e7)), ()),  # a download
+        (WRITES, RECEIVES, CALM, ("GPU-1",)),
+    ],
+)
+def test_rank_that_may_well_wait_for_the_network_does(
+    late: ProcessSignals, mine: ProcessSignals, host: HostSignals, slow_ports: Sequence[str]
+) -> None:
+    before = run([[HOPPER] * 2] * 50)
+    processes = {100: late, 101: mine}
+    found = run(
+        [[NOTHING] * 2] * 100, processes=processes, host=host, spread=True, slow_ports=slow_ports, ledger=before
+    )
+
+    assert shares(found, 1, before) == {"wait_network": pytest.approx(1.0)}
