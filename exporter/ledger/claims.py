@@ -147,19 +147,26 @@ def storage(evidence: Evidence, limits: Thresholds) -> float:
 def cpu(evidence: Evidence, limits: Thresholds) -> float:
     """A thread that is full while nothing comes of it polls: that explains nothing.
 
-    Nor does one that is full while a neighbour on a shared GPU runs: it may only spin until it has its turn.
+    Nor does one that is full while a neighbour on a shared GPU runs: it may only spin until it has its turn. Of work
+    on demand a full thread counts where a session's program works, however long ago its last kernel was.
     """
     quiet = evidence.past.quiet_seconds >= limits.polls_after
     on_demand = evidence.work in ON_DEMAND
+    full = _full(evidence, limits)
+    if full and evidence.work == "interactive" and evidence.own.polling is False:
+        return evidence.unused_by_others
     if on_demand and quiet:
         return 0.0
-    full = at_least(evidence.own.hottest_thread, limits.hot_thread)
     if full and quiet and evidence.own.polling:
         return 0.0
     at_limit = at_least(evidence.host.cpu_of_limit, limits.cpu_of_limit) and not _spent_elsewhere(evidence, limits)
     if at_limit or (_covers(evidence.host.cpu_pressure, evidence, limits) and not _pressed_elsewhere(evidence, limits)):
         return 1.0
     return evidence.unused_by_others if full and not on_demand else 0.0
+
+
+def _full(evidence: Evidence, limits: Thresholds) -> bool:
+    return at_least(evidence.own.hottest_thread, limits.hot_thread)
 
 
 def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
@@ -216,13 +223,16 @@ _SOME_CPU = 0.005
 
 
 def requests(evidence: Evidence, limits: Thresholds) -> float:
-    del limits
-    return float(evidence.work == "service")
+    """Who spins until a neighbour on a shared GPU leaves it a turn has requests: they queue behind the neighbour's."""
+    if evidence.work != "service":
+        return 0.0
+    lately = evidence.past.quiet_seconds < limits.polls_after
+    return evidence.unused_by_others if lately and _full(evidence, limits) else 1.0
 
 
 def user(evidence: Evidence, limits: Thresholds) -> float:
-    del limits
-    return float(evidence.work == "interactive")
+    """Not of a program that runs, be it that nobody sees whether it computes or polls."""
+    return float(evidence.work == "interactive" and not _full(evidence, limits))
 
 
 def rest(evidence: Evidence, limits: Thresholds) -> float:

@@ -13,6 +13,8 @@ from exporter.ledger.states import INDEX
 
 _WAITS_FOR: Mapping[str, int] = {"service": INDEX["wait_requests"], "interactive": INDEX["wait_user"]}
 """By class of work."""
+_NOT_KNOWN = INDEX["wait_other"]
+"""Of work on demand: its program runs, and may only poll."""
 _WAITS = 0.5
 """Part of a pass spent so from which a target waits for somebody."""
 
@@ -26,7 +28,7 @@ def following(
     """The divisions with what spins until a rank of the same work has a request booked as that wait."""
     on_demand = {owner: _WAITS_FOR[each] for owner, each in work.items() if each in _WAITS_FOR}
     spins: dict[Owner, dict[str, frozenset[int]]] = {}
-    leads: dict[Owner, list[frozenset[int]]] = {}
+    leads: dict[Owner, list[tuple[frozenset[int], int]]] = {}
     for reading in readings if on_demand else ():
         for holding, part in zip(reading.holdings, divisions[reading.target.uuid].owner_shares, strict=True):
             owner = holding.owner
@@ -34,13 +36,15 @@ def following(
                 continue
             if _share(part, SPINNING) > 0:
                 spins.setdefault(owner, {})[reading.target.uuid] = ids(holding, hosts)
-            elif _share(part, on_demand[owner]) >= _WAITS * holding.share > 0:
-                leads.setdefault(owner, []).append(ids(holding, hosts))
+            waits = [state for state in (_NOT_KNOWN, on_demand[owner]) if _share(part, state) >= _WAITS * holding.share]
+            if waits and holding.share > 0:
+                leads.setdefault(owner, []).append((ids(holding, hosts), waits[-1]))
     follows = {
-        uuid: on_demand[owner]
+        uuid: state
         for owner, each in spins.items()
         for uuid, mine in each.items()
-        if any(together(owner, mine, theirs) for theirs in leads.get(owner, ()))
+        for theirs, state in leads.get(owner, ())
+        if together(owner, mine, theirs)
     }
     return {uuid: _booked(each, follows[uuid]) if uuid in follows else each for uuid, each in divisions.items()}
 

@@ -125,6 +125,7 @@ WAITING_RULES: tuple[Rule, ...] = (
         signature="The workload is a service, and none of the above",
         advice="Scale down, share the GPU with other services, or give it a MIG slice; batch where requests queue.",
         claim=claims.requests,
+        thresholds=("hot_thread", "polls_after"),
         needs=(("busy",),),
     ),
     Rule(
@@ -133,9 +134,10 @@ WAITING_RULES: tuple[Rule, ...] = (
         audience="owner",
         certainty=Certainty.POSSIBLE,
         meaning="An interactive session runs nothing: its user thinks, or has gone.",
-        signature="The workload is interactive, and none of the above",
+        signature="The workload is interactive, none of its threads is full, and none of the above",
         advice="Cull sessions nobody uses, share the GPU between them, or give each a MIG slice.",
         claim=claims.user,
+        thresholds=("hot_thread",),
         needs=(("busy",),),
     ),
     Rule(

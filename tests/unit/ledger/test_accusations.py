@@ -157,7 +157,7 @@ def test_a_stage_that_took_part_is_unused_only_after_long() -> None:
     assert shares(late, 1, soon)["held_unused"] >= 0.75
 
 
-@pytest.mark.parametrize(("work", "state"), [("service", "wait_requests"), ("interactive", "wait_user")])
+@pytest.mark.parametrize(("work", "state"), [("service", "wait_requests"), ("interactive", "wait_other")])
 def test_who_waits_for_somebody_is_not_short_of_cpu_because_a_thread_polls(work: str, state: str) -> None:
     polls = ProcessSignals(1.0, 0.0, 0.0, polling=True)
     limited = replace(CALM, cpu_of_limit=1.0, cpu_pressure=0.9)
