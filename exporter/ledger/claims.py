@@ -170,8 +170,14 @@ def _full(evidence: Evidence, limits: Thresholds) -> bool:
 
 
 def _pressed_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
-    """CPU pressure is the whole owner's: a rank that hardly wants CPU while its peers do is not waiting for it."""
-    return evidence.peers and below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
+    """CPU pressure is the whole owner's: a rank that hardly wants CPU while its peers do is not waiting for it.
+
+    One of which nothing is known, while others are watched, is colder than they are.
+    """
+    hottest = evidence.own.hottest_thread
+    if hottest is None:
+        return evidence.peers and bool(evidence.host.processes)
+    return evidence.peers and hottest < limits.wait_cover * evidence.wait
 
 
 def _spent_elsewhere(evidence: Evidence, limits: Thresholds) -> bool:
@@ -198,10 +204,9 @@ def _meets(evidence: Evidence, limits: Thresholds) -> bool:
 
     As in a barrier: what keeps that one is seen, and nothing is seen of the network.
     """
-    sleeps = below(evidence.own.hottest_thread, limits.wait_cover * evidence.wait)
     carries = evidence.slow_port or at_least(evidence.host.network_bytes_per_second, limits.network_rate)
     late = evidence.work not in ON_DEMAND and _covers(evidence.peer_late, evidence, limits)
-    return late and sleeps and not carries
+    return late and _pressed_elsewhere(evidence, limits) and not carries
 
 
 def network(evidence: Evidence, limits: Thresholds) -> float:

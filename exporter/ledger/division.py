@@ -212,12 +212,16 @@ def _stopped(side: Side) -> Side:
 
 
 def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
-    """This target's processes together, where they were looked at; else what is known of the owner's."""
+    """This target's processes together, where they were looked at; else what is known of the owner's.
+
+    But not how full its fullest thread is, where others were looked at: these are the hottest of many.
+    """
     looked_at = [host.processes[pid] for pid in holding.pids if pid in host.processes] if host.processes else []
     if len(looked_at) == 1:
         return looked_at[0]
     if not looked_at:
-        return ProcessSignals(host.hottest_thread, host.blocked_threads, host.receiving_threads, host.polling)
+        hot = Hot() if host.processes else Hot(host.hottest_thread, host.polling)
+        return ProcessSignals(hot.share, host.blocked_threads, host.receiving_threads, hot.polling)
     hot = hottest([Hot(each.hottest_thread, each.polling) for each in looked_at])
     return ProcessSignals(
         hottest_thread=hot.share,

@@ -12,7 +12,7 @@ from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Evidence
 from exporter.ledger.ledger import advance
 from exporter.units import BytesPerSecond
-from tests.unit.ledger.test_accusations import JOB, shares
+from tests.unit.ledger.test_accusations import JOB, run, shares
 from tests.unit.ledger.test_signatures import CALM, idle
 
 SLEEPS = ProcessSignals(0.01, 0.0, receiving=0.0, polling=False)
@@ -89,6 +89,16 @@ def test_what_is_known_of_the_owner_alone_stands_in_where_no_process_was_looked_
     found = advance(Ledger(), LedgerInput(time=0.0, seconds=1.0, readings=(reading,), hosts={JOB: blocked}))
 
     assert shares(found)["wait_storage"] == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("host", [CALM, replace(CALM, cpu_pressure=0.9), replace(CALM, cpu_of_limit=1.0)])
+def test_rank_too_cold_to_be_looked_at_is_not_short_of_the_cpu_that_another_one_uses(host: HostSignals) -> None:
+    """Of a workload with many processes the hottest are read in each pass."""
+    busy = replace(host, hottest_thread=1.0, processes={100: COMPUTES})
+    found = run([[idle(0.2), idle(0.2)]] * 50, host=busy, processes=busy.processes)
+
+    assert shares(found, 0)["wait_cpu"] == pytest.approx(0.8)
+    assert shares(found, 1)["wait_other"] == pytest.approx(0.8)
 
 
 def test_gpu_that_misses_a_pass_can_be_diagnosed_as_before() -> None:
