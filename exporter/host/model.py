@@ -67,6 +67,10 @@ class ProcessSignals:
     reading_bytes_per_second: BytesPerSecond | None = None
     writing_bytes_per_second: BytesPerSecond | None = None
     """Of the last few seconds."""
+    main_thread: float | None = None
+    """As `hottest_thread`, of its main thread alone: where that is full it waits for nothing that another one does."""
+    main_writing_bytes_per_second: BytesPerSecond | None = None
+    """Of the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
 
     @property
     def io_bytes_per_second(self) -> BytesPerSecond | None:

@@ -14,6 +14,8 @@ from exporter.host.task_wait import TaskWait
 
 _RUNNING, _BLOCKED = "R", "D"
 _STOPPED = frozenset("Tt")
+_WRITES = 100e3
+"""Bytes per second of a process, from which it is looked which of its threads writes them."""
 
 
 class Task(NamedTuple):
@@ -26,12 +28,15 @@ class Task(NamedTuple):
     minor_faults: int = 0
     receiving: bool | None = None
     io: IoRates | None = None
-    """These two of main threads and children only; None where they are not looked at, or not reported."""
+    """These two of main threads and children only; None where they are not looked at, or not reported. `io` is the
+    whole process's."""
     stopped: bool = False
     """By a signal or a debugger."""
     ready: RunQueue | None = None
     """Of a task that has a CPU or waits for one. The same at two looks: it waited all the time between them, which the
     kernel adds to `run_delay` only once it has a CPU."""
+    own_io: IoRates | None = None
+    """Of a main thread itself, where its process writes much."""
 
 
 class _Closer(NamedTuple):
@@ -39,6 +44,7 @@ class _Closer(NamedTuple):
 
     wait: TaskWait
     io: ProcessIo
+    own_io: ProcessIo
 
     def due(self, now: MonotonicTime) -> bool:
         return now - self.wait.looked_at >= LOOK_SECONDS or now - self.io.looked_at >= LOOK_SECONDS
@@ -58,7 +64,13 @@ class TaskReader:
         """What both reported when `_task` was made."""
         self._task: Task | None = None
         self._closer = (
-            _Closer(TaskWait(f"{files.root}/{place}"), ProcessIo(KeptFile(files, process, "io"))) if process else None
+            _Closer(
+                TaskWait(f"{files.root}/{place}"),
+                ProcessIo(KeptFile(files, process, "io")),
+                ProcessIo(KeptFile(files, place, "io")),
+            )
+            if process
+            else None
         )
         self._main = bool(process) and place != process
         self._process: HostProcess | None = None
@@ -87,11 +99,13 @@ class TaskReader:
             return None
         queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
         runs = stat.state == _RUNNING
-        receiving, io = False if runs else None, None
+        receiving, io, own_io = False if runs else None, None, None
         if self._closer:
             if receiving is None:
                 receiving = self._closer.wait.receives(queue, now, has_terminal=stat.has_terminal)
             io = self._closer.io.rates(stat.start_ticks, now)
+            if self._main and io and max(io.written, io.writing) >= _WRITES:
+                own_io = self._closer.own_io.rates(stat.start_ticks, now)
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
@@ -102,4 +116,5 @@ class TaskReader:
             io=io,
             stopped=stat.state in _STOPPED,
             ready=queue if queue and queue.turns and runs else None,
+            own_io=own_io,
         )

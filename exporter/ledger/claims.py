@@ -90,10 +90,14 @@ _ENGINE = 0.1
 def _stalled(evidence: Evidence, limits: Thresholds) -> bool:
     """The GPU's own program waits for storage: by its D state, or by the pressure of its cgroup where it did some IO.
 
+    A main thread that is full waits for no thread that writes a checkpoint behind it, and for no loader.
+
     Where its own IO cannot be read, only pressure on everybody (`full`) is taken for its own; and none where only other
     ranks are seen in D state.
     """
     own, host = evidence.own, evidence.host
+    if _main_works(evidence, limits):
+        return False
     if at_least(own.blocked, limits.blocked):
         return True
     if evidence.stalled_elsewhere:
@@ -102,6 +106,12 @@ def _stalled(evidence: Evidence, limits: Thresholds) -> bool:
         return _covers(host.io_full_pressure, evidence, limits)
     idle = own.io_bytes_per_second is not None and own.io_bytes_per_second < _SOME_IO
     return not idle and _covers(host.io_pressure, evidence, limits)
+
+
+def _main_works(evidence: Evidence, limits: Thresholds) -> bool:
+    """As far as can be told: once no kernel ran for long it may only poll, for what a loader or another thread does."""
+    polls = evidence.own.polling is not False and evidence.past.quiet_seconds >= limits.polls_after
+    return at_least(evidence.own.main_thread, limits.hot_thread) and not polls
 
 
 _SOME_IO = 16384.0
@@ -128,8 +138,14 @@ _MOSTLY = 2.0
 
 
 def _copies(evidence: Evidence, limits: Thresholds) -> bool:
-    """It is full, and writes all the time: a checkpoint that has ended keeps no thread full."""
-    writing = evidence.own.writing_bytes_per_second
+    """It is full, and writes all the time: a checkpoint that has ended keeps no thread full.
+
+    Where the main thread is, it is that thread which has to write: another one may do so behind it.
+    """
+    own = evidence.own
+    writing = own.writing_bytes_per_second
+    if _main_works(evidence, limits) and own.main_writing_bytes_per_second is not None:
+        writing = own.main_writing_bytes_per_second
     return not below(writing, limits.write_rate) and bool(cpu(evidence, limits))
 
 

@@ -233,6 +233,8 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         written_bytes_per_second=_rate([each.written_bytes_per_second for each in looked_at]),
         reading_bytes_per_second=_rate([each.reading_bytes_per_second for each in looked_at]),
         writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
+        main_thread=_least([each.main_thread for each in looked_at]),
+        main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
     )
 
 
@@ -244,6 +246,12 @@ def _blocked(holding: Holding, host: HostSignals, limits: Thresholds) -> bool:
 def _mean(numbers: Sequence[float | None]) -> float | None:
     known = [float(number) for number in numbers if number is not None]
     return sum(known) / len(known) if known else None
+
+
+def _least(numbers: Sequence[float | None]) -> float | None:
+    """None where one is not known."""
+    known = [number for number in numbers if number is not None]
+    return min(known) if len(known) == len(numbers) else None
 
 
 def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:

@@ -59,7 +59,7 @@ def signals(
         return HostSignals()
     still = (before.still & after.still) - (before.frozen ^ after.frozen)
     found = {
-        pid: said[pid] if pid in still and pid in said else _process(before.tasks.get(pid, {}), tasks, seconds)
+        pid: said[pid] if pid in still and pid in said else _process(pid, before.tasks.get(pid, {}), tasks, seconds)
         for pid, tasks in sorted(after.tasks.items())
     }
     processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
@@ -105,13 +105,16 @@ def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPer
     return None if rate is None else BytesPerSecond(rate)
 
 
-def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
+def _process(pid: int, before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it holds the work up as much as one that computes."""
     tasks = after.values()
     threads = [task.stopped for place, task in after.items() if _THREAD in place]
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
-    hot = hottest([_hot(earlier, task, rates, seconds) for _, earlier, task in _same(before, after)])
+    both = _same(before, after)
+    hot = hottest([_hot(earlier, task, rates, seconds) for _, earlier, task in both])
+    main = [(earlier, task) for place, earlier, task in both if place == f"{pid}{_THREAD}{pid}"]
+    own_io = main[0][1].own_io if main else None
     return ProcessSignals(
         hottest_thread=hot.share,
         blocked=float(True in [task.blocked for task in tasks]),
@@ -122,6 +125,8 @@ def _process(before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
         written_bytes_per_second=BytesPerSecond(sum([rate.written for rate in rates])) if rates else None,
         reading_bytes_per_second=BytesPerSecond(sum([rate.reading for rate in rates])) if rates else None,
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
+        main_thread=_share(*main[0], seconds) if main else None,
+        main_writing_bytes_per_second=own_io.writing if own_io else None,
     )
 
 

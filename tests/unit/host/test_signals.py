@@ -102,6 +102,17 @@ def test_thread_that_reads_no_more_polls_whatever_it_read_lately(reading: float,
     assert found.polling is polling
 
 
+def test_main_thread_is_told_apart_from_the_others() -> None:
+    writes = IoRates(ZERO, ZERO, ZERO, BytesPerSecond(3e6))
+    before = Counters(tasks={1: {"1/task/1": task(0.0), "1/task/2": task(0.0)}, 3: {"3/task/4": task(0.0)}})
+    main = task(1.0)._replace(own_io=writes)
+    found = between(before, Counters(tasks={1: {"1/task/1": main, "1/task/2": task(2.0)}, 3: {"3/task/4": task(2.0)}}))
+
+    assert (found.processes[1].main_thread, found.processes[1].hottest_thread) == (0.5, 1.0)
+    assert found.processes[1].main_writing_bytes_per_second == 3e6
+    assert found.processes[3].main_thread is None
+
+
 def test_reused_thread_id_says_nothing_yet() -> None:
     before, after = Counters(tasks={1: {"a": task(1.0)}}), Counters(tasks={1: {"a": task(3.0, start=9)}})
 

@@ -132,6 +132,20 @@ def test_main_threads_and_children_tell_what_they_wait_in_and_read(tmp_path: Pat
     assert fades == (pytest.approx(2e6 * 0.139 * 0.861, rel=0.01), 0.0, 0.0, 0.0)
 
 
+def test_of_a_process_that_writes_much_the_main_thread_tells_what_it_writes_itself(tmp_path: Path) -> None:
+    process(tmp_path, 10, {10: 1, 11: 2})
+    reader = reader_of(tmp_path)
+    own: list[float | None] = []
+    for looks in range(5):
+        for place, rate in (("10/io", 9_000_000), ("10/task/10/io", 3_000_000)):
+            content = f"rchar: 0\nwchar: {looks * rate}\nread_bytes: 0\nwrite_bytes: 0\n"
+            (tmp_path / place).write_text(content)
+        main = reader.read({"job": [10]}, 3.0 * looks)[10]["10/task/10"]
+        own.append(main.own_io.writing if main.own_io else None)
+
+    assert own == [None, None, 1e6, 1e6, 1e6]
+
+
 def test_run_delay_is_nanoseconds(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1})
     found = reader_of(tmp_path).read({"job": [10]}, 0.0)[10]["10/task/10"]

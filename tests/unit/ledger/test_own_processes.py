@@ -29,6 +29,15 @@ PASSES_ON = replace(
     COMPUTES, read_bytes_per_second=BytesPerSecond(1e8), written_bytes_per_second=BytesPerSecond(1.05e8)
 )
 """What it reads from one pipe it writes to another."""
+BEHIND = replace(
+    WRITES,
+    hottest_thread=1.0,
+    blocked=1.0,
+    writing_bytes_per_second=BytesPerSecond(1e9),
+    main_thread=1.0,
+    main_writing_bytes_per_second=BytesPerSecond(0.0),
+)
+"""A thread of it writes a checkpoint to storage while the main one goes on."""
 OF_OTHERS = 300
 """A process of the owner that is on another GPU."""
 
@@ -61,10 +70,25 @@ def waits(*processes: ProcessSignals, host: HostSignals = CALM) -> str:
         ((replace(HAS_WRITTEN, blocked=1.0, reading_bytes_per_second=BytesPerSecond(2e7)),), "wait_storage"),
         ((replace(HAS_READ, blocked=1.0, writing_bytes_per_second=BytesPerSecond(2e8)),), "wait_checkpoint"),
         ((PASSES_ON,), "wait_cpu"),
+        ((BEHIND,), "wait_cpu"),
+        ((replace(BEHIND, main_thread=0.5),), "wait_checkpoint"),
+        ((replace(BEHIND, main_writing_bytes_per_second=BytesPerSecond(1e9)),), "wait_checkpoint"),
+        ((replace(BEHIND, main_writing_bytes_per_second=None),), "wait_checkpoint"),
+        ((BEHIND, replace(BEHIND, main_thread=0.1)), "wait_checkpoint"),
+        ((BEHIND, replace(BEHIND, main_thread=None)), "wait_checkpoint"),
+        ((replace(READS, hottest_thread=1.0, blocked=1.0, main_thread=1.0),), "wait_cpu"),
     ],
 )
 def test_gpu_waits_for_what_its_processes_wait_for(processes: tuple[ProcessSignals, ...], state: str) -> None:
     assert waits(*processes) == state
+
+
+def test_main_thread_that_may_only_poll_can_wait_for_the_storage_that_its_loader_reads() -> None:
+    polls = replace(READS, hottest_thread=1.0, blocked=1.0, main_thread=1.0, polling=True)
+    before = run([[idle(0.3)]] * 20)
+    found = run([[idle(0.0)]] * 100, processes={100: polls}, ledger=before)
+
+    assert shares(found, since=before)["wait_storage"] >= 0.9
 
 
 @pytest.mark.parametrize("works", [1.0, 0.96])
