@@ -54,7 +54,7 @@ class ProcessSignals:
 
     hottest_thread: float | None = None
     blocked: float | None = None
-    """1 where it or a child sat in D state."""
+    """1 where it or a child sat in D state, in which it may wait for storage."""
     receiving: float | None = None
     """1 where its main thread or a child sat in a receive from the network."""
     polling: bool | None = None

@@ -10,7 +10,7 @@ from exporter.host.model import HostProcess
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
 from exporter.host.run_queue import RunQueue, parse_run_queue
-from exporter.host.task_wait import TaskWait
+from exporter.host.task_wait import TaskWait, is_for_storage
 
 _RUNNING, _BLOCKED = "R", "D"
 _STOPPED = frozenset("Tt")
@@ -53,11 +53,12 @@ class _Closer(NamedTuple):
 class TaskReader:
     """Reads one task. While the kernel reports the same of it, it is the same object again."""
 
-    __slots__ = ("_closer", "_main", "_process", "_queue", "_seen", "_stat", "_task", "place")
+    __slots__ = ("_closer", "_folder", "_main", "_process", "_queue", "_seen", "_stat", "_task", "place")
 
     def __init__(self, files: KeptFiles, place: str, process: str = "") -> None:
         """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
         self.place = place
+        self._folder = f"{files.root}/{place}"
         self._stat = KeptFile(files, place, "stat")
         self._queue = KeptFile(files, place, "schedstat")
         self._seen: tuple[bytes, bytes] = (b"", b"")
@@ -65,7 +66,7 @@ class TaskReader:
         self._task: Task | None = None
         self._closer = (
             _Closer(
-                TaskWait(f"{files.root}/{place}"),
+                TaskWait(self._folder),
                 ProcessIo(KeptFile(files, process, "io")),
                 ProcessIo(KeptFile(files, place, "io")),
             )
@@ -109,7 +110,7 @@ class TaskReader:
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-            blocked=stat.state == _BLOCKED,
+            blocked=stat.state == _BLOCKED and is_for_storage(self._folder),
             run_delay=queue.delay / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
             receiving=receiving,

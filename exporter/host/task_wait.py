@@ -1,4 +1,4 @@
-"""What a sleeping task sleeps in, by the kernel's name of the function (/proc/PID/wchan)."""
+"""What a task that does not run waits in, by the kernel's name of the function (/proc/PID/wchan)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,37 @@ RECEIVING = frozenset(
     }
 )
 """A blocking receive from a TCP or UDP socket. `accept`, and a wait for any of several files (`poll`), are others."""
+
+
+_FOR_MEMORY = frozenset(
+    {
+        "__do_page_fault",
+        "__do_sys_brk",
+        "__do_sys_mremap",
+        "__mem_cgroup_handle_over_high",
+        "__vm_munmap",
+        "__x64_sys_brk",
+        "__x64_sys_mremap",
+        "do_madvise",
+        "do_mprotect_pkey",
+        "do_page_fault",
+        "do_user_addr_fault",
+        "dup_mmap",
+        "lock_mm_and_find_vma",
+        "mem_cgroup_handle_over_high",
+        "vm_mmap_pgoff",
+        "vm_munmap",
+    }
+)
+"""D state of threads that take memory from the kernel, and give it back, in one another's way."""
+_IN_DRIVER = ("os_acquire_", "uvm_", "nvidia_", "nv_", "_nv")
+"""Begins of the names of functions of NVIDIA's driver: its locks are such waits too."""
+
+
+def is_for_storage(folder: str) -> bool:
+    """Of a task in D state: true where what it waits in is not shown, or not known to be something else."""
+    channel = read_text(f"{folder}/wchan").partition(".")[0]
+    return channel not in _FOR_MEMORY and not channel.startswith(_IN_DRIVER)
 
 
 def receives(wait_channel: str) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from exporter.host.kept_files import KeptFiles
+from exporter.host.task import TaskReader
 from exporter.host.task_wait import TaskWait, receives
 from exporter.host.text import read_text
 
@@ -51,3 +53,31 @@ def test_a_read_counts_as_a_receive_unless_it_may_be_of_a_terminal(
     (tmp_path / "fd/7").symlink_to(fd)
 
     assert TaskWait(str(tmp_path)).receives(None, 0.0, has_terminal=terminal) is counts
+
+
+@pytest.mark.parametrize(
+    ("channel", "blocked"),
+    [
+        ("folio_wait_bit_common", True),
+        ("rpc_wait_bit_killable", True),
+        ("0", True),
+        ("", True),
+        ("vm_mmap_pgoff", False),
+        ("__vm_munmap", False),
+        ("lock_mm_and_find_vma.isra.0", False),
+        ("os_acquire_rwlock_write", False),
+        ("uvm_api_alloc", False),
+    ],
+)
+def test_threads_in_one_anothers_way_for_memory_or_in_the_driver_wait_for_no_storage(
+    channel: str, tmp_path: Path, *, blocked: bool
+) -> None:
+    """All are in D state."""
+    folder = tmp_path / "7/task/7"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text("7 (python) D 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
+    (folder / "wchan").write_text(channel)
+    task = TaskReader(KeptFiles(tmp_path, 8), "7/task/7", "7").read(0.0)
+
+    assert task is not None
+    assert task.blocked is blocked
