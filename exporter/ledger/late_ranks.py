@@ -39,8 +39,9 @@ def late_ranks(
             host = hosts.get(holding.owner, NO_HOST)
             if holding.owner not in among:
                 continue
-            if not at_least(own_processes(holding, host).receiving, limits.blocked):
-                kept[uuid, holding.owner] = _kept_here(part)
+            own = own_processes(holding, host)
+            if not at_least(own.receiving, limits.blocked):
+                kept[uuid, holding.owner] = 1.0 if own.stopped else _kept_here(part)
             elif any(state == _NETWORK for state, _ in part.state_shares):
                 receiving[uuid, holding.owner] = ids(holding, hosts)
     found = {

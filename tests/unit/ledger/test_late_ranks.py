@@ -24,10 +24,11 @@ WRITES = replace(
         (WRITES, "wait_checkpoint"),
         (replace(SLEEPS, blocked=1.0), "wait_storage"),
         (replace(SLEEPS, hottest_thread=1.0), "wait_cpu"),
+        (replace(SLEEPS, stopped=True), "wait_other"),
     ],
 )
 def test_ranks_in_a_receive_wait_for_the_one_beside_them_that_is_late(late: ProcessSignals, state: str) -> None:
-    """A barrier over TCP while the first rank writes, reads or prepares data: no port of the node is to blame."""
+    """A barrier over TCP while the first rank writes, reads, prepares data or is in a debugger: no port is to blame."""
     before = run([[HOPPER] * 4] * 50)
     found = run([[NOTHING] * 4] * 100, processes={100: late, **dict.fromkeys((101, 102, 103), RECEIVES)}, ledger=before)
 
