@@ -177,7 +177,7 @@ class Gpus:
             why = result.device_error or (f"answers nothing ({result.silence})" if silent else "answers again")
             log.warning("GPU %s: %s", uuid, why)
         alive = result.answered and not result.device_error
-        answered = result.at if alive else gpu.answered
+        answered = _answered(result, monotonic) if alive else gpu.answered
         self._gpus[uuid] = Gpu(
             gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure
         )
@@ -194,6 +194,13 @@ class Gpus:
             return result.states
         self._outcomes[uuid] = {key: each for key, each in self._outcomes[uuid].items() if key[0] in targets}
         return {target: state for target, state in result.states.items() if target in targets}
+
+
+def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
+    """When the GPU last did, of a read that this pass takes: where that is late, when its last call returned."""
+    if result.at >= monotonic:
+        return result.at
+    return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))
 
 
 def _is_of_use(now: MonotonicTime, late: GpuRead | Look) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,17 +76,36 @@ def test_gpu_that_always_takes_longer_than_a_pass_is_slow_and_not_lost(caplog: p
     """A first read asks for everything: where the driver takes 10 ms for a call, none ever ended within its pass."""
     slow, gpus = Slow(), Gpus([collector("value")])
     device = Scripted(0, slow)
-    seen: list[tuple[bool, float, bool | None]] = []
+    seen: list[tuple[bool, bool, bool | None]] = []
     for at in (100.0, 102.0, 104.0):
         slow.begin(gpus, device, at)
         slow.end(gpus)
         gpus.read((device,), 0.0, time.monotonic() + DEADLINE, at + 1.0)
         (gpu,) = gpus.all
-        seen.append((gpu.reading, gpu.answered, gpu.answers(at + 1.0, 10.0)))
+        seen.append((gpu.reading, at <= gpu.answered <= at + 1.0, gpu.answers(at + 1.0, 10.0)))
     gpus.stop()
 
-    assert seen == [(True, 100.0, True), (True, 102.0, True), (True, 104.0, True)]
+    assert seen == [(True, True, True)] * 3
     assert caplog.messages == ["GPU GPU-0 does not answer within the deadline"]
+
+
+def test_gpu_whose_reads_take_nine_seconds_is_up_between_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answered when the read ended, not when it began: it was down until the next one had ended, and up again."""
+    clock = [0.0]
+    monkeypatch.setattr("exporter.sampling.reader.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    slow, gpus = Slow(), Gpus([collector("value")])
+    device = Scripted(0, slow)
+    up: list[bool | None] = []
+    for at in (100.0, 110.0):
+        slow.begin(gpus, device, at)
+        up.append(gpus.all[0].answers(at + 8.0, 10.0))
+        clock[0] += 9.0
+        slow.end(gpus)
+        gpus.read((device,), 0.0, time.monotonic() + DEADLINE, at + 9.0)
+        up.append(gpus.all[0].answers(at + 9.0, 10.0))
+    gpus.stop()
+
+    assert up == [False, True, True, True]
 
 
 def test_late_read_that_began_long_ago_tells_nothing() -> None:
