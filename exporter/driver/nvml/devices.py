@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from exporter.driver.interface import (
     UnsupportedError,
 )
 from exporter.driver.nvml import structs
+from exporter.driver.nvml.apart import Apart, HungError
 from exporter.driver.nvml.calls import made_ready
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
@@ -93,10 +95,11 @@ class NvmlDevice(Device):
         return ask
 
 
-def devices(session: Session) -> tuple[Device, ...]:
+def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     """All GPUs that give a handle, in index order, MIG instances inside.
 
-    A lost GPU gives none, nor does one that this process may not use: the others are shown all the same.
+    A lost GPU gives none, nor does one that this process may not use: the others are shown all the same. One that hangs
+    is shown as it was: whoever reads it finds out.
     """
     found: list[NvmlDevice] = []
     failures: list[tuple[int, DriverError]] = []
@@ -105,7 +108,7 @@ def devices(session: Session) -> tuple[Device, ...]:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
     for index in range(count):
         try:
-            found.append(_gpu(session, index, {gpu.uuid for gpu in found}))
+            found.append(_in_time(session, apart, index, {gpu.uuid for gpu in found}))
         except DriverGoneError:
             raise
         except DriverError as error:
@@ -114,11 +117,22 @@ def devices(session: Session) -> tuple[Device, ...]:
     unknown = [error for _, error in failures if type(error) is DriverError]
     if unknown and not found:  # as in a container that lost its devices
         raise DriverGoneError(str(unknown[0]), unknown[0].code)
+    session.shown = {gpu.index: gpu for gpu in found}
     session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
     given = _given(count) if failures else False
     session.refused = tuple((index, error.code) for index, error in failures if _lost(error, given))
     session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
     return tuple(found)
+
+
+def _in_time(session: Session, apart: Apart, index: int, taken: Collection[str]) -> NvmlDevice:
+    try:
+        return apart.ask(index, partial(session.run, None, _gpu, session, index, taken))
+    except HungError:
+        known: NvmlDevice | None = session.shown.get(index)
+        if known is None or known.uuid in taken:
+            raise
+        return known
 
 
 def _lost(error: DriverError, given: bool) -> bool:  # noqa: FBT001 - what is known of the process

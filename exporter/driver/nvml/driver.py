@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exporter.driver.interface import Device, Driver, DriverGoneError, XidEvent
+from exporter.driver.nvml.apart import Apart
 from exporter.driver.nvml.devices import devices
 from exporter.driver.nvml.library import Library
 from exporter.driver.nvml.session import Session
@@ -20,6 +21,7 @@ class NvmlDriver(Driver):
     def __init__(self) -> None:
         self._library = Library()
         self._gate = TimedLock(_PATIENCE)
+        self._apart = Apart()
         self._session: Session | None = None
 
     @property
@@ -39,7 +41,7 @@ class NvmlDriver(Driver):
 
     def devices(self) -> tuple[Device, ...]:
         session = self._opened()
-        found = session.run(None, devices, session)
+        found = session.run(None, devices, session, self._apart)
         self.refused = session.refused
         return found
 

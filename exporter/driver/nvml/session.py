@@ -59,6 +59,8 @@ class Session:
         """By uuid."""
         self.gpus: dict[int, str] = {}
         """Uuid by handle; replaced as a whole, since the thread of the events reads it."""
+        self.shown: dict[int, Any] = {}
+        """The GPUs as last enumerated, by index."""
         self.refused: tuple[tuple[int, str], ...] = ()
         """Index and code of the GPUs that gave no handle when they were last enumerated."""
         self.ended = False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fake_nvml.programs import READ, printed
+from tests.fake_nvml.programs import OPEN, READ, printed
 from tests.fake_nvml.scenario import mig_instance, uuid
 
 Make = Callable[..., Any]
@@ -104,3 +104,49 @@ for g in driver.devices(): print(g.uuid, g.call("nvmlDeviceGetPowerUsage"))
     fake = fake_nvml({"gpu1.uuid": uuid(0), "gpu1.power_mw": 1000})
 
     assert printed(fake, code, READ + code) == [f"{uuid(0)} 350000", f"{uuid(0)}@1 1000"] * 2
+
+
+_PATIENCE = """
+from exporter.driver.nvml import apart
+from exporter.threads.within import within
+turns = iter(({turns}))
+apart.within = lambda _, work: within(next(turns, 60), work)  # seconds each question about a GPU has
+"""
+
+
+def test_gpu_that_hangs_from_the_start_costs_itself_alone(fake_nvml: Make) -> None:
+    """It is asked once until that call returns: each enumeration would leave one more thread behind."""
+    code = f"""
+{_PATIENCE.format(turns="0.05, 60")}
+driver.open()
+{_SHOWN}
+print(driver.refused, len([each for each in threading.enumerate() if each.name == "within"]))
+{_SHOWN}
+print(driver.refused, len([each for each in threading.enumerate() if each.name == "within"]))
+scenario()
+while len(driver.devices()) < 2: pass
+print(driver.refused)
+"""
+    shown = "[(1, '0000:1b:00.0', 1, 0)]"
+    refused = "((0, 'HUNG'),)"
+
+    fake = fake_nvml({"gpu0.call.nvmlDeviceGetUUID": "SLEEP 60"})
+
+    assert printed(fake, code, OPEN) == [shown, f"{refused} 1", shown, f"{refused} 1", "()"]
+
+
+def test_only_gpu_of_a_node_that_hangs_from_the_start_is_lost_and_not_the_driver(fake_nvml: Make) -> None:
+    code = f"{_PATIENCE.format(turns='0.05,')}driver.open()\nprint(driver.devices(), driver.refused)"
+    fake = fake_nvml({"gpus": 1, "call.nvmlDeviceGetHandleByIndex_v2": "SLEEP 60"})
+
+    assert printed(fake, code, OPEN) == ["() ((0, 'HUNG'),)"]
+
+
+def test_gpu_that_hangs_later_is_shown_as_it_was(fake_nvml: Make) -> None:
+    code = f"""
+scenario(values={{**{_MIG!r}, "gpu0.call.*": "SLEEP 60"}})
+{_PATIENCE.format(turns="0.05, 60")}
+{_SHOWN}
+print(driver.refused)
+"""
+    assert printed(fake_nvml(_MIG), code) == ["[(0, '0000:1a:00.0', 0, 1), (1, '0000:1b:00.0', 1, 0)]", "()"]
