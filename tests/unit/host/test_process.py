@@ -140,3 +140,16 @@ def test_this_very_process_from_the_real_proc() -> None:
     assert found.parent == os.getppid()
     assert 0 < found.start_time <= time.time() + 1
     assert found.resident_bytes > 2**20
+
+
+def test_processes_have_begun_since_boot_where_the_boot_cannot_be_read(tmp_path: Path) -> None:
+    """It was 0 for good, and each process begun in 1970."""
+    write(tmp_path, 42)
+    (tmp_path / "stat").unlink()
+
+    found = ProcessReader(tmp_path).read(42)
+
+    boot = parse_boot_time(Path("/proc/stat").read_text())
+    assert found is not None
+    assert boot is not None
+    assert abs(found.start_time - 500 / process.CLOCK_TICKS - boot) <= 2  # seconds, each of them cut
