@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _VERSION = 0xA0
 _UTC_TIME = 0x17
 _LONG = 0x80
+
+
+class Demands(NamedTuple):
+    """What a client must prove of itself by its certificate. A connection lasts no longer than the demands it met."""
+
+    client_auth: int = 0
+    allowed_sans: frozenset[str] = frozenset()
+    """One of these names; any, where there are none."""
+    authority: str = ""
+    """Of those who sign: their certificates."""
 
 
 def expiry(pem: str) -> float | None:

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import h11
 
-from exporter.web.certificate import names_of
+from exporter.web.certificate import Demands, names_of
 from exporter.web.response import Environ, Response
 
 HEAD_BYTES = 16 * 1024
@@ -43,12 +43,13 @@ class Desk(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1 through h11; the time of every state is bounded in total, not from byte to byte."""
 
-    def __init__(self, desk: Desk, key: int, peer: str, allowed_sans: frozenset[str] = frozenset()) -> None:
-        """`key` and `peer` tell it apart from others; `allowed_sans`: names one of which the client must prove."""
+    def __init__(self, desk: Desk, key: int, peer: str, demands: Callable[[], Demands] = Demands) -> None:
+        """`key` and `peer` tell it apart from others; `demands` is asked what a client must prove now."""
         self.key = key
         self._desk = desk
         self._peer = peer
-        self._allowed_sans = allowed_sans
+        self._demands = demands
+        self._proved = demands()
         self._idle = False
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
@@ -63,7 +64,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=0)
         certificate = transport.get_extra_info("peercert")
-        if self._allowed_sans and names_of(certificate).isdisjoint(self._allowed_sans):
+        allowed = self._proved.allowed_sans
+        if allowed and names_of(certificate).isdisjoint(allowed):
             self.end()  # no answer, not even a refusal in HTTP
             return
         self._until(self._began + HEAD_SECONDS)
@@ -162,6 +164,9 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, response: Response) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
+            return
+        if self._demands() != self._proved:  # it has to shake hands again; looked at here, since a request reloads
+            self.end()
             return
         status, _, reason = response.status.partition(" ")
         headers = [*response.headers, ("Date", _date())]

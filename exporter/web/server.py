@@ -23,6 +23,7 @@ from exporter.config.option import ConfigError
 from exporter.threads.runner import Threads
 from exporter.web.admission import Admission, room
 from exporter.web.app import App
+from exporter.web.certificate import Demands
 from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
 from exporter.web.lanes import Lanes
 from exporter.web.response import Environ, Response
@@ -189,7 +190,7 @@ class _Desk:
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
         key = next(self._keys)
-        connection = Connection(self, key, peer, self._certificates.allowed_sans if self._certificates else frozenset())
+        connection = Connection(self, key, peer, self._demands)
         task = self._loop.create_task(self._connect(connection, accepted))
 
         def end() -> None:
@@ -203,6 +204,9 @@ class _Desk:
         self._connections[key] = connection
         self._opening[key] = task
         task.add_done_callback(lambda task: self._opened(task, connection, accepted))
+
+    def _demands(self) -> Demands:
+        return self._certificates.demands if self._certificates else Demands()
 
     def _opened(self, task: asyncio.Task[None], connection: Connection, accepted: socket.socket) -> None:
         self._opening.pop(connection.key, None)

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 from exporter.config.option import ConfigError
-from exporter.web.certificate import expiry
+from exporter.web.certificate import Demands, expiry
 from exporter.web.stamps import stamps
 from exporter.web.tls_settings import Tls
 
@@ -78,17 +78,15 @@ class Certificates:
         self._seen = stamps(tls.files)
         self.success = True
         """Whether the files as they are now are in use."""
+        self.demands = _demands(tls)
+        """What a client must prove now."""
         self.expiry = _expiry(tls)
         """Unix seconds of the end of the certificate in use; None where it does not say."""
-
-    @property
-    def allowed_sans(self) -> frozenset[str]:
-        return frozenset(self._tls.allowed_sans)
 
     def use(self, tls: Tls) -> None:
         """Other settings from now on. Raises ConfigError, and keeps those that work."""
         self._context, self._tls, self._seen = context(tls), tls, stamps(tls.files)
-        self.success, self.expiry = True, _expiry(tls)
+        self.success, self.expiry, self.demands = True, _expiry(tls), _demands(tls)
 
     def context(self) -> ssl.SSLContext:
         seen = stamps(self._tls.files)
@@ -102,6 +100,11 @@ class Certificates:
             else:
                 log.info("certificate read again")
         return self._context
+
+
+def _demands(tls: Tls) -> Demands:
+    authority = tls.client_ca if isinstance(tls.client_ca, str) else tls.client_ca.read_text(errors="replace")
+    return Demands(int(tls.client_auth), frozenset(tls.allowed_sans), authority)
 
 
 def _expiry(tls: Tls) -> float | None:

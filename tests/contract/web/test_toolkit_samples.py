@@ -92,12 +92,17 @@ def test_ciphers_curve_and_order_reach_the_tls_library(keys: Path) -> None:
     assert made.maximum_version == ssl.TLSVersion.TLSv1_2
 
 
-def serve(web: WebConfig) -> Server:
+def serve(certificates: Certificates) -> Server:
     pages = Pages(metrics=lambda _: Page("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
-    certificates = Certificates(web.tls) if web.tls else None
     server = Server(App(pages, "/metrics"), ("127.0.0.1", 0), 2, certificates)
     server.start()
     return server
+
+
+def certified(keys: Path, section: dict[str, object]) -> Certificates:
+    web = loaded(keys, yaml.safe_dump({"tls_server_config": section}))
+    assert web.tls
+    return Certificates(web.tls)
 
 
 def ask(server: Server, keys: Path, client: Sequence[str]) -> int:
@@ -107,8 +112,8 @@ def ask(server: Server, keys: Path, client: Sequence[str]) -> int:
 
 
 def test_certificate_and_key_may_stand_in_the_file_itself(keys: Path) -> None:
-    inline = {"cert": (keys / "cert.pem").read_text(), "key": (keys / "key.pem").read_text()}
-    server = serve(loaded(keys, yaml.safe_dump({"tls_server_config": inline})))
+    inline: dict[str, object] = {"cert": (keys / "cert.pem").read_text(), "key": (keys / "key.pem").read_text()}
+    server = serve(certified(keys, inline))
     try:
         assert ask(server, keys, ()) == 200
     finally:
@@ -124,8 +129,8 @@ def test_a_client_must_have_an_allowed_name(keys: Path, allowed: str, taken: boo
         "client_auth_type": "RequireAndVerifyClientCert",
         "client_allowed_sans": [allowed],
     }
-    section = {"cert_file": "cert.pem", "key_file": "key.pem", **more}
-    server = serve(loaded(keys, yaml.safe_dump({"tls_server_config": section})))
+    section: dict[str, object] = {"cert_file": "cert.pem", "key_file": "key.pem", **more}
+    server = serve(certified(keys, section))
     try:
         if taken:
             assert ask(server, keys, ("client.pem", "client.key")) == 200
@@ -134,6 +139,40 @@ def test_a_client_must_have_an_allowed_name(keys: Path, allowed: str, taken: boo
                 ask(server, keys, ("client.pem", "client.key"))
         with pytest.raises(requests.ConnectionError):
             ask(server, keys, ())
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("change", [{"client_allowed_sans": ["other.example.org"]}, {"client_ca_file": "cert.pem"}])
+def test_connection_lasts_no_longer_than_what_its_client_had_to_prove(keys: Path, change: dict[str, object]) -> None:
+    """A scraper keeps its connection: one whose name is taken out would be served for as long as it asks."""
+    section: dict[str, object] = {
+        "cert_file": "cert.pem",
+        "key_file": "key.pem",
+        "client_ca_file": "client.pem",
+        "client_auth_type": "RequireAndVerifyClientCert",
+        "client_allowed_sans": ["prometheus.example.org"],
+    }
+    first, same, other = (
+        loaded(keys, yaml.safe_dump({"tls_server_config": {**section, **more}})).tls
+        for more in ({}, {"min_version": "TLS13"}, change)
+    )
+    assert first
+    assert same
+    assert other
+    certificates = Certificates(first)
+    server = serve(certificates)
+    url = f"https://127.0.0.1:{server.port}/metrics"
+    try:
+        with requests.Session() as scraper:
+            scraper.trust_env, scraper.verify = False, str(keys / "cert.pem")
+            scraper.cert = (str(keys / "client.pem"), str(keys / "client.key"))
+            assert scraper.get(url, timeout=5).status_code == 200
+            certificates.use(same)
+            assert scraper.get(url, timeout=5).status_code == 200
+            certificates.use(other)
+            with pytest.raises(requests.ConnectionError):
+                scraper.get(url, timeout=5)
     finally:
         server.stop()
 
