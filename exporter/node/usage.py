@@ -120,7 +120,8 @@ class HostReader:
         return self._threads.skipped
 
     def _looks(self) -> frozenset[str]:
-        threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"})
+        shown = exists(self.procfs / "1" / "task")  # not where hidepid hides what others run
+        threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"} if shown else ())
         has_pressure = self._files.hierarchy is not Hierarchy.V1 and exists(self.procfs / "pressure" / "io")
         return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 

@@ -115,6 +115,8 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
     write(tmp_path)
     subject = reader(tmp_path)
+    assert subject.available_signals() == frozenset(), "a /proc that hides the processes of others (hidepid)"
+    (tmp_path / "proc/1/task").mkdir(parents=True)
     assert subject.available_signals() == {"hottest_thread", "blocked_threads", "receiving_threads"}
 
     for now in (0.0, 1.0):
