@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.clock import UnixTime, boot_time
+from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _WAIT = 1.0
 _PAUSE = 5.0
+_HANGS = 10.0
+"""Seconds after which a wait of one second counts as hung."""
 _OPENING = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
 _NONE = XidCounts()
@@ -29,10 +31,13 @@ _NONE = XidCounts()
 class XidLog:
     """The XIDs of each GPU since the start, counted by the threads that hear of them, read by the sampler."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: MonotonicClock = monotonic_time) -> None:
         self._lock = threading.Lock()
+        self._clock = clock
         self._counts: dict[str, XidCounts] = {}
         self._sources: dict[str, bool] = {}
+        self._asked: dict[str, MonotonicTime] = {}
+        """Since when a source is being asked that has not answered yet."""
         self.heard = 0
         """How many of GPUs and NVSwitches together."""
         self.switches = SxidCounts()
@@ -60,10 +65,18 @@ class XidLog:
         """Whether `source` is being followed."""
         with self._lock:
             self._sources[source] = up
+            self._asked.pop(source, None)
+
+    def asks(self, source: str) -> None:
+        """It is asked now; `set_source` is to follow."""
+        with self._lock:
+            self._asked[source] = self._clock()
 
     def sources(self) -> Mapping[str, bool]:
+        """Whether each is being followed: not one that hangs, whatever it was before."""
+        now = self._clock()
         with self._lock:
-            return dict(self._sources)
+            return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANGS}
 
     def set_back(self, now: UnixTime) -> None:
         """No XID was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
@@ -84,6 +97,7 @@ def follow_driver(driver: Driver, found: XidLog, stopped: threading.Event, open_
         if not open_():
             stopped.wait(_OPENING)
             continue
+        found.asks("nvml")
         try:
             for event in driver.events(_WAIT):
                 found.add(event, "nvml")

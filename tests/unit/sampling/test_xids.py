@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.clock import MonotonicTime
 from exporter.driver.interface import DriverError, UnsupportedError, XidEvent
 from exporter.sampling import xids
 from exporter.sampling.xids import XidLog, follow_driver, follow_kernel_log, past_xids
@@ -54,6 +55,31 @@ def test_new_records_are_counted_and_old_ones_are_not(tmp_path: Path, caplog: py
     assert {(kind.switch, kind.sxid, kind.kind) for kind in found.switches.seen} == {("2", "12028", "non_fatal")}
     assert found.sources() == {"kmsg": False}
     assert caplog.messages == ["XID 31 on GPU-a (kmsg)", "SXID 12028 on NVSwitch 2 (non_fatal)"]
+
+
+def test_driver_that_does_not_return_from_the_wait_for_events_is_followed_no_more() -> None:
+    """It hangs as it is asked to tell the XIDs of a GPU that hangs: those of the others are not heard of either."""
+    now, gate, rounds = [100.0], threading.Event(), threading.Semaphore(0)
+
+    class Hanging(ScriptedDriver):
+        def events(self, timeout: float) -> tuple[XidEvent, ...]:
+            del timeout
+            rounds.release()
+            gate.wait()
+            return ()
+
+    found = XidLog(lambda: MonotonicTime(now[0]))
+    found.set_source("nvml", up=True)
+    thread = Thread(lambda stopped: follow_driver(Hanging(lambda: ()), found, stopped, lambda: True))
+    rounds.acquire(timeout=20)
+    at_first = found.sources()
+    now[0] += 11.0
+    hung = found.sources()
+    gate.set()
+    until(lambda: found.sources() == {"nvml": True})
+    thread.stop()
+
+    assert (at_first, hung) == ({"nvml": True}, {"nvml": False})
 
 
 def test_xid_is_no_later_than_now_where_the_clock_was_set_back() -> None:
