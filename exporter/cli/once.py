@@ -6,17 +6,19 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import count
 
 from exporter.cli import assembly, logs
 from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.exposition.snapshot import Snapshot
 from exporter.exposition.text import Renderer
+from exporter.sampling.driver_connection import DriverState
 
 PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Series"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
-_PATIENCE = 10.0
+_PATIENCE = 15.0
 """Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
 
@@ -25,9 +27,11 @@ def run(arguments: Sequence[str]) -> int:
     settings = config.load(arguments, os.environ, config.options(), PAGE)
     logs.configure(settings["log.level"], settings["log.format"])
     done = threading.Event()
+    passes = count(1)
 
     def published(snapshot: Snapshot) -> None:
-        if snapshot.status.passes >= _PASSES:
+        unopened = snapshot.status.driver_error == DriverState().error  # passes begin before it has been opened
+        if not unopened and next(passes) >= _PASSES:
             done.set()
 
     shown = assembly.selection(settings)

@@ -182,3 +182,14 @@ def test_promtool_accepts_the_exposition(fake_nvml: FakeNvml, tmp_path: Path, sp
     done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
+
+
+def test_once_waits_for_a_driver_that_is_slow_to_open(fake_nvml: FakeNvml) -> None:
+    """It had its two passes before the driver was there."""
+    fake = fake_nvml({f"call.{init}": "SLEEP 3" for init in ("nvmlInit_v2", "nvmlInitWithFlags")})
+    done = subprocess.run(
+        [*COMMAND, "once"], env=fake.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert f'gpu_up{{gpu="0",uuid="{GPU0}"}} 1.0' in done.stdout

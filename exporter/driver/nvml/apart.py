@@ -12,7 +12,7 @@ from exporter.threads.within import within
 T = TypeVar("T")
 
 PATIENCE = 10.0
-"""Seconds: a GPU that nobody has used for a while needs some to wake up."""
+"""Seconds. One that nobody has used for a while needs some to wake up, and a node is drained for a GPU that hangs."""
 
 
 class HungError(DriverError):
