@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time, unix_time
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.host.kept_files import KeptFile, KeptFiles, room
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
@@ -107,11 +106,6 @@ def parse_boot_time(text: str) -> int | None:
     return None
 
 
-def booted() -> float:
-    """Unix seconds of boot by the clocks, for where /proc/stat cannot be read: the kernel takes the same difference."""
-    return float(round(float(unix_time()) - time.clock_gettime(time.CLOCK_BOOTTIME)))
-
-
 def user_name(uid: int) -> str:
     """The account's name, however long its directory takes; the number as text where this host does not know it."""
     return account(uid) or str(uid)
@@ -207,7 +201,8 @@ class ProcessReader:
         # Read once: it follows the wall clock's corrections, and a start time that moves is a new series each time.
         if self._boot is None:
             known = parse_boot_time(read_text(f"{self.procfs}/stat"))
-            self._boot = float(known) if known else booted()  # 0 would be kept, and each process begin in 1970
+            # By the clocks, where it cannot be read: 0 would be kept, and each process begin in 1970.
+            self._boot = float(boot_time() if known is None else known)
         return self._boot
 
 
