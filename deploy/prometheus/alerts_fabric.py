@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.declaration import Alert, Audience, Severity
+from deploy.prometheus.outages import held
 from deploy.prometheus.wording import NODE, NODE_HIT
 
 SWITCH = Alert(
@@ -10,15 +11,10 @@ SWITCH = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # An error that does not end the fabric's work is told by the check, and is no alert.
-    expr="""\
-min by (cluster, node, instance, switch, sxid) (
-  time() - last_over_time(gpu_nvswitch_sxid_last_timestamp_seconds{class="fatal"}[1h])
-) < <window>""",
-    params=(Param("window", 3600, Unit.SECONDS, "Time an SXID counts for."),),
-    summary=f"NVSwitch {{{{ $labels.switch }}}} of {NODE} has failed: SXID {{{{ $labels.sxid }}}}",
-    description=f"NVSwitch {{{{ $labels.switch }}}} of {NODE} reported the fatal SXID {{{{ $labels.sxid }}}} "
-    "{{ $value | humanizeDuration }} ago. Work over its links hangs or ends. "
-    f"Drain the node and reset its GPUs and switches together. {NODE_HIT}",
+    expr=held("GpuNvswitchError", 'gpu_fault_timestamp_seconds{fault="nvswitch"}'),
+    summary=f"{NODE}: {{{{ $labels.evidence }}}}, which is fatal",
+    description=f"{NODE}: {{{{ $labels.evidence }}}}, since {{{{ $value | humanizeTimestamp }}}}. It is fatal: work "
+    f"over the links of this switch hangs or ends. Drain the node and reset its GPUs and switches together. {NODE_HIT}",
 )
 
 _NEAREST = (

@@ -83,8 +83,9 @@ _MENDS = {
     "vendor": "Keep the report of nvidia-bug-report.sh and ask the vendor.",
     "inspect": "Look at the kernel log; run field diagnostics.",
 }
+_FABRIC = "Drain the node; reset all GPUs and NVSwitches together, or restart it."
 _SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold": "SRAM errors",
-          "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down"}  # fmt: skip
+          "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down", "nvswitch": "NVSwitch SXID"}  # fmt: skip
 
 
 def age(seconds: float) -> str:
@@ -108,7 +109,7 @@ def faults(*actions: str) -> Find:
                         "uuid": series.labels.get("uuid", ""),
                         "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == "lost" else evidence,
                         "age": age(facts.time - UnixTime(series.value)),
-                        "mends": _MENDS.get(action, _MENDS["inspect"]),
+                        "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
                         "short": _SHORT.get(kind, evidence),
                     },
                 )
@@ -223,6 +224,8 @@ def sxids(kind: str) -> Find:
             key = (series.labels["switch"], series.labels["sxid"])
             latest[key] = max(series.value, latest.get(key, 0.0))
         for (switch, sxid), last in latest.items():
+            if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
+                continue  # told there, and once
             ago = facts.time - UnixTime(last)
             if ago <= limits.xid_window:
                 yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}

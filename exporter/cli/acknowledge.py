@@ -15,7 +15,7 @@ from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError, Option, text
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.model import Acknowledgement, Fault, Kind
+from exporter.faults.model import Acknowledgement, Fault, Kind, SwitchFault
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
 
@@ -31,13 +31,14 @@ examples:
   gpu-exporter acknowledge
   gpu-exporter acknowledge --gpu 3 --reason 'card reseated, diag passed'
   gpu-exporter acknowledge --gpu 3 --fault nvlink_down --reason 'bridge out'
+  gpu-exporter acknowledge --fault nvswitch --reason 'fabric reset'
 """,
 )
 _GROUP = "Acknowledgement"
 _KINDS = ", ".join(kind.value for kind in Kind)
 OPTIONS = (
     Option("gpu", "", text, "GPU", "Index or UUID of the GPU.", _GROUP),
-    Option("fault", "", text, "FAULT", f"One of {_KINDS}; default: all faults of the GPU.", _GROUP),
+    Option("fault", "", text, "FAULT", f"One of {_KINDS}; default: all of the GPU. nvswitch: without --gpu.", _GROUP),
     Option("reason", "", text, "TEXT", "Why it is over; kept and logged.", _GROUP),
     Option("by", "", text, "NAME", "Who says so (default: $SUDO_USER, else the user).", _GROUP),
 )
@@ -47,7 +48,8 @@ def run(arguments: Sequence[str]) -> int:
     """Status as in the page above."""
     settings = config.load(arguments, os.environ, table(), PAGE)
     said = [name for name in ("fault", "reason", "by") if settings[name]]
-    if said and not settings["gpu"]:
+    of_switches = not settings["gpu"] and settings["fault"] == Kind.NVSWITCH.value
+    if said and not settings["gpu"] and not of_switches:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(settings) or STATE_DIR
     try:
@@ -55,15 +57,16 @@ def run(arguments: Sequence[str]) -> int:
     except StateError as error:
         raise ConfigError(str(error)) from None
     faults = state.faults
-    if not settings["gpu"]:
+    if not settings["gpu"] and not of_switches:
         sys.stdout.writelines(_line(fault) for fault in faults)
-        if not faults:
+        sys.stdout.writelines(_line_of_switch(fault) for fault in state.switches)
+        if not faults and not state.switches:
             complain(f"no fault is known in {folder}")
         return 0
     # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
     acknowledgement = _acknowledgement(settings, max(unix_time(), state.acknowledged_until + 0.001))
-    if not any(map(acknowledgement.covers, faults)):
-        complain(f"GPU {acknowledgement.gpu} has no such fault")
+    if not any(map(acknowledgement.covers, faults)) and not any(map(acknowledgement.covers_switch, state.switches)):
+        complain(f"GPU {acknowledgement.gpu} has no such fault" if settings["gpu"] else "no NVSwitch has such a fault")
         return 1
     try:
         acknowledgements.append(folder, acknowledgement)
@@ -94,5 +97,13 @@ def _user() -> str:
 
 
 def _line(fault: Fault) -> str:
-    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(fault.since)))
-    return f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}  since {since}  mended by: {fault.action.value}\n"
+    what = f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}"
+    return f"{what}  since {_date(fault.since)}  mended by: {fault.action.value}\n"
+
+
+def _line_of_switch(fault: SwitchFault) -> str:
+    return f"{fault.evidence}  since {_date(fault.since)}  mended by: a reset of all GPUs together\n"
+
+
+def _date(moment: UnixTime) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(moment)))

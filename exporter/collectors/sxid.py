@@ -16,6 +16,7 @@ _SXID = re.compile(
     r"(?P<severity>Fatal|Non-fatal|Non-Fatal),?\s*(?:Link (?P<link>\d{1,4}))?"
 )
 """The first line of each; lines with its data and instance follow, and are not counted again."""
+FATAL = "fatal"
 _MAX_KINDS = 256
 """Kinds that are kept apart: a broken switch must not make series without end."""
 
@@ -62,6 +63,22 @@ def counted(before: SxidCounts, kind: Sxid, time: UnixTime) -> SxidCounts:
             return before
     count, last = before.seen.get(kind, (0, EPOCH))
     return SxidCounts({**before.seen, kind: (count + 1, max(last, time))})
+
+
+def fatal(sxids: SxidCounts) -> Mapping[tuple[str, str], UnixTime]:
+    """When the last fatal one was, by switch and SXID, whatever its link."""
+    last: dict[tuple[str, str], UnixTime] = {}
+    for kind, (_, time) in sxids.seen.items():
+        if kind.kind == FATAL:
+            last[kind.switch, kind.sxid] = max(time, last.get((kind.switch, kind.sxid), time))
+    return last
+
+
+def not_after(sxids: SxidCounts, now: UnixTime) -> SxidCounts:
+    """The same, none of them later than `now`."""
+    if all(time <= now for _, time in sxids.seen.values()):
+        return sxids
+    return SxidCounts({kind: (count, min(time, now)) for kind, (count, time) in sxids.seen.items()})
 
 
 def _counts(sxids: SxidCounts) -> Iterable[Sample]:

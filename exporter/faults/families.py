@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.faults.model import Fault
+from exporter.faults.model import Action, Fault, Kind, SwitchFault
 from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, by, gauges
 
 
@@ -14,6 +14,7 @@ class FaultStatus:
     """What one look found. `saved` is None where nothing is to be saved; `sources` reports which answered."""
 
     faults: tuple[Fault, ...] = ()
+    switches: tuple[SwitchFault, ...] = ()
     expected: Mapping[str, int] = field(default_factory=dict[str, int])
     maintenance: tuple[str, ...] = ()
     saved: bool | None = None
@@ -21,10 +22,11 @@ class FaultStatus:
 
 
 def _faults(status: FaultStatus) -> Iterable[Sample]:
-    return (
-        Sample(float(fault.since), (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value))
-        for fault in status.faults
-    )
+    for fault in status.faults:
+        labels = (str(fault.index), fault.uuid, fault.kind.value, fault.evidence, fault.action.value)
+        yield Sample(float(fault.since), labels)
+    for switch in status.switches:
+        yield Sample(float(switch.since), ("", "", Kind.NVSWITCH.value, switch.evidence, Action.RESET.value))
 
 
 def _expected(status: FaultStatus) -> Iterable[tuple[str, float]]:

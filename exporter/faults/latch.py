@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid import class_of
+from exporter.faults import switches
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, Observation, ObservedGpu
 
 GRACE = 10.0
@@ -40,6 +41,10 @@ _BY_RESET = frozenset({Kind.XID, Kind.ECC})
 
 def advance(state: FaultState, observation: Observation) -> FaultState:
     """The state after this observation."""
+    return switches.advance(_of_gpus(state, observation), observation)
+
+
+def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
     state = _on_the_clock(_acknowledged(state, observation), observation.time)
     if observation.boot and state.boot and observation.boot != state.boot:
         state = _restarted(state, observation)
@@ -241,13 +246,15 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
         )
         for uuid, known in state.devices.items()
     }
-    return replace(state, devices=devices, faults=tuple(f for f in state.faults if f.kind not in _BY_RESET))
+    faults = tuple(fault for fault in state.faults if fault.kind not in _BY_RESET)
+    return switches.cured(replace(state, devices=devices, faults=faults), observation.time)
 
 
 def _acknowledged(state: FaultState, observation: Observation) -> FaultState:
     for acknowledgement in sorted(observation.acknowledgements, key=lambda each: each.time):
         if acknowledgement.time > state.acknowledged_until:
-            state = replace(_without_acknowledged(state, acknowledgement), acknowledged_until=acknowledgement.time)
+            state = switches.acknowledged(_without_acknowledged(state, acknowledgement), acknowledgement)
+            state = replace(state, acknowledged_until=acknowledgement.time)
     return state
 
 

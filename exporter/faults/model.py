@@ -28,6 +28,8 @@ class Kind(str, enum.Enum):
     REMAP = "row_remap_failed"
     NVLINK = "nvlink_down"
     LOST = "lost"
+    NVSWITCH = "nvswitch"
+    """Of the node, not of a GPU."""
 
 
 class Action(str, enum.Enum):
@@ -55,6 +57,19 @@ class Fault:
     evidence: str
     action: Action
     since: UnixTime
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFault:
+    """A fatal SXID of an NVSwitch: the work of all GPUs behind it hangs or ends. `since` is Unix seconds."""
+
+    switch: str
+    sxid: str
+    since: UnixTime
+
+    @property
+    def evidence(self) -> str:
+        return f"NVSwitch {self.switch}: SXID {self.sxid}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +102,7 @@ class Acknowledgement:
     """Somebody reports that a fault is mended, or that a GPU is not expected any more. `kind` empty: every fault."""
 
     gpu: str
-    """Index or UUID."""
+    """Index or UUID; empty for the switches of the node."""
     kind: str
     by: str
     why: str
@@ -95,6 +110,9 @@ class Acknowledgement:
 
     def covers(self, fault: Fault) -> bool:
         return self.gpu in (str(fault.index), fault.uuid) and self.kind in ("", fault.kind.value)
+
+    def covers_switch(self, fault: SwitchFault) -> bool:
+        return not self.gpu and self.kind == Kind.NVSWITCH.value and fault.since <= self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,9 @@ class FaultState:
     accepted: frozenset[tuple[str, str]] = frozenset()
     acknowledged_until: UnixTime = EPOCH
     """Unix seconds of the last acknowledgement that was taken."""
+    switches: tuple[SwitchFault, ...] = ()
+    switches_cured: UnixTime = EPOCH
+    """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +164,5 @@ class Observation:
     refused: tuple[tuple[int, str], ...] = ()
     """Index and error code of GPUs the driver counts and gives no handle for."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
+    sxids: Mapping[tuple[str, str], UnixTime] = field(default_factory=dict[tuple[str, str], UnixTime])
+    """Unix seconds of the last fatal one, by switch and SXID."""

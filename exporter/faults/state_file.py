@@ -10,13 +10,14 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, date
+from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, SwitchFault, date
 from exporter.host import giving
 
 _VERSION = 1
 _LARGEST = 4 << 20
 _MAX_ENTRIES = 1024
 """GPUs and faults that are believed of one node."""
+_LONGEST_ID = 16
 
 
 class StateError(Exception):
@@ -61,6 +62,8 @@ def _content(state: FaultState) -> dict[str, Any]:
         "accepted": sorted(state.accepted),
         "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
         "faults": [asdict(fault) for fault in state.faults],
+        "switches": [asdict(fault) for fault in state.switches],
+        "switches_cured": state.switches_cured,
     }
 
 
@@ -69,10 +72,19 @@ def _state(content: dict[str, Any]) -> FaultState:
         raise ValueError(f"version {content['version']}")
     devices = {str(uuid): _known(entry) for uuid, entry in content["devices"].items()}
     faults = tuple(_fault(entry) for entry in content["faults"])
-    if max(len(devices), len(faults)) > _MAX_ENTRIES:
+    switches = tuple(_switch(entry) for entry in content.get("switches", ()))
+    if max(len(devices), len(faults), len(switches)) > _MAX_ENTRIES:
         raise ValueError(f"more than {_MAX_ENTRIES} entries")
     accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
-    return FaultState(str(content["boot"]), devices, faults, accepted, date(content["acknowledged_until"]))
+    return FaultState(
+        str(content["boot"]),
+        devices,
+        faults,
+        accepted,
+        date(content["acknowledged_until"]),
+        switches,
+        date(content.get("switches_cured", 0)),
+    )
 
 
 def _known(entry: dict[str, Any]) -> KnownGpu:
@@ -85,6 +97,10 @@ def _known(entry: dict[str, Any]) -> KnownGpu:
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
         raise ValueError("a number is none")
     return KnownGpu(**entry)
+
+
+def _switch(entry: dict[str, Any]) -> SwitchFault:
+    return SwitchFault(str(entry["switch"])[:_LONGEST_ID], str(entry["sxid"])[:_LONGEST_ID], date(entry["since"]))
 
 
 def _fault(entry: dict[str, Any]) -> Fault:

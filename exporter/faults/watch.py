@@ -15,7 +15,7 @@ from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
-from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu
+from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
 from exporter.faults.state_file import StateError
 from exporter.threads.runner import Threads
 
@@ -111,13 +111,15 @@ class FaultWatch:
         refused: tuple[tuple[int, str], ...],
         *,
         driver: bool,
+        sxids: Mapping[tuple[str, str], UnixTime] | None = None,
     ) -> None:
         """Observation at the node as this pass found it."""
         self._looked = monotonic
         before = self._state
-        look = Observation(time, self._site.boot, driver, gpus, refused, self._acknowledged())
+        look = Observation(time, self._site.boot, driver, gpus, refused, self._acknowledged(), sxids or {})
         self._state = advance(before, look)
         _log_changes(before.faults, self._state.faults)
+        _log_switches(before.switches, self._state.switches)
         if self._saver:
             self._saver.offer(self._state, monotonic, urgent=_substance(before) != _substance(self._state))
         if self._site.maintenance_file:
@@ -126,6 +128,7 @@ class FaultWatch:
         _log_sources(self._status.sources, errors)
         self._status = FaultStatus(
             self._state.faults,
+            self._state.switches,
             self._counts(monotonic),
             self._maintenance(),
             self._saved(),
@@ -187,6 +190,8 @@ def _substance(state: FaultState) -> object:
     """What must not be lost in a crash: all but the marks, which change at every look."""
     return (
         state.faults,
+        state.switches,
+        state.switches_cured,
         state.accepted,
         state.acknowledged_until,
         state.boot,
@@ -208,6 +213,15 @@ def _log_changes(before: tuple[Fault, ...], after: tuple[Fault, ...]) -> None:
     for fault in before:
         if _named(fault) not in left:
             log.info("fault over: GPU %d %s (%s)", fault.index, fault.kind.value, fault.evidence)
+
+
+def _log_switches(before: tuple[SwitchFault, ...], after: tuple[SwitchFault, ...]) -> None:
+    for fault in after:
+        if fault not in before:
+            log.warning("fault: %s, mended by: a reset of all GPUs together", fault.evidence)
+    for fault in before:
+        if fault not in after:
+            log.info("fault over: %s", fault.evidence)
 
 
 def _named(fault: Fault) -> Fault:

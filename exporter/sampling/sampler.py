@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from exporter.clock import NEVER, Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
-from exporter.collectors.sxid import SXID_FAMILIES
+from exporter.collectors.sxid import SXID_FAMILIES, fatal
 from exporter.driver.interface import Driver
 from exporter.exposition.snapshot import (
     AnyBlock,
@@ -193,7 +193,8 @@ class Sampler:
             )
             for gpu in self._gpus.all
         )
-        self._faults.look(at.unix, at.monotonic, gpus, state.refused, driver=not state.error)
+        sxids = fatal(self.xids.switches)
+        self._faults.look(at.unix, at.monotonic, gpus, state.refused, driver=not state.error, sxids=sxids)
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at

@@ -79,8 +79,9 @@ class XidLog:
             return self._sources | {name: False for name, since in self._asked.items() if now - since > _HANGS}
 
     def set_back(self, now: UnixTime) -> None:
-        """No XID was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
+        """None was later than `now`: those that seem to be were stamped by a clock that was set back since then."""
         with self._lock:
+            self.switches = sxid.not_after(self.switches, now)
             for uuid, counts in self._counts.items():
                 if max(counts.last.values(), default=now) > now:
                     last = {xid: min(time, now) for xid, time in counts.last.items()}

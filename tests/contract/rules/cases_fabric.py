@@ -10,6 +10,11 @@ def _sxid(kind: str, last: str) -> dict[str, str]:
     return {f"gpu_nvswitch_sxid_last_timestamp_seconds{{{labels}}}": last}
 
 
+def _switch(values: str, up: str = "1x720") -> dict[str, str]:
+    labels = f'{NODE},fault="nvswitch",evidence="NVSwitch 2: SXID 20034",action="reset"'
+    return {f"gpu_fault_timestamp_seconds{{{labels}}}": values, f"up{{{NODE}}}": up}
+
+
 def _port(values: str, reason: str = "down") -> dict[str, str]:
     labels = f'{NODE},device="mlx5_3",port="1"'
     near = f'gpu_rdma_port_nearest_gpu_info{{{labels},gpu="3",uuid="GPU-3",path="PIX"}}'
@@ -17,10 +22,11 @@ def _port(values: str, reason: str = "down") -> dict[str, str]:
 
 
 CASES: tuple[Case, ...] = (
-    fires("GpuNvswitchError", "a fatal one, ten minutes ago", "30m", _sxid("fatal", "_x20 1200x60")),
-    fires("GpuNvswitchError", "and the scrape after it fails", "30m", _sxid("fatal", "_x20 1200x9 stale")),
+    fires("GpuNvswitchError", "a fatal one, ten minutes ago", "30m", _switch("_x20 1200x60")),
+    fires("GpuNvswitchError", "nobody has mended it for ten hours", "10h", _switch("_x20 1200x700")),
+    fires("GpuNvswitchError", "and the node falls silent", "3h", _switch("_x20 1200x9 stale", "1x29 0x700")),
     silent("GpuNvswitchError", "one the fabric survives", "30m", _sxid("non_fatal", "_x20 1200x60")),
-    silent("GpuNvswitchError", "two hours ago", "140m", _sxid("fatal", "_x20 1200x160")),
+    silent("GpuNvswitchError", "the fabric was reset", "40m", _switch("_x20 1200x9 stale")),
     fires("GpuNetworkPortDegraded", "down, and next to GPU 3", "30m", _port("0x10 1x60")),
     fires("GpuNetworkPortDegraded", "a narrower link", "30m", _port("1x60", "slow")),
     silent("GpuNetworkPortDegraded", "a moment of retraining", "13m 40m", _port("0x10 1x3 0x60")),

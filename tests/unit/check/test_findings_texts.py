@@ -70,6 +70,14 @@ CASES: Mapping[str, tuple[str, Limits]] = {
     "XID at the end of the window": (xid(79, ago=3600), Limits()),
     "XID that nobody knows": (xid(999), Limits()),
     "SXID at the end of the window": (sxid("fatal", ago=3600), Limits()),
+    "SXID that is kept": (
+        (
+            f"{sxid('fatal')}\n"
+            'gpu_fault_timestamp_seconds{gpu="",uuid="",fault="nvswitch",evidence="NVSwitch 1: SXID 20034",'
+            f'action="reset"}} {NOW - 60}'
+        ),
+        Limits(),
+    ),
     "port down": ('gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="down"} 1', Limits()),
     "port with errors": ('gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="errors"} 1', Limits()),
     "port, who knows": ('gpu_rdma_port_degraded{device="mlx5_0",port="1",reason="new"} 1', Limits()),

@@ -10,7 +10,7 @@ import pytest
 
 from exporter.clock import UnixTime, unix_time
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.model import Action, Fault, FaultState, Kind
+from exporter.faults.model import Action, Fault, FaultState, Kind, SwitchFault
 from exporter.faults.watch import NAME
 from tests.command import run
 
@@ -61,3 +61,20 @@ def test_acknowledgement_after_the_clock_was_set_back_is_later_than_the_last_one
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [each.time > last for each in acknowledgements.read(tmp_path)] == [True]
+
+
+def test_fault_of_an_nvswitch_is_listed_and_acknowledged_without_a_gpu(tmp_path: Path) -> None:
+    fault = SwitchFault("2", "20034", UnixTime(1_700_000_000.0))
+    state_file.write(tmp_path / NAME, FaultState(switches=(fault,)))
+    folder = ("--state.dir", str(tmp_path))
+
+    assert run("acknowledge", *folder)[1].startswith("NVSwitch 2: SXID 20034  since 2023-11-1")
+    assert run("acknowledge", "--fault", "nvswitch", "--reason", "fabric reset", *folder) == (0, "", "")
+
+    assert [(each.gpu, each.kind) for each in acknowledgements.read(tmp_path)] == [("", "nvswitch")]
+
+
+def test_an_nvswitch_without_a_fault_is_said_to_have_none(tmp_path: Path) -> None:
+    done = run("acknowledge", "--fault", "nvswitch", "--reason", "x", "--state.dir", str(tmp_path))
+
+    assert done == (1, "", "gpu-exporter: no NVSwitch has such a fault\n")

@@ -23,6 +23,7 @@ class Node:
     gpus: dict[str, ObservedGpu] = field(default_factory=dict[str, ObservedGpu])
     refused: tuple[tuple[int, str], ...] = ()
     said: tuple[Acknowledgement, ...] = ()
+    sxids: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     epoch: float = 1_000_000.0 - 86400.0
     """When the driver's counters began."""
 
@@ -45,7 +46,8 @@ class Node:
             gpus = tuple(
                 replace(seen, joules=joules if seen.joules is None else seen.joules) for seen in self.gpus.values()
             )
-            self.book = advance(self.book, Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said))
+            look = Observation(self.now, self.boot, self.driver, gpus, self.refused, self.said, self.sxids)
+            self.book = advance(self.book, look)
 
     def reset(self, uuid: str = "GPU-0") -> None:
         self.epoch = self.now
