@@ -193,6 +193,24 @@ def test_slack_takes_the_message(url: str, sink: Receiver) -> None:
     assert "40 more fire" in attachment["text"]
 
 
+@pytest.mark.parametrize("of", ["chat", "tickets"])
+def test_name_of_a_job_calls_nobody_in_slack_and_links_nowhere(url: str, sink: Receiver, of: str) -> None:
+    """Names are chosen by whoever starts the job: Nomad, for one, takes any without spaces."""
+    evil, cluster = f"{of}&b<!channel><@U123><https://evil.example|click>*bold*", f"names-{of}"
+    to = {"audience": "owner", "namespace": cluster} if of == "chat" else {"audience": "test", "try": "ticket-slack"}
+    about = alert("GpuHeldIdle", cluster=cluster, severity="warning", workload=evil, **to)
+    about["annotations"]["description"] = f"{evil} held 2 GPU(s)."
+
+    post(url, about)
+
+    (attachment,) = sink.first(lambda m: m.path == "/chat" and f"{of}&" in json.dumps(m.body), of).body["attachments"]
+    shown = f"{of}&amp;b&lt;!channel&gt;&lt;@U123&gt;&lt;https://evil.example|click&gt;*bold*"
+    assert attachment["title"] == attachment["fallback"] == f"GpuHeldIdle of {shown}"
+    assert f"{shown} held 2 GPU(s)." in attachment["text"]
+    assert "<" not in attachment["text"]
+    assert attachment["mrkdwn_in"] == ["pretext"]  # what *bold* says is a name too
+
+
 def test_opsgenie_takes_the_alert(url: str, sink: Receiver) -> None:
     post(url, *storm("page-opsgenie"))
 
