@@ -30,9 +30,13 @@ EXPORTER = (
         severity=Severity.WARNING,
         expr="""\
 max by (cluster, node) (kube_node_status_capacity{resource=~"nvidia_com_(gpu|mig_).*"}) > 0
-unless on (cluster, node) max by (cluster, node) (up{job=~"<jobs>"})
+unless on (cluster, node) max by (cluster, node) (
+  up{job=~"<jobs>"} unless on (cluster, instance) instance:gpu_exporter_namesake:last
+)
 unless on (cluster, node) max by (cluster, node) (<maintenance>)
-and on (cluster) count by (cluster) (up{job=~"<jobs>",node!=""})""",
+and on (cluster) count by (cluster) (
+  up{job=~"<jobs>",node!=""} unless on (cluster, instance) instance:gpu_exporter_namesake:last
+)""",
         for_="15m",
         keep_firing_for="10m",
         params=(_MAINTENANCE,),

@@ -10,7 +10,10 @@ _IN = (
     "{{ with $labels.rack }} of rack {{ . }}{{ end }}"
     "{{ with $labels.cluster }} of {{ . }}{{ else }}{{ with $labels.site }} of site {{ . }}{{ end }}{{ end }}"
 )
-_EXPORTERS = f"max by (cluster, instance) (up{{{JOBS}}})"
+NAMESAKE = "on (cluster, instance) instance:gpu_exporter_namesake:last"
+"""Of another program, which neither watches our GPUs nor is missed."""
+_OURS = f"up{{{JOBS}}} unless {NAMESAKE}"
+_EXPORTERS = f"max by (cluster, instance) ({_OURS})"
 """Each once, however many jobs scrape it."""
 MAINTENANCE = 'instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"}'
 """Nodes in maintenance, whoever says so."""
@@ -24,7 +27,7 @@ SITED = ',site!=""'
 
 def _placed(more: str = "") -> str:
     """The exporters with where they are: one counts as up that any of the jobs that scrape it can reach."""
-    return f"max by (site, cluster, rack, instance) (up{{{JOBS}{more}}})"
+    return f"max by (site, cluster, rack, instance) (up{{{JOBS}{more}}} unless {NAMESAKE})"
 
 
 def _share(level: str, more: str = "") -> str:
@@ -71,7 +74,7 @@ EXPORTER_DOWN = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # What another job reaches is watched, and its alerts must not be inhibited as those of a node that is down.
-    expr=f"up{{{JOBS}}} == 0\nunless on (cluster, instance) {_EXPORTERS} == 1",
+    expr=f"up{{{JOBS}}} == 0\nunless on (cluster, instance) {_EXPORTERS} == 1\nunless {NAMESAKE}",
     for_="5m",
     keep_firing_for="10m",
     summary=f"The GPU exporter of {NODE} is down",
@@ -97,7 +100,7 @@ ABSENT = Alert(
     severity=Severity.CRITICAL,
     # An autoscaler may have taken the last node with GPUs.
     expr=f"""\
-absent(up{{{JOBS}}})
+absent({_OURS})
 unless on ()
 (
   count(last_over_time(node:gpu_exporter_copies:ratio[7d]))
@@ -124,7 +127,7 @@ TARGETS_GONE = Alert(
   or
   (
     {_BEFORE} * 0 + 1
-    unless on (cluster) up{{{JOBS}}}
+    unless on (cluster) ({_OURS})
   )
 )
 and on (cluster)
@@ -146,7 +149,7 @@ FLAPPING = Alert(
     name="GpuScrapeFlapping",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    expr=f"changes(up{{{JOBS}}}[<window>]) >= <changes>",
+    expr=f"changes(up{{{JOBS}}}[<window>]) >= <changes>\nunless {NAMESAKE}",
     keep_firing_for="30m",
     params=(
         Param("changes", 6, Unit.COUNT, "Times the target went down or came back."),

@@ -23,8 +23,8 @@ def _port(values: str, reason: str = "down") -> dict[str, str]:
 
 CASES: tuple[Case, ...] = (
     fires("GpuNvswitchError", "a fatal one, ten minutes ago", "30m", _switch("_x20 1200x60")),
-    fires("GpuNvswitchError", "nobody has mended it for ten hours", "10h", _switch("_x20 1200x700")),
-    fires("GpuNvswitchError", "and the node falls silent", "3h", _switch("_x20 1200x9 stale", "1x29 0x700")),
+    fires("GpuNvswitchError", "nobody has mended it for ten hours", "600m", _switch("_x20 1200x700")),
+    fires("GpuNvswitchError", "and the node falls silent", "180m", _switch("_x20 1200x9 stale", "1x29 0x700")),
     silent("GpuNvswitchError", "one the fabric survives", "30m", _sxid("non_fatal", "_x20 1200x60")),
     silent("GpuNvswitchError", "the fabric was reset", "40m", _switch("_x20 1200x9 stale")),
     fires("GpuNetworkPortDegraded", "down, and next to GPU 3", "30m", _port("0x10 1x60")),

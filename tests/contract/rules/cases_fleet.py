@@ -56,6 +56,13 @@ def of_second_job(series: dict[str, str], values: str) -> dict[str, str]:
     return dict.fromkeys(twice(series).keys() - series.keys(), values)
 
 
+def namesakes(count: int, values: str, first: int = 1) -> dict[str, str]:
+    """Targets of another program on the same nodes, whose job is named alike, as they are recorded."""
+    labels = [f'cluster="c1",node="n{n}",instance="n{n}:9835"' for n in range(first, first + count)]
+    up = {f'up{{{each},job="nvidia-gpu-exporter"}}': values for each in labels}
+    return up | {f"instance:gpu_exporter_namesake:last{{{each}}}": "1x600" for each in labels}
+
+
 _A, _B = ',site="a"', ',site="b"'
 
 DOWN: tuple[Case, ...] = (
@@ -66,6 +73,10 @@ DOWN: tuple[Case, ...] = (
     ),
     silent("GpuExporterDown", "another job reaches it", "20m", ups(1, "1x30") | of_second_job(ups(1, ""), "0x30")),
     silent("GpuExporterDown", "the node was taken away", "25m", node("up", "1x10 _x20")),
+    silent("GpuExporterDown", "another program whose job is named alike", "30m", namesakes(1, "1x10 0x50")),
+    silent("GpuExportersDown", "and many of them", "30m", namesakes(30, "1x10 0x50") | ups(30, "1x60")),
+    silent("GpuScrapeFlapping", "and it comes and goes", "40m", namesakes(1, "1x2 0x2 " * 12)),
+    fires("GpuExporterAbsent", "but another program whose job is named alike", "30m", namesakes(3, "1x600")),
     fires("GpuExporterAbsent", "no target at all", "30m", {'up{job="node-exporter",instance="n1:9100"}': "1x40"}),
     fires(
         "GpuExporterAbsent",
@@ -170,6 +181,12 @@ DOWN: tuple[Case, ...] = (
         | had(100, "1x10 _x50", 101)
         | in_kubernetes(100, "1x60")
         | in_kubernetes(100, "1x10 _x50", 101),
+    ),
+    fires(
+        "GpuTargetsGone",
+        "all, and another program whose job is named alike is still there",
+        "40m",
+        ups(8, "1x10 _x50") | known("8x10 _x50") | had(8, "1x10 _x50") | namesakes(8, "1x600"),
     ),
     silent(
         "GpuTargetsGone",

@@ -9,6 +9,7 @@ import yaml
 
 from tests.contract.rules.case import JOB, OWNER
 from tests.contract.rules.promtool import RULES, complaint
+from tests.contract.rules.recorded import check
 
 A = 'cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"'
 B = 'cluster="c1",job="gpu-exporter",node="n2",instance="n2:9836"'
@@ -179,3 +180,20 @@ def test_recording_rules_say_what_the_small_cluster_does(tmp_path: Path) -> None
     }
 
     assert complaint(document, tmp_path) == ""
+
+
+def test_targets_of_another_program_are_told_from_exporters_also_while_they_are_down(tmp_path: Path) -> None:
+    """Those that answer and say nothing of ours. What never answered may be an exporter that cannot be reached."""
+    alike = 'cluster="c1", instance="n1:9835", node="n1"'
+    never = alike.replace("n1", "n2")
+    series = {
+        f'up{{job="nvidia-gpu-exporter",{alike}}}': "1x8 0x12",
+        f'up{{job="nvidia-gpu-exporter",{never}}}': "0x20",
+        f"up{{{A}}}": "1x8 0x12",
+        f"gpu_exporter_build_info{{{A}}}": "1x8 stale",
+        f"up{{{B}}}": "1x20",
+        f"gpu_up{{{B0}}}": "1x20",
+        'up{cluster="c1",job="node-exporter",node="n1",instance="n1:9100"}': "1x20",
+    }
+
+    check(tmp_path, ["gpu-node"], series, {"instance:gpu_exporter_namesake:last": {alike: 1}})
