@@ -8,6 +8,10 @@ from __future__ import annotations
 _SILENT = 'on (cluster, instance) max by (cluster, instance) (up{job=~"<jobs>"})'
 
 
+_OF_RULERS = "rule_replica, ruler_replica, thanos_ruler_replica"
+"""What rulers that share a database put on the series they write, such as those of the Prometheus operator."""
+
+
 def held(alert: str, expr: str) -> str:
     """`expr`, and what `alert` stood on when the target was last scraped, until it answers or is no target any more.
 
@@ -34,7 +38,7 @@ def _as_given(stood: str) -> str:
 
     Nothing marks the end of the series of a node that fell silent while Prometheus itself was away.
     """
-    return f"max without (alertname, severity, audience) ({stood})"
+    return f"max without (alertname, severity, audience, {_OF_RULERS}) ({stood})"
 
 
 def lately(selector: str) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from deploy.prometheus.declaration import Alert, Severity
+from deploy.prometheus.outages import held
 from deploy.prometheus.render import ALERTS
 from tests.contract.rules.case import Case
 from tests.contract.rules.cases import CASES
 from tests.contract.rules.missed import ALL, NOBODY, ONE, Fired, Run, watch
-from tests.contract.rules.promtool import minutes_of
+from tests.contract.rules.promtool import complaint, minutes_of
 
 _AFTER = 10
 """Minutes after the three scrapes in which an alert must not have begun anew."""
@@ -72,3 +73,17 @@ def test_what_pages_outlives_the_silence_of_its_node(alert: Alert, tmp_path: Pat
     }
     assert {name: lost for name, lost in ended.items() if lost} == {}
     assert all(fired[run.looks[0]] for run, fired in zip(runs, found, strict=True))
+
+
+def test_label_of_a_ruler_makes_no_other_alert_of_the_one_that_is_held(tmp_path: Path) -> None:
+    """Rulers in a pair each write what they evaluate with a label of their own, and read all of it."""
+    target = 'cluster="c1", instance="n1:9836"'
+    stood = {f'ALERTS_FOR_STATE{{alertname="GpuX",{target},thanos_ruler_replica="{each}"}}': "1x20" for each in "ab"}
+    series = {**stood, f'up{{job="gpu-exporter",{target}}}': "0x20"}
+    expr = held("GpuX", "gpu_x").replace("<jobs>", "gpu-exporter")
+    wanted = [{"expr": expr, "eval_time": "20m", "exp_samples": [{"labels": f"{{{target}}}", "value": 1}]}]
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+
+    assert (
+        complaint({"tests": [{"interval": "1m", "input_series": inputs, "promql_expr_test": wanted}]}, tmp_path) == ""
+    )
