@@ -21,9 +21,12 @@ BETTER = tuple(state for state in BUSY if state not in LOST and state != "busy")
 """Kernels ran, and could run faster: how much of these hours a change gives back nobody can say beforehand."""
 
 
-def of_states(hours: Hours, devices: Sequence[DeviceUse] = ()) -> tuple[Advice, ...]:
-    """The ledger's own advice for each wasted state, then for states that could be better; the largest first."""
-    least = _WORTH_SAYING * held(hours)
+def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_held: float | None = None) -> tuple[Advice, ...]:
+    """The ledger's own advice for each wasted state, then for states that could be better; the largest first.
+
+    `of_held` is what was held where `hours` are a part of it.
+    """
+    least = _WORTH_SAYING * (held(hours) if of_held is None else of_held)
     return tuple(
         Advice(state, hours[state], _advice(BY_STATE[state], devices))
         for group in (LOST, POSSIBLY_LOST, BETTER)

@@ -51,15 +51,16 @@ def digest(
     causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(group.scope, window), now)}
     hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
     wasted = [row.wasted for row in rows if row.wasted is not None]
+    held = sum(row.held for row in rows)
     return Digest(
         title=group.title,
         since=now - since,
         until=now,
-        held=sum(row.held for row in rows),
+        held=held,
         wasted=sum(wasted) if wasted else None,
         tables={level: table for level, table in tables.items() if table and level != group.level},
         causes=hours,
-        advice=advice.of_states(hours),
+        advice=advice.of_states(hours, of_held=held),
         priced_by=priced_by,
     )
 
