@@ -101,6 +101,7 @@ def _held(report: JobReport) -> str:
     state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
     models = sorted({device.model.removeprefix("NVIDIA ") for device in report.devices if device.model})
     kind = f" ({', '.join(models)})" if models else ""
+    kind = " (gone before a scrape saw how many)" if report.gpus is None else kind
     gpus = words.gpus(report.gpus)
     return f"{gpus}{kind} on {nodes} for {words.span(span.seconds)} from {words.when(span.start)}, {state}"
 
@@ -145,7 +146,7 @@ def _nodes(nodes: Sequence[NodeUse]) -> Table:
     rows = [
         (
             node.node,
-            words.count(node.gpus),
+            words.count(node.gpus) if node.gpus else "-",
             words.hours(held(node.hours)),
             words.percent(utilization(node.hours)),
             words.hours(lost(node.hours)),

@@ -126,10 +126,13 @@ class JobReport:
         return sum(known) if known else None
 
     @property
-    def gpus(self) -> float:
-        """One after the other counts once: a requeued job may have run on other nodes."""
+    def gpus(self) -> float | None:
+        """One after the other counts once: a requeued job may have run on other nodes.
+
+        None where it was gone before a scrape saw it hold any: only its counters tell of it.
+        """
         on_nodes = sum(node.gpus for node in self.nodes)
-        return min(on_nodes, self.gpus_at_once) if self.gpus_at_once else on_nodes
+        return (min(on_nodes, self.gpus_at_once) if self.gpus_at_once else on_nodes) or None
 
     @property
     def cost_wasted(self) -> float | None:

@@ -57,7 +57,10 @@ def count(number: float) -> str:
     return f"{number:.0f}" if abs(number - round(number)) < 0.005 else f"{number:.2f}"  # noqa: PLR2004 - half the last digit
 
 
-def gpus(number: float) -> str:
+def gpus(number: float | None) -> str:
+    """`1 GPU`, `2.50 GPUs`; of a number that nobody knows the word alone."""
+    if number is None:
+        return "GPUs"
     shown = count(number)
     return "1 GPU" if shown == "1" else f"{shown} GPUs"
 

@@ -64,13 +64,14 @@ def _row(summary: Summary) -> Sequence[str]:
     slurm: Mapping[str, Any] = summary["slurm"] or {}
     end = summary["end"] or summary["start"]
     elapsed = slurm.get("elapsed") or end - summary["start"]
+    gpus = summary["gpus"] or slurm.get("gpus")  # of a job that no scrape saw hold any, slurmdbd knows
     limit, billing, exit_code = slurm.get("time_limit"), slurm.get("billing"), slurm.get("exit_code", "")
     return (
         str(summary["job"]),
         str(summary["user"]),
         f"{slurm.get('state', '')}{'' if exit_code in ('', _GOOD_EXIT) else f' {exit_code}'}",
         f"{words.span(elapsed)}{f' of {words.span(limit)}' if limit else ''}",
-        words.count(summary["gpus"]),
+        words.count(gpus) if gpus else "-",
         words.percent(summary["utilization"]),
         words.hours(summary["gpu_hours_wasted"]),
         words.title(summary["wasted_on"]) if summary["wasted_on"] else "",

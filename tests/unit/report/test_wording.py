@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -168,6 +169,17 @@ def test_what_began_before_the_range_has_no_part_of_its_limit_and_no_whole() -> 
 
     assert ("To the end" in part, "In all" in part, "of it used" in part) == (True, False, False)
     assert ("To the end" in whole, "In all" in whole, "2 h, 50 % of it used" in whole) == (True, True, True)
+
+
+def test_gpus_of_a_job_that_no_scrape_saw_are_not_none() -> None:
+    """Its counters say that it held some: it was "0 GPUs on 2 nodes", with GPU hours."""
+    unseen = replace(REPORT, nodes=tuple(replace(node, gpus=0.0) for node in REPORT.nodes), devices=())
+    text = plain.render(layout_job.document(unseen, "$"), Colors(colours=False))
+
+    assert "GPUs (gone before a scrape saw how many) on 2 nodes for 1 h" in text
+    assert "  -  " in next(line for line in text.splitlines() if line.startswith("  n1"))
+    assert data.short(unseen).startswith("GPU 50 % used; GPUs 1 h; ")
+    assert json.loads(data.to_json(unseen, {}))["gpus"] is None
 
 
 def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_the_whole_time() -> None:

@@ -37,6 +37,15 @@ def test_whole_line() -> None:
     }
 
 
+@pytest.mark.parametrize(("job", "shown"), [(JOB, "2"), (replace(JOB, gpus=0.0), "-"), (None, "-")])
+def test_gpus_of_a_job_that_no_scrape_saw_are_those_that_slurm_gave_it(job: AccountedJob | None, shown: str) -> None:
+    """It was 0 GPUs with GPU hours."""
+    unseen = report()
+    unseen = replace(unseen, nodes=tuple(replace(node, gpus=0.0) for node in unseen.nodes))
+
+    assert table([summary("5_9", unseen, job)]).rows[0][4] == shown
+
+
 @pytest.mark.parametrize(
     ("changed", "shown"),
     [
