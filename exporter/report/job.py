@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from exporter.ledger.states import STATES
-from exporter.report import advice, promql
+from exporter.report import advice, promql, promql_turns
 from exporter.report.client import Client, Sample
 from exporter.report.definitions import Hours, held
 from exporter.report.failure import NoDataError, NoMetricsError, SeveralError
@@ -24,6 +24,8 @@ _BEFORE = 60.0
 they had at that sample is not to be subtracted."""
 _AFTER = 60.0
 """Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
+_ALWAYS = 0.98
+"""Of the time of its GPUs: who held less did not hold each of them from its start to its end."""
 _Key = tuple[str, str]
 
 
@@ -51,12 +53,12 @@ def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], 
     wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
     info = wider(promql.info)
     _one_cluster(request.title, info)
-    devices = tuple(_devices(ask, span))
     nodes = tuple(_nodes(wider))
+    hours = _summed(node.hours for node in nodes)
+    devices = tuple(_devices(ask, span, held(hours)))
     at_once = wider(promql.at_once) if len(nodes) > 1 else ()
     together = wider(promql.devices_at_once) if len(devices) > 1 else ()
     moved = bool(together) and len(devices) > together[0].value
-    hours = _summed(node.hours for node in nodes)
     ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
     used = sum(sample.value for sample in ran) / _HOUR if ran else None
     steps = progress(wider, devices, held(hours))
@@ -167,17 +169,19 @@ def _nodes(ask: Ask) -> Iterable[NodeUse]:
         )
 
 
-def _devices(ask: Ask, span: Span) -> Iterable[DeviceUse]:
+def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
+    """With each the time in which it was held: all of the span, unless these hours are fewer than that makes."""
     named = ask(promql.models)
     models = {_key(s): s.labels.get("model", "") for s in named}
     of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
     instances = ask(promql.mig_shares)
     cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
     whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
+    always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
     for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
         if not shares:
             continue
-        readings = _readings(ask, prefix, span)
+        readings = _readings(ask, prefix, span) if always else _readings_in_turn(ask, prefix, len(shares))
         for share in sorted(shares, key=_place):
             key = _key(share)
             profile = share.labels.get("profile", "")
@@ -221,6 +225,25 @@ def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
         size=_by_key(read(lambda w: f"max_over_time({prefix}memory_total_bytes[{w}])")),
         power={} if mig else _by_key(read(lambda w: f"avg_over_time(gpu_power_watts[{w}])")),
         sm_active={key: value / span.seconds for key, value in _by_key(active).items()},
+    )
+
+
+def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
+    """What others did on a GPU before the workload came, and after it left, is not its own."""
+    mig = prefix == "gpu_mig_"
+    turns = promql_turns.Turns(devices, mig=mig)
+    ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
+    for sample in ask(lambda s, w: turns.grown(f"{prefix}time_seconds_total", s, w, "state")):
+        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+    active = _by_key(ask(lambda s, w: turns.grown(f"{prefix}sm_active_seconds_total", s, w)))
+    seconds = _by_key(ask(turns.seconds))
+    total = ask(lambda s, w: promql.on_devices(f"max_over_time({prefix}memory_total_bytes[{w}])", s, w, mig=mig))
+    return _Readings(
+        ledger=ledger,
+        peak=_by_key(ask(lambda s, w: turns.highest(f"{prefix}memory_used_bytes", s, w))),
+        size=_by_key(total),
+        power={} if mig else _by_key(ask(lambda s, w: turns.mean("gpu_power_watts", s, w))),
+        sm_active={key: value / seconds[key] for key, value in active.items() if seconds.get(key)},
     )
 
 

@@ -30,9 +30,7 @@ def document(report: JobReport, currency: str) -> Document:
     if report.devices:
         blocks += [Heading("GPUs"), _devices(report.devices)]
     if report.moved:
-        blocks.append(
-            Paragraph("It held these in turn: each row is of all the time, also before it came and after it left.")
-        )
+        blocks.append(Paragraph("It held these in turn: each row is of the time in which it held that GPU."))
     if len(report.devices) > _MAX_DEVICES:
         blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
     return Document(heading(report), tuple(blocks))

@@ -63,7 +63,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """One GPU or MIG instance while the workload held it. On a shared one the others' use is in it."""
+    """One GPU or MIG instance in the time in which the workload held it. On a shared one the others' use is in it."""
 
     node: str
     gpu: str

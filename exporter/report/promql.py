@@ -176,9 +176,9 @@ def info(selector: str, window: str) -> str:
     return f"last_over_time(gpu_workload_info{{{selector}}}[{window}])"
 
 
-ONCE = "max without (job, service, endpoint, replica, prometheus, prometheus_replica)"
+SCRAPE = "job, service, endpoint, replica, prometheus, prometheus_replica"
+ONCE = f"max without ({SCRAPE})"
 """Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
-
 
 _POINTS = 4_000
 """Moments of a window at which gauges are added up."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,12 @@ PEAK, MFU = 989e12, 0.4
 Times = tuple[float, float]
 
 
-def device(past: Past, here: Mapping[str, str], gpu: str, life: Times, busy: Times) -> Mapping[str, str]:
-    """A GPU that runs kernels in one time of its life, and is held or free in the rest."""
+def device(
+    past: Past, here: Mapping[str, str], gpu: str, life: Times, busy: Times, turns: Sequence[Times] = ()
+) -> Mapping[str, str]:
+    """A GPU that runs kernels in one time of its life, and is held or free in the rest; full but in these turns."""
     own = {**here, "gpu": gpu, "uuid": f"GPU-{here['instance']}-{gpu}"}
-    times = [life[0] + SCRAPE * scrape for scrape in range(int(life[1] - life[0]) // SCRAPE)]
+    times = [life[0] + 5 + SCRAPE * scrape for scrape in range(int(life[1] - life[0]) // SCRAPE)]
     ran = [(t, max(0.0, min(t, busy[1]) - busy[0])) for t in times]
     past.add("gpu_time_seconds_total", {**own, "state": "busy"}, ran)
     rest = [(t, t - life[0] - seconds) for t, seconds in ran]
@@ -33,7 +35,10 @@ def device(past: Past, here: Mapping[str, str], gpu: str, life: Times, busy: Tim
     past.add("gpu_info", {**own, "model": MODEL}, [(t, 1.0) for t in times])
     past.add("gpu_peak_bf16_flops", own, [(t, PEAK) for t in times])
     past.add("gpu_memory_total_bytes", own, [(t, 80.0 * GIB) for t in times])
-    past.add("gpu_memory_used_bytes", own, [(t, 60.0 * GIB) for t in times])
+    used = [(t, (20.0 if any(began <= t < ended for began, ended in turns) else 79.0) * GIB) for t in times]
+    past.add("gpu_memory_used_bytes", own, used)
+    past.add("gpu_power_watts", own, [(t, memory / GIB * 5) for t, memory in used])
+    past.add("gpu_sm_active_seconds_total", own, [(t, seconds / 2) for t, seconds in ran])
     return own
 
 
@@ -57,7 +62,8 @@ def requeued(past: Past, began: float) -> None:
             here = {"instance": f"{node}:9836", "job": job}
             part(past, {**here, **owner}, held, 2, state)
             for gpu in ("0", "1"):
-                own = device(past, here, gpu, (began, began + 2 * HOUR), held if state == "busy" else (0.0, 0.0))
+                busy = held if state == "busy" else (0.0, 0.0)
+                own = device(past, here, gpu, (began, began + 2 * HOUR), busy, [held])
                 shares = [(held[0] + 5 + SCRAPE * scrape, 1.0) for scrape in range(1195 // SCRAPE)]
                 past.add("gpu_owner_share", {**own, **owner}, shares)
 
@@ -68,10 +74,11 @@ PODS = 4
 def pods(past: Past, began: float) -> None:
     """A workload whose pods follow one another on the same GPU."""
     here = {"instance": "m3:9836", "job": "gpu"}
-    own = device(past, here, "0", (began, began + HOUR), (began, began + HOUR))
+    turns = [(began + number * 900, began + number * 900 + 600) for number in range(PODS)]
+    own = device(past, here, "0", (began, began + HOUR), (began, began + HOUR), turns)
     for number in range(PODS):
         pod = {"workload": "team-a/train", "namespace": "team-a", "pod": f"train-{number}", "container": "main"}
-        held = (began + number * 900, began + number * 900 + 600)
+        held = turns[number]
         part(past, {**here, **pod}, held, 1, "busy")
         resident = [(held[0] + 5 + SCRAPE * scrape, 20.0 * GIB) for scrape in range(40)]
         past.add("gpu_workload_resident_memory_bytes", {**here, **pod}, resident)
@@ -142,3 +149,21 @@ def test_pods_that_follow_one_another_on_a_gpu_hold_one(known: Known) -> None:
     assert found["gpus"] == 1
     assert [node["gpus"] for node in found["nodes"]] == [1]
     assert found["nodes"][0]["resident_bytes"] == pytest.approx(20 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "seconds"),
+    [("4720", "held_idle", 1200.0), ("4720", "busy", 1200.0), ("team-a/train", "busy", 2400.0)],
+)
+def test_rows_of_gpus_that_were_held_in_turn_have_nothing_of_others(
+    known: Known, name: str, state: str, seconds: float
+) -> None:
+    """Who came before and after filled the memory: the job was said to be close to out of memory."""
+    rows = [row for row in as_json(known, name)["devices"] if max(row["hours"], key=row["hours"].get) == state]
+
+    assert rows
+    for row in rows:
+        assert row["hours"][state] * 3600 == pytest.approx(seconds, abs=2 * SCRAPE)
+        assert sum(row["hours"].values()) * 3600 == pytest.approx(seconds, abs=2 * SCRAPE)
+        assert (row["memory_peak_bytes"], row["power_watts"]) == pytest.approx((20 * GIB, 100))
+        assert (row["sm_active"] or 0.0) == pytest.approx(0.5 if state == "busy" else 0.0, rel=0.05)

@@ -182,7 +182,7 @@ def test_gpus_of_a_job_that_no_scrape_saw_are_not_none() -> None:
     assert json.loads(data.to_json(unseen, {}))["gpus"] is None
 
 
-def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_the_whole_time() -> None:
+def test_rows_of_gpus_that_were_held_in_turn_are_said_to_be_of_their_own_times() -> None:
     stayed, moved = (
         plain.render(layout_job.document(replace(REPORT, moved=each), "$"), Colors(colours=False))
         for each in (False, True)
