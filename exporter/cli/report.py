@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.cli import standard_streams
 from exporter.cli.complaint import complain
 from exporter.clock import unix_time
 from exporter.config import load as config
@@ -61,6 +62,7 @@ examples:
 )
 _SECRET, _CERTIFICATES = 64 << 10, 16 << 20
 """Bytes of a file."""
+_IN_UTF8 = ("json", "html")
 _DIGESTS = ("user", "account", "namespace")
 _SUBJECTS = ("pod", "workload", *_DIGESTS, "all")
 """Options that say what the report is of."""
@@ -88,6 +90,8 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"report: {error}")
         return error.status
     accounted = _accounted(report, job, settings, client)
+    if settings["format"] in _IN_UTF8:
+        standard_streams.in_utf8()
     sys.stdout.write(_render(report, accounted, settings, paint(sys.stdout)))
     return 0
 

@@ -8,6 +8,8 @@ import os
 import sys
 
 _INPUT, _OUTPUT, _ERROR = range(3)
+_UNKNOWN_THERE = "replace"
+"""What becomes of a character that the locale's encoding lacks: a question mark, not the end of the program."""
 
 
 class _Messages(io.TextIOWrapper):
@@ -29,9 +31,17 @@ def prepare() -> None:
         _open(number, mode)
     if sys.stdout is None:
         sys.stdout = open(_OUTPUT, "w", closefd=False)  # noqa: SIM115 - for as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors=_UNKNOWN_THERE)
     if sys.stderr is sys.__stderr__:  # else it is read by who called this
         target = sys.stderr.buffer if sys.stderr else open(_ERROR, "wb", buffering=0, closefd=False)  # noqa: SIM115
         sys.stderr = _Messages(target, errors="backslashreplace", line_buffering=True)
+
+
+def in_utf8() -> None:
+    """Before output that is read as UTF-8 wherever it goes: JSON, and a page that says so."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors=_UNKNOWN_THERE)
 
 
 def _open(number: int, mode: int) -> None:

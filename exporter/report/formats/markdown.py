@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
 
 _BAR = 20
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
 
 
 def render(document: Document) -> str:

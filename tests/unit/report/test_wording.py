@@ -242,6 +242,11 @@ class Balanced(HTMLParser):
         self.tags.add(tag)
 
 
+def test_no_name_becomes_markdown() -> None:
+    """GitHub strikes out what is between tildes, and every reader takes `&lt;` for a `<`."""
+    assert markdown.render(Document("~~a~~ &lt; *b*", ())) == "# \\~\\~a\\~\\~ \\&lt; \\*b\\*\n"
+
+
 MARKUP = st.text(alphabet="<>&\"'/ abi=!-", min_size=3) | st.sampled_from(["<img src=x>", "</td><script>", "&lt;"])
 
 
