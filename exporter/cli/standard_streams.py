@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from typing import Any
 
 _INPUT, _OUTPUT, _ERROR = range(3)
 _UNKNOWN_THERE = "replace"
@@ -31,8 +32,8 @@ def prepare() -> None:
         _open(number, mode)
     if sys.stdout is None:
         sys.stdout = open(_OUTPUT, "w", closefd=False)  # noqa: SIM115 - for as long as the process
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors=_UNKNOWN_THERE)
+    if sys.stdout.errors == "strict":
+        _replace_unknown(sys.stdout.encoding)
     if sys.stderr is sys.__stderr__:  # else it is read by who called this
         target = sys.stderr.buffer if sys.stderr else open(_ERROR, "wb", buffering=0, closefd=False)  # noqa: SIM115
         sys.stderr = _Messages(target, errors="backslashreplace", line_buffering=True)
@@ -40,8 +41,14 @@ def prepare() -> None:
 
 def in_utf8() -> None:
     """Before output that is read as UTF-8 wherever it goes: JSON, and a page that says so."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", errors=_UNKNOWN_THERE)
+    _replace_unknown("utf-8")
+
+
+def _replace_unknown(encoding: str) -> None:
+    """On output that has an encoding; who reads it as text, within this process, takes all letters."""
+    reconfigure: Any = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure:
+        reconfigure(encoding=encoding, errors=_UNKNOWN_THERE)
 
 
 def _open(number: int, mode: int) -> None:
