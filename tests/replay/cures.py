@@ -53,7 +53,8 @@ class KeptFaults:
         )
         self._state = advance(self._state, Observation(now, f"boot-{reboots}", driver, tuple(looked), (), said))
         self._last = now
-        return FaultStatus(self._state.faults, {"history": len(self._state.devices)} if self._state.devices else {})
+        expected = {"history": len(self._state.devices)} if self._state.devices else {}
+        return FaultStatus(self._state.faults, self._state.switches, expected)
 
     def _after(self, here: ObservedGpu, cures: Iterable[Cure]) -> ObservedGpu:
         """What the driver says of a GPU after these cures."""
