@@ -103,12 +103,13 @@ ABSENT = Alert(
 absent({_OURS})
 unless on ()
 (
-  count(last_over_time(node:gpu_exporter_copies:ratio[7d]))
+  count(last_over_time(cluster:gpu_exporters:count[7d]))
   unless on () count(
     {_gone("7d:1h")}
   )
 )""",
     for_="10m",
+    asks_for_days=True,
     summary="Prometheus has no GPU exporter to scrape",
     description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
     "Look at service discovery and at the scrape configuration.",
@@ -135,6 +136,7 @@ and on (cluster)
     {_gone("<before>:10m")}
   ) / {_BEFORE} >= <share>""",
     for_="10m",
+    asks_for_days=True,
     params=(
         Param("share", 0.2, Unit.RATIO, "Share of the exporters of a cluster that discovery does not give any more."),
         Param("before", "1d", Unit.DURATION, "Time in which they were there."),

@@ -88,6 +88,8 @@ class Alert:
     for_: str = "0s"
     keep_firing_for: str = "0s"
     params: tuple[Param, ...] = ()
+    asks_for_days: bool = False
+    """Of each exporter: dear in a large fleet, so that it is evaluated rarely, although it pages."""
 
     def __post_init__(self) -> None:
         problems = [
@@ -107,13 +109,14 @@ class Alert:
 
     @property
     def slow(self) -> bool:
-        """Whether it is evaluated rarely: nobody is paged by it, and a few looks are enough.
+        """Whether it is evaluated rarely: nobody is paged by it and a few looks are enough, or each look is dear.
 
         It is measured over a window of its own, so that nothing between two looks is missed, or waits for many minutes.
         """
         windowed = any(param.unit is Unit.DURATION for param in self.params)
         waits = _minutes(self.for_)
-        return self.severity is not Severity.CRITICAL and (waits >= _LONG or (windowed and waits >= _RARELY))
+        paged = self.severity is Severity.CRITICAL
+        return self.asks_for_days or (not paged and (waits >= _LONG or (windowed and waits >= _RARELY)))
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -82,13 +82,13 @@ DOWN: tuple[Case, ...] = (
         "GpuExporterAbsent",
         "they left discovery, and their nodes are in Kubernetes still",
         "150m",
-        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x200"),
+        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x200") | known("4x70 _x150"),
     ),
     silent(
         "GpuExporterAbsent",
         "an autoscaler took the last node with GPUs",
         "81m 100m 200m",
-        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x72 _x150"),
+        ups(4, "1x70 _x150") | had(4, "1x70 _x150") | in_kubernetes(4, "1x72 _x150") | known("4x70 _x150"),
     ),
     silent(
         "GpuExporterAbsent",
