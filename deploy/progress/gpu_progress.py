@@ -192,7 +192,7 @@ class Progress:
         totals = self._counters
         for name, value in counters.items():
             totals[name] = totals.get(name, 0.0) + (value if type(value) in _PLAIN else _number(value))
-        self._step(totals.get("steps", 0.0) + count)
+        self._step(totals.get("steps", 0.0) + (count if type(count) in _PLAIN else _number(count)))
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""
@@ -295,8 +295,9 @@ class Progress:
 
     def _run(self) -> None:
         wait = min(self._interval, _FIRST)
-        while not self._stop.wait(wait) and self._newest():
-            self.send()
+        while not self._stop.wait(wait):
+            if self._newest():  # it may be so again, once a newer one has ended
+                self.send()
             wait = self._interval
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -118,6 +119,24 @@ def test_second_progress_of_a_process_counts_on(progress: Any) -> None:
     assert progress._newest()
 
 
+def test_first_progress_reports_on_once_the_second_has_ended(tmp_path: Path) -> None:
+    """As where an evaluation within the training makes one of its own, and closes it."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(path)
+        receiver.settimeout(20.0)
+        first = gpu_progress.Progress(path, interval=0.01)
+        first.step()
+        second = gpu_progress.Progress(path, interval=0.01)
+        for _ in range(20):  # the first has seen meanwhile that the second reports for both
+            assert json.loads(receiver.recv(4096))["steps"] == 1
+        second.close()
+        first.step(2)
+        while json.loads(receiver.recv(4096))["steps"] != 3:
+            pass
+        first.close()
+
+
 class Tensor:
     """Adds up as one, which JSON does not know."""
 
@@ -132,11 +151,12 @@ def test_tensors_are_counted_and_what_is_no_number_silences_nothing(progress: An
     progress.total = Tensor()
     progress.step(tokens=Tensor(), samples="many")
     progress.step(tokens=Tensor(), samples=2)
+    progress.step(Tensor())
     progress.add(epochs=Tensor())
     progress.set(requests=Tensor())
     sent = json.loads(json.dumps(progress.report()))
 
-    assert (sent["steps"], sent["tokens"], sent["samples"]) == (2, 8192, 2)
+    assert (sent["steps"], sent["tokens"], sent["samples"]) == (4098, 8192, 2)
     assert (sent["epochs"], sent["requests"], sent["total"]) == (4096, 4096, 4096)
 
 
