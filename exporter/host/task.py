@@ -10,12 +10,16 @@ from exporter.host.model import HostProcess
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
 from exporter.host.run_queue import RunQueue, parse_run_queue
-from exporter.host.task_wait import TaskWait, is_for_storage
+from exporter.host.task_wait import Sleep, TaskWait, is_for_storage
 
-_RUNNING, _BLOCKED = "R", "D"
+_RUNNING = "R"
+_BLOCKED = frozenset("DI")
+"""The second is how Lustre's clients wait: as in D state, but they do not count as load."""
 _STOPPED = frozenset("Tt")
 _WRITES = 100e3
 """Bytes per second of a process, from which it is looked which of its threads writes them."""
+_MOVES = 100e3
+"""Bytes per second to and from files, from which the requests it sleeps for are taken for these."""
 
 
 class Task(NamedTuple):
@@ -100,22 +104,27 @@ class TaskReader:
             return None
         queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
         runs = stat.state == _RUNNING
-        receiving, io, own_io = False if runs else None, None, None
+        sleep, io, own_io = Sleep.HIDDEN, None, None
         if self._closer:
-            if receiving is None:
-                receiving = self._closer.wait.receives(queue, now, has_terminal=stat.has_terminal)
+            sleep = self._closer.wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
             io = self._closer.io.rates(stat.start_ticks, now)
             if self._main and io and max(io.written, io.writing) >= _WRITES:
                 own_io = self._closer.own_io.rates(stat.start_ticks, now)
         return Task(
             start_ticks=stat.start_ticks,
             cpu_seconds=stat.cpu_ticks / CLOCK_TICKS,
-            blocked=stat.state == _BLOCKED and is_for_storage(self._folder),
+            blocked=_waits_for_file(sleep, io) or (stat.state in _BLOCKED and is_for_storage(self._folder)),
             run_delay=queue.delay / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
-            receiving=receiving,
+            receiving=None if sleep is Sleep.HIDDEN else sleep is Sleep.RECEIVE,
             io=io,
             stopped=stat.state in _STOPPED,
             ready=queue if queue and queue.turns and runs else None,
             own_io=own_io,
         )
+
+
+def _waits_for_file(sleep: Sleep, io: IoRates | None) -> bool:
+    """Of a task that is not in D state."""
+    moves = io is not None and io.reading + io.writing >= _MOVES
+    return sleep is Sleep.FILE or (sleep is Sleep.REQUESTS and moves)

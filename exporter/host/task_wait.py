@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import Enum
 
 from exporter.clock import NEVER, MonotonicTime
 from exporter.host.process_io import LOOK_SECONDS
@@ -50,6 +51,23 @@ _IN_DRIVER = ("os_acquire_", "uvm_", "nvidia_", "nv_", "_nv")
 """Begins of the names of functions of NVIDIA's driver: its locks are such waits too."""
 
 
+_IN_FILE_SYSTEM = frozenset({"request_wait_answer"})
+"""Sleep of who reads, opens or lists a file of a FUSE mount (object stores, sshfs) or of virtiofs, until its server
+answers. It is no D state, for a signal may end it."""
+_FOR_REQUESTS = frozenset({"io_cqring_wait", "read_events"})
+"""Sleep until one of the requests is done that were handed to the kernel before: io_uring, and asynchronous IO."""
+
+
+class Sleep(Enum):
+    """What a task sleeps in."""
+
+    HIDDEN = "what it sleeps in is not shown to this exporter"
+    RECEIVE = "a blocking receive from the network"
+    FILE = "a file system"
+    REQUESTS = "requests to files or sockets: what it moves tells whether to files"
+    OTHER = "anything else, or nothing: it runs"
+
+
 def is_for_storage(folder: str) -> bool:
     """Of a task in D state: true where what it waits in is not shown, or not known to be something else."""
     channel = read_text(f"{folder}/wchan").partition(".")[0]
@@ -70,7 +88,7 @@ def _reads_socket(folder: str, *, has_terminal: bool) -> bool:
 
 
 class TaskWait:
-    """Whether one task receives, looked at now and then: who waits for a moment only is of no interest."""
+    """What one task sleeps in, looked at now and then: who waits for a moment only is of no interest."""
 
     __slots__ = ("_found", "_path", "_queue", "looked_at")
 
@@ -78,17 +96,32 @@ class TaskWait:
         """`path` is the folder of the task."""
         self._path = path
         self._queue: RunQueue | None = None
-        self._found = False
+        self._found: Sleep | None = None
         self.looked_at: MonotonicTime = NEVER
 
-    def receives(self, queue: RunQueue | None, now: MonotonicTime, *, has_terminal: bool = False) -> bool:
-        """Of a task that has no CPU. One that had none since the last look, by its `queue`, sleeps where it slept."""
-        if now - self.looked_at >= LOOK_SECONDS:
-            if queue is None or not queue.turns or queue != self._queue:
-                self._found = self._look(has_terminal=has_terminal)
-            self._queue, self.looked_at = queue, now
-        return self._found
+    def sleeps_in(
+        self, queue: RunQueue | None, now: MonotonicTime, *, runs: bool = False, has_terminal: bool = False
+    ) -> Sleep:
+        """Of a task that had no CPU since the last look, by its `queue`: it sleeps where it slept.
 
-    def _look(self, *, has_terminal: bool) -> bool:
+        Of one that runs only the first look counts: whether it would be shown what it sleeps in.
+        """
+        found = self._found
+        if found is None or (not runs and now - self.looked_at >= LOOK_SECONDS):
+            if found is None or queue is None or not queue.turns or queue != self._queue:
+                found = self._found = self._look(has_terminal=has_terminal)
+            if not runs:
+                self._queue, self.looked_at = queue, now
+        return Sleep.OTHER if runs and found is not Sleep.HIDDEN else found
+
+    def _look(self, *, has_terminal: bool) -> Sleep:
         channel = read_text(f"{self._path}/wchan")
-        return receives(channel) and (channel != _ANY_READ or _reads_socket(self._path, has_terminal=has_terminal))
+        name = channel.partition(".")[0]
+        if name in _IN_FILE_SYSTEM:
+            return Sleep.FILE
+        if name in _FOR_REQUESTS:
+            return Sleep.REQUESTS
+        if receives(channel) and (channel != _ANY_READ or _reads_socket(self._path, has_terminal=has_terminal)):
+            return Sleep.RECEIVE
+        # Who may not read `io` may not see this either, and is told what is told of a task that runs.
+        return Sleep.HIDDEN if name in {"", "0"} and not read_text(f"{self._path}/io") else Sleep.OTHER

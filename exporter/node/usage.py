@@ -18,6 +18,7 @@ from exporter.host.cgroup import Hierarchy
 from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
+from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
@@ -121,7 +122,9 @@ class HostReader:
 
     def _looks(self) -> frozenset[str]:
         shown = exists(self.procfs / "1" / "task")  # not where hidepid hides what others run
-        threads = frozenset({"hottest_thread", "blocked_threads", "receiving_threads"} if shown else ())
+        threads = frozenset({"hottest_thread", "blocked_threads"} if shown else ())
+        if shown and read_text(f"{self.procfs}/1/io"):  # what a process sleeps in is shown to whom its IO is
+            threads |= {"receiving_threads"}
         has_pressure = self._files.hierarchy is not Hierarchy.V1 and exists(self.procfs / "pressure" / "io")
         return threads | ({"cpu_pressure", "io_pressure"} if has_pressure else frozenset[str]())
 

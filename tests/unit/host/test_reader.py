@@ -117,7 +117,10 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     subject = reader(tmp_path)
     assert subject.available_signals() == frozenset(), "a /proc that hides the processes of others (hidepid)"
     (tmp_path / "proc/1/task").mkdir(parents=True)
+    assert subject.available_signals() == {"hottest_thread", "blocked_threads"}, "nor shows what they wait in"
+    (tmp_path / "proc/1/io").write_text("rchar: 9\n")
     assert subject.available_signals() == {"hottest_thread", "blocked_threads", "receiving_threads"}
+    (tmp_path / "proc/10/task/10/wchan").write_text("futex_do_wait")
 
     for now in (0.0, 1.0):
         subject.read(ownership, {10: host(10)}, now)
@@ -129,6 +132,22 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
         "io_pressure",
         "cpu_of_limit",
     }
+
+
+def test_waits_that_are_not_shown_are_not_told_to_be_none(tmp_path: Path) -> None:
+    """Of other users' processes /proc/PID/wchan is 0 and /proc/PID/io refused, for who may not trace them."""
+    ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    write(tmp_path)
+    (tmp_path / "proc/10/io").unlink()
+    (tmp_path / "proc/10/task/10/wchan").write_text("0")
+    subject = reader(tmp_path)
+
+    for now in (0.0, 1.0):
+        _, signals = subject.read(ownership, {10: host(10)}, now)
+        assert "receiving_threads" not in subject.available_signals()
+
+    assert signals[JOB].receiving_threads is None
+    assert signals[JOB].blocked_threads == 0.0
 
 
 def test_ranks_are_told_by_the_launcher_that_started_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from exporter.host.kept_files import KeptFiles
 from exporter.host.task import TaskReader
-from exporter.host.task_wait import TaskWait, receives
+from exporter.host.task_wait import Sleep, TaskWait, receives
 from exporter.host.text import read_text
 
 
@@ -24,7 +24,7 @@ def test_who_waits_for_a_key_to_be_pressed_waits_for_no_network() -> None:
         end = time.monotonic() + 10
         while not receives(read_text(f"{folder}/wchan")) and time.monotonic() < end:
             time.sleep(0.01)
-        assert not TaskWait(folder).receives(None, 0.0, has_terminal=True)
+        assert TaskWait(folder).sleeps_in(None, 0.0, has_terminal=True) is Sleep.OTHER
     finally:
         reader.kill()
         reader.wait()
@@ -52,7 +52,9 @@ def test_a_read_counts_as_a_receive_unless_it_may_be_of_a_terminal(
     (tmp_path / "fd").mkdir()
     (tmp_path / "fd/7").symlink_to(fd)
 
-    assert TaskWait(str(tmp_path)).receives(None, 0.0, has_terminal=terminal) is counts
+    found = TaskWait(str(tmp_path)).sleeps_in(None, 0.0, has_terminal=terminal)
+
+    assert found is (Sleep.RECEIVE if counts else Sleep.OTHER)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +83,44 @@ def test_threads_in_one_anothers_way_for_memory_or_in_the_driver_wait_for_no_sto
 
     assert task is not None
     assert task.blocked is blocked
+
+
+@pytest.mark.parametrize(
+    ("state", "channel", "moved", "blocked"),
+    [
+        ("S", "request_wait_answer", 0, True),  # of a FUSE mount
+        ("S", "io_cqring_wait", 6_000_000, True),
+        ("S", "read_events", 6_000_000, True),
+        ("S", "io_cqring_wait", 9_000, False),  # a server of connections waits there too
+        ("S", "futex_do_wait", 6_000_000, False),
+        ("R", "0", 6_000_000, False),
+        ("I", "cl_sync_io_wait", 0, True),  # of Lustre
+        ("I", "os_acquire_rwlock_write", 0, False),
+    ],
+)
+def test_who_waits_for_a_file_system_is_not_always_in_d_state(
+    state: str, channel: str, moved: int, tmp_path: Path, *, blocked: bool
+) -> None:
+    folder = tmp_path / "7/task/7"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text(f"7 (python) {state} 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
+    (folder / "wchan").write_text(channel)
+    reader = TaskReader(KeptFiles(tmp_path, 8), "7/task/7", "7")
+    for second, total in ((0.0, 0), (3.0, moved)):
+        for place in (tmp_path / "7", folder):
+            (place / "io").write_text(f"rchar: 0\nwchar: 0\nread_bytes: {total}\nwrite_bytes: 0\n")
+        task = reader.read(second)
+
+    assert task is not None
+    assert task.blocked is blocked
+    assert task.receiving is False
+
+
+def test_one_that_runs_does_not_tell_what_is_hidden(tmp_path: Path) -> None:
+    wait = TaskWait(str(tmp_path))
+    assert wait.sleeps_in(None, 0.0, runs=True) is Sleep.HIDDEN
+
+    (tmp_path / "wchan").write_text("wait_woken")
+    assert wait.sleeps_in(None, 0.0) is Sleep.RECEIVE
+    assert wait.sleeps_in(None, 1.0, runs=True) is Sleep.OTHER
+    assert wait.sleeps_in(None, 1.0) is Sleep.RECEIVE
