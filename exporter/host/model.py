@@ -50,7 +50,7 @@ class HostUsage:
 
 @record
 class ProcessSignals:
-    """One GPU process with its direct children (data loader workers): shares of the pass as in `HostSignals`."""
+    """One GPU process with its loader workers (children, and theirs): shares of the pass as in `HostSignals`."""
 
     hottest_thread: float | None = None
     blocked: float | None = None

@@ -1,4 +1,4 @@
-"""One task: a thread of a GPU process, or a direct child of one as a whole, as /proc shows it pass after pass."""
+"""One task: a thread of a GPU process, or a loader worker of one as a whole, as /proc shows it pass after pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads and direct children of GPU processes: which of them is full, which sit in D state or in a receive.
+"""The threads and loader workers of GPU processes: which of them is full, which sit in D state or in a receive.
 
 A training process has hundreds of threads and reading them all each pass would cost more than all else here. So a
 process is scanned whole now and then, and between scans only the few that then stood out are read: of each workload
@@ -8,7 +8,7 @@ its hottest and its main threads, whatever else runs on the node.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from exporter.clock import NEVER, MonotonicTime
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.task import Task, TaskReader
-from exporter.host.text import read_text
+from exporter.host.workers import Workers
 
 SCAN_SECONDS = 10.0
 SECOND_SCAN_SECONDS = 2.0
 """After the first scan of a process, which cannot tell what is hot now from what once was."""
 SCAN_TASKS = 512
-"""Threads and children of one process looked at in a scan."""
+"""Threads and workers of one process looked at in a scan."""
 PASS_TASKS = 512
 """Tasks scanned in one pass, over all processes; the others wait for the next pass. One process is always scanned."""
 WORKLOAD_TASKS = 24
@@ -37,15 +37,18 @@ Workloads = Mapping[Any, Collection[int]]
 """Pids of the GPU processes of each workload."""
 
 
-def places(procfs: str, pid: int) -> Sequence[str]:
-    """Where the threads of a process and its direct children (loader workers) stand below procfs; main thread first."""
+def places(procfs: str, pid: int, workers: Workers, apart: Container[int] = ()) -> Sequence[str]:
+    """Where the threads of a process and its loader workers stand below procfs; main thread first.
+
+    Not those workers that are `apart`, with what they have started.
+    """
     try:
         threads = os.listdir(f"{procfs}/{pid}/task")  # noqa: PTH208 - thousands a minute
     except OSError:
         return ()
-    children = read_text(f"{procfs}/{pid}/task/{pid}/children").split()
     others = [f"{pid}/task/{thread}" for thread in threads if thread != str(pid)]
-    return (f"{pid}/task/{pid}", *children, *others)[:SCAN_TASKS]
+    own = (f"{pid}/task/{pid}", *others)[:SCAN_TASKS]
+    return (own[0], *workers.of(procfs, own, SCAN_TASKS, apart), *own[1:])[:SCAN_TASKS]
 
 
 def _process(pid: int, place: str) -> str:
@@ -69,6 +72,7 @@ class _Watched:
     """When it is to be scanned again."""
     tasks: Mapping[str, Task] = field(default_factory=dict[str, Task])
     """As last read."""
+    workers: Workers = field(default_factory=Workers)
 
     def read(
         self, readers: Iterable[TaskReader], now: MonotonicTime, process: HostProcess | None
@@ -159,7 +163,7 @@ class ThreadReader:
         self._choice = None
         watched = self._watched[pid]
         known = {reader.place: reader for reader in watched.stood_out}
-        where = places(self._files.root, pid)
+        where = places(self._files.root, pid, watched.workers, self._watched.keys())
         readers = {place: known.get(place) or TaskReader(self._files, place, _process(pid, place)) for place in where}
         tasks = watched.read(readers.values(), now, process)
         used = {place: task.cpu_seconds - watched.used.get(place, 0.0) for place, task in tasks.items()}

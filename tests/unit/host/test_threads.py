@@ -16,6 +16,7 @@ from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.run_queue import RunQueue, parse_run_queue
 from exporter.host.text import read_text
 from exporter.host.threads import SCAN_SECONDS, ThreadReader, places
+from exporter.host.workers import Workers
 from tests.attribution_kit.nodes import host_process
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"
@@ -40,7 +41,7 @@ def process(root: Path, pid: int, tasks: dict[int, int], children: tuple[int, ..
 def test_threads_and_direct_children_are_looked_at(tmp_path: Path) -> None:
     process(tmp_path, 10, {10: 1, 11: 2}, children=(20,))
 
-    assert set(places(str(tmp_path), 10)) == {"10/task/10", "10/task/11", "20"}
+    assert set(places(str(tmp_path), 10, Workers())) == {"10/task/10", "10/task/11", "20"}
 
 
 def test_process_that_has_gone_has_no_tasks(tmp_path: Path) -> None:
