@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from exporter.host.text import lines, natural, read_text
 from exporter.units import Bytes
 
-_LISTEN = "0A"
+_LISTEN, _ESTABLISHED = "0A", "01"
 _PORT = re.compile("[0-9A-F]{4}")
+_TABLES = ("tcp", "tcp6")
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: who listens there was not looked for by a client."""
 _OF_TRAINING = frozenset({6006, 6379, 8265, 28028, *range(29400, 29600)})
 """TensorBoard, Ray, NCCL's RAS, and where ranks meet (torch's rendezvous and store)."""
 _TABLE_BYTES = 1 << 16
 """Of a namespace's sockets: listening ones stand first, and a host's table can be megabytes."""
+_MEETING_BYTES = 1 << 20
+"""The same, where somebody listens: connections stand after those who listen."""
 _FILES = 512
 """Open files of one process that are looked through."""
 
@@ -55,6 +59,24 @@ def parse_listeners(text: str) -> Mapping[int, int]:
     return found
 
 
+class Connection(NamedTuple):
+    """One end of an established connection."""
+
+    port: int
+    peer_port: int
+    inode: int
+
+
+def parse_connections(text: str) -> Iterator[Connection]:
+    for line in lines(text)[1:]:
+        words = line.split()
+        if len(words) > 9 and words[3] == _ESTABLISHED:  # noqa: PLR2004 - the tenth is the inode
+            ports = [each.rpartition(":")[2] for each in words[1:3]]
+            inode = natural(words[9])
+            if inode and all(_PORT.fullmatch(each) for each in ports):
+                yield Connection(int(ports[0], 16), int(ports[1], 16), inode)
+
+
 class Listeners:
     """Who listens for clients, as of one look: processes in one network namespace share its table of sockets."""
 
@@ -62,21 +84,28 @@ class Listeners:
         self._procfs = procfs
         self._ports: dict[int | None, Mapping[int, int]] = {}
         """By namespace: port by inode of the sockets that clients may look for."""
+        self._connections: dict[int | None, Collection[Connection]] = {}
 
     def ports(self, pids: Iterable[int], *, own_namespace: bool) -> frozenset[int] | None:
         """Ports one of `pids` listens on for clients over TCP; None where that is not shown.
 
-        In a network namespace of the workload's own every listener is its own; in the host's, those it has open.
+        In a network namespace of the workload's own every listener is its own; in the host's, those it has open. A port
+        to which the workload itself stays connected is where its ranks meet (a store of torch's or JAX's that was given
+        another port than the usual one, Ray's workers).
         """
-        listening: list[frozenset[int]] = []
-        for pid in pids:
-            ports = self._of(pid)
-            if own_namespace or not ports:
-                return frozenset(ports.values())
-            mine = _sockets(self._procfs, pid)
-            if mine is not None:
-                listening.append(frozenset(port for inode, port in ports.items() if inode in mine))
-        return frozenset[int]().union(*listening) if listening else None
+        pids = tuple(pids)
+        ports = self._of(pids[0]) if pids else {}
+        if not ports:
+            return frozenset() if pids else None
+        shown = [each for pid in pids if (each := _sockets(self._procfs, pid)) is not None]
+        mine = frozenset[int]().union(*shown)
+        if own_namespace:
+            found = frozenset(ports.values())
+        elif shown:
+            found = frozenset(port for inode, port in ports.items() if inode in mine)
+        else:
+            return None
+        return found - self._met(pids[0], mine) if found and mine else found
 
     def _of(self, pid: int) -> Mapping[int, int]:
         where = namespace(self._procfs, pid)
@@ -84,17 +113,32 @@ class Listeners:
         if found is None:
             found = self._ports[where] = {
                 inode: port
-                for table in ("tcp", "tcp6")
-                for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}")).items()
+                for table in _TABLES
+                for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)).items()
                 if port < _EPHEMERAL and port not in _OF_TRAINING
             }
         return found
 
+    def _met(self, pid: int, mine: Collection[int]) -> frozenset[int]:
+        """Ports in the namespace of `pid` to which sockets are connected that are among `mine`."""
+        where, ports = namespace(self._procfs, pid), frozenset(self._of(pid).values())
+        found = self._connections.get(where) if where is not None else None
+        if found is None:
+            found = self._connections[where] = [
+                each
+                for table in _TABLES
+                for each in parse_connections(_head(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES))
+                if each.port in ports or each.peer_port in ports
+            ]
+        accepted = {(each.peer_port, each.port) for each in found}
+        met = [each.peer_port for each in found if each.inode in mine and (each.port, each.peer_port) in accepted]
+        return ports.intersection(met)
 
-def _head(path: str) -> str:
+
+def _head(path: str, most: int) -> str:
     try:
         with Path(path).open("rb") as file:
-            return file.read(_TABLE_BYTES).rpartition(b"\n")[0].decode("ascii", "replace")
+            return file.read(most).rpartition(b"\n")[0].decode("ascii", "replace")
     except OSError:
         return ""
 

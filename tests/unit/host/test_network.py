@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -52,6 +53,58 @@ def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
     process(tmp_path, 10, port=port, sockets=(777,))
 
     assert Listeners(tmp_path).ports([10], own_namespace=True) == frozenset()
+
+
+def connected(inode: int, *, client: bool = True) -> str:
+    """A connection to port 15123 in /proc/net/tcp: by somebody on this node, with both ends, or from elsewhere."""
+    ends = [(15123, 40000, 801), (40000, 15123, inode)][: 2 if client else 1]
+    rest = "00000000:00000000 00:00000000 00000000     0        0"
+    return "".join(f"   9: 0100007F:{a:04X} 0100007F:{b:04X} 01 {rest} {socket} 1\n" for a, b, socket in ends)
+
+
+@pytest.mark.parametrize("own_namespace", [True, False])
+@pytest.mark.parametrize(
+    ("connections", "ports"),
+    [
+        ("", {15123}),
+        (connected(802), set[int]()),  # by rank 0, which is a client of its own store
+        (connected(803), set[int]()),  # by another one of the workload
+        (connected(900), {15123}),  # by a proxy beside it
+        (connected(802, client=False), {15123}),  # from another node
+    ],
+    ids=["alone", "itself", "a rank", "a proxy", "elsewhere"],
+)
+def test_a_port_to_which_the_workload_itself_is_connected_is_where_its_ranks_meet(
+    tmp_path: Path, connections: str, ports: set[int], *, own_namespace: bool
+) -> None:
+    """Lightning's under Slurm, or whatever MASTER_PORT says."""
+    process(tmp_path, 10, port=15123, sockets=(777, 801, 802))
+    process(tmp_path, 11, port=15123, sockets=(803,))
+    for pid in (10, 11):
+        with (tmp_path / f"{pid}/net/tcp").open("a") as file:
+            file.write(connections)
+
+    assert Listeners(tmp_path).ports([10, 11], own_namespace=own_namespace) == ports
+
+
+def test_a_real_store_that_its_own_process_is_connected_to_serves_nobody() -> None:
+    """Under /proc, where the client is an IPv4 socket and the server one of IPv6."""
+    mine = [os.getpid()]
+    port = next(free for free in range(20000 + os.getpid() % 1000, 30000) if is_free(free))
+    with socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        before = Listeners(Path("/proc")).ports(mine, own_namespace=False)
+        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
+            after = Listeners(Path("/proc")).ports(mine, own_namespace=False)
+
+    assert before is not None
+    assert after is not None
+    assert before - after == {port}
+
+
+def is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True):
+        return True
+    return False
 
 
 def test_traffic_leaves_out_loopback(tmp_path: Path) -> None:
