@@ -46,18 +46,14 @@ class Task(NamedTuple):
 class _Closer(NamedTuple):
     """What is looked at now and then, of main threads and children alone."""
 
-    wait: TaskWait
     io: ProcessIo
     own_io: ProcessIo
-
-    def due(self, now: MonotonicTime) -> bool:
-        return now - self.wait.looked_at >= LOOK_SECONDS or now - self.io.looked_at >= LOOK_SECONDS
 
 
 class TaskReader:
     """Reads one task. While the kernel reports the same of it, it is the same object again."""
 
-    __slots__ = ("_closer", "_folder", "_main", "_process", "_queue", "_seen", "_stat", "_task", "place")
+    __slots__ = ("_closer", "_folder", "_main", "_process", "_queue", "_seen", "_stat", "_task", "_wait", "place")
 
     def __init__(self, files: KeptFiles, place: str, process: str = "") -> None:
         """`place` is below procfs; `process` is the pid of a main thread or a child, which is looked at closer."""
@@ -69,14 +65,12 @@ class TaskReader:
         """What both reported when `_task` was made."""
         self._task: Task | None = None
         self._closer = (
-            _Closer(
-                TaskWait(self._folder),
-                ProcessIo(KeptFile(files, process, "io")),
-                ProcessIo(KeptFile(files, place, "io")),
-            )
+            _Closer(ProcessIo(KeptFile(files, process, "io")), ProcessIo(KeptFile(files, place, "io")))
             if process
             else None
         )
+        self._wait = TaskWait(self._folder) if process else None
+        """Of another thread from its second look on: of hundreds, only few are looked at again."""
         self._main = bool(process) and place != process
         self._process: HostProcess | None = None
 
@@ -91,12 +85,17 @@ class TaskReader:
         still = self._main and process is not None and process is self._process and queue and queue is queue_seen
         self._process = process
         stat = stat_seen if still else self._stat.read()
-        if stat is not stat_seen or queue is not queue_seen or (self._closer and self._closer.due(now)):
+        if stat is not stat_seen or queue is not queue_seen or self._due(now):
             self._seen = (stat, queue)
             task = self._look(stat, queue, now)
             if task != self._task:
                 self._task = task
         return self._task
+
+    def _due(self, now: MonotonicTime) -> bool:
+        if self._closer and now - self._closer.io.looked_at >= LOOK_SECONDS:
+            return True
+        return self._wait is None or now - self._wait.looked_at >= LOOK_SECONDS
 
     def _look(self, stat_content: bytes, queue_content: bytes, now: MonotonicTime) -> Task | None:
         stat = parse_stat(stat_content.decode("utf-8", "replace"))
@@ -105,8 +104,11 @@ class TaskReader:
         queue = parse_run_queue(queue_content.decode("utf-8", "replace"))
         runs = stat.state == _RUNNING
         sleep, io, own_io = Sleep.HIDDEN, None, None
+        if self._wait is None and self._task is not None:
+            self._wait = TaskWait(self._folder)
+        if self._wait:
+            sleep = self._wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
         if self._closer:
-            sleep = self._closer.wait.sleeps_in(queue, now, runs=runs, has_terminal=stat.has_terminal)
             io = self._closer.io.rates(stat.start_ticks, now)
             if self._main and io and max(io.written, io.writing) >= _WRITES:
                 own_io = self._closer.own_io.rates(stat.start_ticks, now)
@@ -116,7 +118,7 @@ class TaskReader:
             blocked=_waits_for_file(sleep, io) or (stat.state in _BLOCKED and is_for_storage(self._folder)),
             run_delay=queue.delay / 1e9 if queue else None,
             minor_faults=stat.minor_faults,
-            receiving=None if sleep is Sleep.HIDDEN else sleep is Sleep.RECEIVE,
+            receiving=None if sleep is Sleep.HIDDEN or not self._closer else sleep is Sleep.RECEIVE,
             io=io,
             stopped=stat.state in _STOPPED,
             ready=queue if queue and queue.turns and runs else None,

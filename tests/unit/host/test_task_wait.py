@@ -124,3 +124,21 @@ def test_one_that_runs_does_not_tell_what_is_hidden(tmp_path: Path) -> None:
     assert wait.sleeps_in(None, 0.0) is Sleep.RECEIVE
     assert wait.sleeps_in(None, 1.0, runs=True) is Sleep.OTHER
     assert wait.sleeps_in(None, 1.0) is Sleep.RECEIVE
+
+
+def test_another_thread_than_the_main_one_waits_for_files_too(tmp_path: Path) -> None:
+    """One of a pool that reads a mount of an object store. What it receives explains nothing: it may be a heartbeat."""
+    folder = tmp_path / "7/task/8"
+    folder.mkdir(parents=True)
+    (folder / "stat").write_text("8 (python) S 1 7 7 0 -1 0 0 0 0 0 5 0 0 0 20 0 1 0 77 0 0\n")
+    (folder / "wchan").write_text("request_wait_answer")
+    reader = TaskReader(KeptFiles(tmp_path, 8), "7/task/8")
+    looks = [reader.read(float(second)) for second in range(3)]
+
+    assert [(task.blocked, task.receiving) for task in looks if task] == [(False, None), (True, None), (True, None)]
+
+    (folder / "wchan").write_text("wait_woken")
+    later = reader.read(4.0)
+
+    assert later is not None
+    assert (later.blocked, later.receiving) == (False, None)
