@@ -71,6 +71,8 @@ class ProcessSignals:
     """As `hottest_thread`, of its main thread alone: where that is full it waits for nothing that another one does."""
     main_writing_bytes_per_second: BytesPerSecond | None = None
     """Of the last few seconds, by the main thread itself; None too where the whole process hardly writes."""
+    cpu: float | None = None
+    """That all its own threads used together: 2.0 are two cores."""
 
     @property
     def io_bytes_per_second(self) -> BytesPerSecond | None:

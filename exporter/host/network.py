@@ -94,9 +94,11 @@ class Listeners:
         another port than the usual one, Ray's workers).
         """
         pids = tuple(pids)
-        ports = self._of(pids[0]) if pids else {}
+        if not pids:
+            return None
+        ports = self._of(pids[0])
         if not ports:
-            return frozenset() if pids else None
+            return frozenset()
         shown = [each for pid in pids if (each := _sockets(self._procfs, pid)) is not None]
         mine = frozenset[int]().union(*shown)
         if own_namespace:

@@ -37,7 +37,7 @@ Workloads = Mapping[Any, Collection[int]]
 """Pids of the GPU processes of each workload."""
 
 
-def places(procfs: str, pid: int, workers: Workers, apart: Container[int] = ()) -> Sequence[str]:
+def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None] = ()) -> Sequence[str]:
     """Where the threads of a process and its loader workers stand below procfs; main thread first.
 
     Not those workers that are `apart`, with what they have started.

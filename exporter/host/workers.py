@@ -23,7 +23,7 @@ class Workers:
         self._parents: Collection[str] = ()
         """Threads that had children when all were asked."""
 
-    def of(self, procfs: str, threads: Sequence[str], most: int, apart: Container[int] = ()) -> Sequence[str]:
+    def of(self, procfs: str, threads: Sequence[str], most: int, apart: Container[int | None] = ()) -> Sequence[str]:
         """Their pids, as /proc names them. `threads` stand below procfs, the main thread first.
 
         Not those `apart`, with what they have started: GPU processes speak for themselves.
@@ -38,5 +38,5 @@ class Workers:
         return [*own, *[each for child in own for each in _children(procfs, f"{child}/task/{child}", apart)]]
 
 
-def _children(procfs: str, thread: str, apart: Container[int]) -> Sequence[str]:
+def _children(procfs: str, thread: str, apart: Container[int | None]) -> Sequence[str]:
     return [child for child in read_text(f"{procfs}/{thread}/children").split() if natural(child) not in apart]

@@ -62,11 +62,14 @@ def unused(evidence: Evidence, limits: Thresholds) -> float:
 
 
 def _loads(evidence: Evidence, limits: Thresholds) -> bool:
-    """Before its first kernel: who downloads a model, or reads and unpacks it in turns, is full with none of these."""
+    """Before its first kernel: who downloads a model, or reads and unpacks it in turns, is full with none of these.
+
+    Nor is one whose work is that of many threads.
+    """
     past, own = evidence.past, evidence.own
     if past.ran or past.quiet_seconds >= limits.unused_after:
         return False
-    works = _covers(own.hottest_thread, evidence, limits) and not own.polling
+    works = any(_covers(share, evidence, limits) for share in (own.hottest_thread, own.cpu)) and not own.polling
     moves = (own.reading_bytes_per_second or 0.0) + (own.writing_bytes_per_second or 0.0)
     return works or moves >= limits.write_rate
 

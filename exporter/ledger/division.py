@@ -235,6 +235,7 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
         writing_bytes_per_second=_rate([each.writing_bytes_per_second for each in looked_at]),
         main_thread=_least([each.main_thread for each in looked_at]),
         main_writing_bytes_per_second=_rate([each.main_writing_bytes_per_second for each in looked_at]),
+        cpu=max([each.cpu for each in looked_at if each.cpu is not None], default=None),
     )
 
 

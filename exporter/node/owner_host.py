@@ -148,7 +148,14 @@ class OwnerHost:
         looked_at = {process.pid: tasks[process.pid] for process in running if process.pid in tasks}
         counted = self._counters or Counters()
         before = counted.tasks
-        still = frozenset([pid for pid, each in looked_at.items() if before.get(pid) is each])
+        used = {process.pid: process.cpu_seconds for process in running if process.pid in looked_at}
+        still = frozenset(
+            [
+                pid
+                for pid, each in looked_at.items()
+                if before.get(pid) is each and counted.cpu_seconds.get(pid) == used[pid]
+            ]
+        )
         asleep = (
             still | counted.frozen | {pid for pid, each in looked_at.items() if any(t.blocked for t in each.values())}
         )
@@ -156,6 +163,7 @@ class OwnerHost:
         return Counters(
             self.usage,
             looked_at,
+            used,
             self._network.rate if self._network else None,
             None if programs.ports is None else bool(programs.ports),
             programs.names,

@@ -22,12 +22,14 @@ class Counters:
 
     usage: HostUsage = field(default_factory=HostUsage)
     tasks: Mapping[int, Tasks] = field(default_factory=dict[int, Tasks])
+    cpu_seconds: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Of each of these processes."""
     network_bytes_per_second: BytesPerSecond | None = None
     serves: bool | None = None
     programs: tuple[str, ...] = ()
     launchers: Mapping[int, int] = field(default_factory=dict[int, int])
     still: frozenset[int] = frozenset()
-    """Processes of which the kernel reports the same tasks as at the moment before."""
+    """Processes of which the kernel reports the same tasks as at the moment before, and no CPU."""
     frozen: frozenset[int] = frozenset()
     """Processes of a paused container."""
 
@@ -41,7 +43,7 @@ class Counters:
 
     def _facts(self) -> tuple[object, ...]:
         rate = self.network_bytes_per_second
-        return (self.usage, rate, self.serves, self.programs, self.launchers, self.frozen, self.tasks)
+        return (self.usage, rate, self.serves, self.programs, self.launchers, self.frozen, self.tasks, self.cpu_seconds)
 
 
 def signals(
@@ -59,8 +61,8 @@ def signals(
         return HostSignals()
     still = (before.still & after.still) - (before.frozen ^ after.frozen)
     found = {
-        pid: said[pid] if pid in still and pid in said else _process(pid, before.tasks.get(pid, {}), tasks, seconds)
-        for pid, tasks in sorted(after.tasks.items())
+        pid: said[pid] if pid in still and pid in said else _process(pid, before, after, seconds)
+        for pid in sorted(after.tasks)
     }
     processes = {pid: _paused(each) if pid in after.frozen else each for pid, each in found.items()}
     blocked = [each.blocked for each in processes.values() if each.blocked is not None]
@@ -105,15 +107,16 @@ def _rate(before: Bytes | None, after: Bytes | None, seconds: float) -> BytesPer
     return None if rate is None else BytesPerSecond(rate)
 
 
-def _process(pid: int, before: Tasks, after: Tasks, seconds: float) -> ProcessSignals:
+def _process(pid: int, earlier: Counters, later: Counters, seconds: float) -> ProcessSignals:
     """A thread that stands ready and gets no CPU counts as full: it holds the work up as much as one that computes."""
+    before, after = earlier.tasks.get(pid, {}), later.tasks[pid]
     tasks = after.values()
     threads = [task.stopped for place, task in after.items() if _THREAD in place]
     receiving = [task.receiving for task in tasks if task.receiving is not None]
     rates = [task.io for task in tasks if task.io is not None]
     both = _same(before, after)
-    hot = hottest([_hot(earlier, task, rates, seconds) for _, earlier, task in both])
-    main = [(earlier, task) for place, earlier, task in both if place == f"{pid}{_THREAD}{pid}"]
+    hot = hottest([_hot(then, task, rates, seconds) for _, then, task in both])
+    main = [(then, task) for place, then, task in both if place == f"{pid}{_THREAD}{pid}"]
     own_io = main[0][1].own_io if main else None
     return ProcessSignals(
         hottest_thread=hot.share,
@@ -127,6 +130,7 @@ def _process(pid: int, before: Tasks, after: Tasks, seconds: float) -> ProcessSi
         writing_bytes_per_second=BytesPerSecond(sum([rate.writing for rate in rates])) if rates else None,
         main_thread=_share(*main[0], seconds) if main else None,
         main_writing_bytes_per_second=own_io.writing if own_io else None,
+        cpu=_advance(earlier.cpu_seconds.get(pid), later.cpu_seconds.get(pid), seconds),
     )
 
 

@@ -134,6 +134,19 @@ def test_tells_what_it_could_tell_of_some_owner(tmp_path: Path) -> None:
     }
 
 
+def test_threads_that_are_not_watched_are_in_what_a_process_used(tmp_path: Path) -> None:
+    """The kernel reports the same of all that are."""
+    write(tmp_path)
+    subject = reader(tmp_path)
+    ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    told: list[float | None] = []
+    for now, cpu in enumerate((1.0, 1.0, 1.0, 3.0, 5.0, 5.0)):
+        _, signals = subject.read(ownership, {10: host(10, cpu=cpu)}, float(now))
+        told.append(signals[JOB].processes[10].cpu if signals else None)
+
+    assert told == [None, 0.0, 0.0, 2.0, 2.0, 0.0]
+
+
 def test_waits_that_are_not_shown_are_not_told_to_be_none(tmp_path: Path) -> None:
     """Of other users' processes /proc/PID/wchan is 0 and /proc/PID/io refused, for who may not trace them."""
     ownership = Ownership(processes={10: JOB}, cgroups={JOB: "/job"})

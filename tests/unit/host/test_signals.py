@@ -57,6 +57,13 @@ def test_hottest_thread_of_each_process_and_of_all() -> None:
     assert {pid: round(each.hottest_thread or 0, 3) for pid, each in found.processes.items()} == {1: 1.0, 2: 0.05}
 
 
+def test_what_all_threads_of_a_process_used_is_also_of_those_that_are_not_watched() -> None:
+    tasks = {1: {"a": task(1.0)}, 2: {"b": task(1.0)}}
+    found = between(Counters(tasks=tasks, cpu_seconds={1: 10.0}), Counters(tasks=tasks, cpu_seconds={1: 13.0, 2: 1.0}))
+
+    assert {pid: each.cpu for pid, each in found.processes.items()} == {1: 1.5, 2: None}
+
+
 def test_thread_that_gets_no_cpu_though_ready_counts_as_full() -> None:
     before, after = Counters(tasks={1: {"a": task(0, delay=0)}}), Counters(tasks={1: {"a": task(0.4, delay=1.5)}})
 

@@ -87,6 +87,9 @@ def test_gpu_that_is_never_used_holds_nobody_up() -> None:
             ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, writing_bytes_per_second=BytesPerSecond(2e7)),
             "wait_other",
         ),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, cpu=0.9), "wait_other"),  # six threads do it
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=True, cpu=0.9), "held_unused"),
+        (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False, cpu=0.4), "held_unused"),
         (ProcessSignals(0.6, 0.0, receiving=0.0, polling=True), "held_unused"),
         (ProcessSignals(0.2, 0.0, receiving=0.0, polling=False), "held_unused"),
     ],
