@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.slurm.gres import gpu_files, in_use
+from exporter.attribution.slurm import gres
 from exporter.host import program
 
 _DEVICE = re.compile(r"/dev/nvidia[0-9]+")
@@ -27,8 +27,8 @@ _BY_MACHINES = (
 def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     """GPUs that gres.conf gives this node; None where it names no device files."""
     try:
-        files = gpu_files(in_use(gres_conf).read_text(), names)
-    except (OSError, UnicodeDecodeError):
+        files = gres.gpu_files(gres.conf_text(gres_conf), names)
+    except OSError:
         return None
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -17,7 +18,10 @@ NVIDIA_MAJOR = 195
 DEFAULT = Path("/etc/slurm/gres.conf")
 CONFIGLESS = Path("/run/slurm/conf/gres.conf")
 """Where slurmd keeps what it was sent by slurmctld, on a node without a configuration of its own."""
-_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
+_FIELD = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
+_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
+_MAX_INCLUDES = 64
+"""Files that include each other have no end."""
 _NVIDIA = re.compile(r".*/nvidia([0-9]{1,9})")
 _CAP = re.compile(r".*/nvidia-cap([0-9]{1,9})")
 _MINORS = re.compile(r"gpu([0-9]{1,9})/gi([0-9]{1,9})(?:/ci([0-9]{1,9}))?/access ([0-9]{1,9})")
@@ -28,11 +32,28 @@ def in_use(conf: Path) -> Path:
     return CONFIGLESS if conf == DEFAULT and not exists(conf) else conf
 
 
+def conf_text(conf: Path) -> str:
+    """What slurmd reads: the file, with those it includes in their places. Raises OSError where it cannot be read."""
+    return "\n".join(_with_included(in_use(conf), [_MAX_INCLUDES]))
+
+
+def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
+    """`left` is how many more files may be read."""
+    for line in _lines(conf.read_bytes().decode("utf-8", "replace")):
+        included = _INCLUDE.fullmatch(line)
+        if not included:
+            yield line
+        elif left[0] > 0:
+            left[0] -= 1
+            with contextlib.suppress(OSError):
+                yield from _with_included(conf.parent / included[1], left)
+
+
 def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Files of each GPU of the node that goes by one of `nodes`, by index. Empty where Slurm finds them itself."""
     found: list[tuple[str, ...]] = []
     for line in _lines(text):
-        fields = {key.lower(): value for key, value in _FIELD.findall(line)}
+        fields = {key.lower(): quoted or plain for key, quoted, plain in _FIELD.findall(line)}
         here = not nodes or "nodename" not in fields or not nodes.isdisjoint(hosts(fields["nodename"]))
         if not here or fields.get("name", "").lower() != "gpu":
             continue
@@ -89,8 +110,8 @@ def device(
 def read(conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
     """Device by GRES index; empty without a readable gres.conf that names files."""
     try:
-        files = gpu_files(in_use(conf).read_text(), nodes)
-    except (OSError, UnicodeDecodeError):
+        files = gpu_files(conf_text(conf), nodes)
+    except OSError:
         return ()
     try:
         caps = mig_minors((procfs / "driver/nvidia-caps/mig-minors").read_text())

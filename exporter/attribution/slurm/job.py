@@ -72,7 +72,8 @@ _GRES = re.compile(
     r"(?P<name>gpu|shard|mps)(?::[^:(),]+)?:(?P<count>[0-9]{1,10})"
     r"\((?:IDX:(?P<indices>[0-9,-]*)|(?P<parts>[0-9]{1,10}/[0-9]{1,10}(?:,[0-9]{1,10}/[0-9]{1,10})*))\)"
 )
-_HOST = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)")
+_HOST = re.compile(r"(?:[^\[\],]|\[[0-9,-]*\])+")
+_HOST_PART = re.compile(r"([^\[\]]+)|\[([0-9,-]*)\]")
 _RANGE = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 _MANY = 65536
 """No cluster has more nodes; what is longer is taken for nonsense."""
@@ -154,17 +155,22 @@ def indices(text: str) -> tuple[int, ...]:
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """`n[01-03],gpu7` as names; zeros in front are kept."""
+    """`n[01-03],r[1-2]n[1-4]` as names; zeros in front are kept."""
     names: list[str] = []
     for match in _HOST.finditer(text[:_MANY]):
         if len(names) > _MANY:
             break
-        before, middle, after = match[1], match[2], match[3]
-        if middle:
-            names += [f"{before}{number}{after}" for number in _numbers(middle)]
-        elif before or after:
-            names.append(before + after)
+        names += _host_names(match[0])
     return tuple(names)
+
+
+def _host_names(text: str) -> list[str]:
+    """Of one entry of the list: each bracket stands for any of its numbers."""
+    found = [""]
+    for part in _HOST_PART.finditer(text):
+        ends = [part[1]] if part[1] else list(_numbers(part[2], _MANY // max(1, len(found))))
+        found = [before + end for before in found for end in ends]
+    return found
 
 
 def _numbers(text: str, left: int = _MANY) -> Iterator[str]:

@@ -42,6 +42,8 @@ class JobFile:
     """The machine's boot id when it was written."""
     complete: bool = False
     """Whether slurmctld has nothing to add: not with a Slurm that gives its prolog less, nor for parts of GPUs."""
+    node: str = ""
+    """What Slurm calls the node, which may not be what the host calls itself."""
 
 
 def job_of(file: str) -> str:
@@ -78,6 +80,7 @@ def parse(job: str, text: str) -> JobFile | None:
         mig_instances(fields.get("CUDA_VISIBLE_DEVICES", "")),
         fields.get("BOOT_ID", ""),
         complete=all(fields.get(name) for name in _COMPLETE) and not fields.get("SLURM_SHARDS_ON_NODE"),
+        node=_value(fields, "SLURMD_NODENAME"),
     )
 
 

@@ -69,6 +69,8 @@ class PrologFiles:
     """Jobs whose prolog reported all there is to know: alone on their GPUs, by a Slurm that reports it."""
     old: frozenset[str] = frozenset()
     """Jobs whose file is from before the machine started: they hold nothing."""
+    nodes: frozenset[str] = frozenset()
+    """What Slurm calls this node, as its prolog was told."""
 
 
 def read(folder: Path) -> PrologFiles:
@@ -98,6 +100,7 @@ def read(folder: Path) -> PrologFiles:
         {job: note.job for job, note in noted.items() if job not in old},
         frozenset(job for job, note in noted.items() if note.complete and job in alone and job not in old),
         old,
+        frozenset(note.node for job, note in noted.items() if note.node and job not in old),
     )
 
 

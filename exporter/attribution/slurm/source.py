@@ -163,7 +163,9 @@ class Slurm:
         )
 
     def _look(self) -> NodeView:
-        view = self._local.look(self._files().devices.keys(), self.job)
+        files = self._files()
+        self._local.names |= files.nodes
+        view = self._local.look(files.devices.keys(), self.job)
         if self._reconciliation:
             self._reconciliation.watch(view.silent - view.finished_jobs)
         if self._job_cache:

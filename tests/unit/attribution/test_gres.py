@@ -31,6 +31,9 @@ def by_minor(file: str) -> int | None:
         ("Name=gpu \\\n File=/dev/nvidia4", (("/dev/nvidia4",),)),
         ("Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12", (("/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12"),)),
         ("Name=shard Count=8 File=/dev/nvidia0\nName=mps Count=100", ()),
+        ('NodeName="n[1-4]" Name="gpu" File="/dev/nvidia[6-7]" # in quotes', (("/dev/nvidia6",), ("/dev/nvidia7",))),
+        ("NodeName=r[1-2]n[1-2],n[1-2] Name=gpu File=/dev/nvidia3", (("/dev/nvidia3",),)),
+        ("NodeName=r[1-2]n[1-2] Name=gpu File=/dev/nvidia3", ()),
         ("AutoDetect=nvml", ()),
         ("# Name=gpu File=/dev/nvidia0", ()),
         ("", ()),
@@ -69,6 +72,19 @@ def test_configless_slurmd_goes_by_what_it_was_sent(tmp_path: Path, monkeypatch:
     assert (before, configless, named) == ((), (DeviceName(minor=4), DeviceName(minor=5)), ())
     assert expected == 2
     assert gres.read(own, tmp_path, HERE) == (DeviceName(minor=7),)
+
+
+def test_files_that_gres_conf_includes_are_read(tmp_path: Path) -> None:
+    """By a path of their own or beside the file that names them; in any encoding, and without end where in a ring."""
+    conf = tmp_path / "gres.conf"
+    conf.write_bytes(b"# \xe0 la carte\nName=gpu File=/dev/nvidia6\ninclude  nodes.conf # ours\nInclude gone.conf\n")
+    (tmp_path / "nodes.conf").write_text(f"Name=gpu File=/dev/nvidia4\nInclude {tmp_path}/more.conf\n")
+    (tmp_path / "more.conf").write_text("Name=gpu File=/dev/nvidia5\nInclude more.conf\n")
+
+    assert gres.read(conf, tmp_path, HERE)[:3] == (DeviceName(minor=6), DeviceName(minor=4), DeviceName(minor=5))
+    (tmp_path / "more.conf").write_text("Name=gpu File=/dev/nvidia5\n")
+    assert gres.read(conf, tmp_path, HERE) == (DeviceName(minor=6), DeviceName(minor=4), DeviceName(minor=5))
+    assert slurm_gpus(conf, HERE) == 3
 
 
 def test_index_is_the_drivers_only_where_slurm_detects_the_gpus() -> None:

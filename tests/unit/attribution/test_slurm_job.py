@@ -148,6 +148,7 @@ def test_numbers_without_end_cost_nothing() -> None:
     assert len(indices("9" * 5000)) <= 1024
     assert len(indices(",".join(["0-65535"] * 1000))) <= 1024
     assert len(hosts(",".join(["n[0-65535]"] * 100))) <= 2 * 65537
+    assert len(hosts("n[0-65535][0-65535][0-65535]" * 9)) <= 65537
     assert duration("1" * 5000 + ":00:00") is None
 
 
@@ -166,6 +167,8 @@ def test_any_text_is_survived(text: str) -> None:
         ("n[1-3]", ("n1", "n2", "n3")),
         ("n[08-10,12]-ib", ("n08-ib", "n09-ib", "n10-ib", "n12-ib")),
         ("a,b[1-2],c", ("a", "b1", "b2", "c")),
+        ("r[1-2]n[01-02],x", ("r1n01", "r1n02", "r2n01", "r2n02", "x")),
+        ("r[1]n[2]-ib", ("r1n2-ib",)),
         ("/dev/nvidia[0-1],/dev/nvidia7", ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia7")),
         ("", ()),
         ("n[5-1]", ()),

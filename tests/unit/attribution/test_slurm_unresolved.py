@@ -41,3 +41,15 @@ def test_files_that_name_no_gpu_of_this_node_do_not_silence_slurmctld(tmp_path: 
 
     assert ownership.holders == {B.uuid: (job("7", "alice"),)}
     assert unresolved(ownership) == {"slurm_mapping": 0, "slurm_scontrol": 0}
+
+
+def test_node_goes_by_the_name_that_the_prolog_was_told(tmp_path: Path) -> None:
+    """Where Slurm calls it otherwise than the host calls itself, gres.conf's lines for it are found by that name."""
+    node = Node(tmp_path)
+    (tmp_path / "gres.conf").write_text(
+        "NodeName=n2 Name=gpu File=/dev/nvidia[0-1]\nNodeName=gpu[01-04] Name=gpu File=/dev/nvidia[1,0]\n"
+    )
+    (node.mapping / "job_7").write_text("SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\nSLURMD_NODENAME=gpu02\n")
+    node.read()
+
+    assert node.attribution.join([A, B], {}, {}, 1.0).holders == {B.uuid: (job("7"),)}
