@@ -27,6 +27,9 @@
 {{- end }}
 {{- end }}
 - --attribution.slurm={{ $v.attribution.slurm.mode }}
+{{- if not (include "gpu-exporter.ownScontrol" .) }}
+- --attribution.slurm.scontrol=
+{{- end }}
 {{- if $v.attribution.slurm.mappingHostPath }}
 - --attribution.slurm.mapping-dir=/host/slurm-mapping
 {{- end }}
@@ -43,6 +46,12 @@
 {{- with $v.extraArgs }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The image has no scontrol, and a Slurm that is found would be asked in vain for ever: only one that is given is. */}}
+{{- define "gpu-exporter.ownScontrol" -}}
+{{- if dig "attribution" "slurm" "scontrol" "" .Values.config }}yes{{ end -}}
+{{- range .Values.extraEnv }}{{ if eq .name "GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL" }}yes{{ end }}{{ end -}}
 {{- end -}}
 
 {{/* What `extraEnv` names as well is left to it: a server-side apply, Helm 4's and Argo CD's, refuses a name given twice. */}}
@@ -94,7 +103,8 @@ rows:
 - [cgroups, /sys/fs/cgroup, /host/sys/fs/cgroup, Directory]
 {{- end }}
 {{- with $v.attribution.slurm.mappingHostPath }}
-- [slurm-mapping, {{ quote . }}, /host/slurm-mapping, Directory]
+{{- /* Below /run it is gone after each boot, until a first job's prolog makes it. */}}
+- [slurm-mapping, {{ quote . }}, /host/slurm-mapping, DirectoryOrCreate]
 {{- end }}
 {{- with $v.progress.hostPath }}
 - [progress, {{ quote . }}, /host/progress, DirectoryOrCreate]

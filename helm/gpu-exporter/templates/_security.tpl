@@ -1,4 +1,4 @@
-{{/* What the pod may do, and which Pod Security level that is. */}}
+{{/* What the pod may do. */}}
 
 {{/* "pods" where pod attribution is on, else nothing: templates ask for the text. */}}
 {{- define "gpu-exporter.callsApi" -}}
@@ -62,86 +62,4 @@
 {{- $_ := set $context "runAsNonRoot" true -}}
 {{- end -}}
 {{- toYaml (mergeOverwrite $context .Values.containerSecurityContext) -}}
-{{- end -}}
-
-{{/* Reasons that need a namespace at level privileged, one a line. */}}
-{{- define "gpu-exporter.privilegedReasons" -}}
-{{- $v := .Values -}}
-{{- if $v.attribution.processes.enabled }}
-process attribution (hostPID, host cgroups)
-{{- end }}
-{{- if $v.attribution.pods.enabled }}
-pod attribution (host paths {{ $v.attribution.pods.kubeletDir }}/pod-resources{{ with $v.attribution.pods.logsDir }}, {{ . }}{{ end }})
-{{- end }}
-{{- with include "gpu-exporter.stateHostPath" . }}
-known faults (host path {{ . }}, written to)
-{{- end }}
-{{- if $v.hostNetwork }}
-host network
-{{- end }}
-{{- if $v.gpuOperator.waitForToolkit }}
-waiting for the toolkit (host path {{ $v.gpuOperator.validationsDir }})
-{{- end }}
-{{- if $v.attribution.slurm.mappingHostPath }}
-Slurm mapping (host path {{ $v.attribution.slurm.mappingHostPath }})
-{{- end }}
-{{- if $v.progress.hostPath }}
-progress (host path {{ $v.progress.hostPath }})
-{{- end }}
-{{- with $v.progress.socketHostPath }}
-progress socket (host path {{ . }}, written to)
-{{- end }}
-{{- if $v.driver.hostPath }}
-driver (host path {{ $v.driver.hostPath }})
-{{- end }}
-{{- if $v.nvidia.devicesAsMount }}
-devices as a mount (host path /dev/null)
-{{- end }}
-{{- range $v.extraVolumes }}
-{{- if .hostPath }}
-extraVolumes (host path {{ .hostPath.path }})
-{{- end }}
-{{- end }}
-{{- range list "hostPID" "hostIPC" "hostNetwork" }}
-{{- if get $v.podSpec . }}
-podSpec.{{ . }}
-{{- end }}
-{{- end }}
-{{- $context := include "gpu-exporter.mergedContext" . | fromYaml }}
-{{- if $context.privileged }}
-privileged container
-{{- end }}
-{{- if eq (dig "seccompProfile" "type" "" $context) "Unconfined" }}
-seccomp profile Unconfined
-{{- end }}
-{{- range dig "capabilities" "add" (list) $context }}
-{{- if not (has . (include "gpu-exporter.baselineCapabilities" $ | fromJsonArray)) }}
-capability {{ . }}
-{{- end }}
-{{- end }}
-{{- end -}}
-
-{{/* What level baseline lets a pod add. */}}
-{{- define "gpu-exporter.baselineCapabilities" -}}
-{{- toJson (list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "NET_BIND_SERVICE" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT") -}}
-{{- end -}}
-
-{{/* What counts for the container: its own context over the pod's. */}}
-{{- define "gpu-exporter.mergedContext" -}}
-{{- $pod := include "gpu-exporter.podSecurityContext" . | fromYaml -}}
-{{- toYaml (mergeOverwrite $pod (include "gpu-exporter.containerSecurityContext" . | fromYaml)) -}}
-{{- end -}}
-
-{{- define "gpu-exporter.podSecurityLevel" -}}
-{{- $context := include "gpu-exporter.mergedContext" . | fromYaml -}}
-{{- $root := or (not $context.runAsNonRoot) (eq (toString $context.runAsUser) "0") -}}
-{{- $profiled := has (dig "seccompProfile" "type" "" $context) (list "RuntimeDefault" "Localhost") -}}
-{{- $added := without (dig "capabilities" "add" (list) $context) "NET_BIND_SERVICE" -}}
-{{- if trim (include "gpu-exporter.privilegedReasons" .) -}}
-privileged
-{{- else if or $root $context.allowPrivilegeEscalation $added (not $profiled) -}}
-baseline
-{{- else -}}
-restricted
-{{- end -}}
 {{- end -}}

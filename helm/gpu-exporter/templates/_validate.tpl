@@ -37,6 +37,10 @@
 {{- if and $v.gpuOperator.waitForToolkit $v.driver.hostPath -}}
 {{- fail "gpuOperator.waitForToolkit waits for the container toolkit, and driver.hostPath does without it: set one of them" -}}
 {{- end -}}
+{{- $surge := toString (default 0 (dig "rollingUpdate" "maxSurge" 0 $v.updateStrategy)) -}}
+{{- if and (or $v.hostNetwork $v.podSpec.hostNetwork) (eq $v.updateStrategy.type "RollingUpdate") (not (has $surge (list "0" "0%"))) -}}
+{{- fail "updateStrategy.rollingUpdate.maxSurge cannot be had with hostNetwork: the port of the old pod keeps the new one from starting, and the upgrade would never end" -}}
+{{- end -}}
 {{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
 {{- fail "runtimeClass.create needs runtimeClass.name" -}}
 {{- end -}}

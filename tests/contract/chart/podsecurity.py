@@ -11,6 +11,13 @@ _BASELINE = (
     "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID SETPCAP SETUID SYS_CHROOT"
 )
 _VOLUMES = "configMap csi downwardAPI emptyDir ephemeral persistentVolumeClaim projected secret image"
+_SYSCTLS = (
+    "kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.ip_unprivileged_port_start net.ipv4.tcp_syncookies "
+    "net.ipv4.ping_group_range net.ipv4.ip_local_reserved_ports net.ipv4.tcp_keepalive_time net.ipv4.tcp_fin_timeout "
+    "net.ipv4.tcp_keepalive_intvl net.ipv4.tcp_keepalive_probes net.ipv4.tcp_rmem net.ipv4.tcp_wmem"
+)
+SAFE_SYSCTLS = frozenset(_SYSCTLS.split())
+SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 BASELINE_CAPABILITIES = frozenset(_BASELINE.split())
 RESTRICTED_VOLUMES = frozenset(_VOLUMES.split())
 
@@ -38,8 +45,11 @@ def above_baseline(spec: Spec) -> Iterator[str]:
 def _context_above_baseline(context: Spec) -> Iterator[str]:
     if context.get("seccompProfile", {}).get("type") == "Unconfined":
         yield "seccompProfile Unconfined"
-    if context.get("sysctls"):
+    if {each["name"] for each in context.get("sysctls", ())} - SAFE_SYSCTLS:
         yield "sysctls"
+    selinux = context.get("seLinuxOptions", {})
+    if selinux.get("type", "") not in SELINUX_TYPES or selinux.get("user") or selinux.get("role"):
+        yield "seLinuxOptions"
     if context.get("appArmorProfile", {}).get("type") == "Unconfined":
         yield "appArmorProfile Unconfined"
 
@@ -48,13 +58,20 @@ def _container_above_baseline(container: Spec) -> Iterator[str]:
     name, context = container["name"], container.get("securityContext", {})
     if context.get("privileged"):
         yield f"{name}: privileged"
+    if context.get("procMount", "Default") != "Default":
+        yield f"{name}: procMount"
     for capability in set(context.get("capabilities", {}).get("add", ())) - BASELINE_CAPABILITIES:
         yield f"{name}: capability {capability}"
     if any(port.get("hostPort") for port in container.get("ports", ())):
         yield f"{name}: hostPort"
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if any(container.get(probe, {}).get(kind, {}).get("host") for kind in ("httpGet", "tcpSocket")):
-            yield f"{name}: {probe} host"
+    yield from _other_hosts(container)
+
+
+def _other_hosts(container: Spec) -> Iterator[str]:
+    handlers = {probe: container.get(probe, {}) for probe in ("livenessProbe", "readinessProbe", "startupProbe")}
+    for name, handler in {**handlers, **container.get("lifecycle", {})}.items():
+        if any(handler.get(kind, {}).get("host") for kind in ("httpGet", "tcpSocket")):
+            yield f"{container['name']}: {name} host"
 
 
 def above_restricted(spec: Spec) -> Iterator[str]:

@@ -145,6 +145,14 @@ def test_missing_kubelet_directory_does_not_stop_the_pod(render: Render, one: On
     assert paths["pod-resources"]["type"] == paths["pod-logs"]["type"] == "DirectoryOrCreate"
 
 
+def test_missing_folder_of_the_prolog_does_not_stop_the_pod(render: Render, one: One) -> None:
+    """Below /run it is gone after a boot, and on a node without slurmd nobody ever makes it."""
+    made = pod_spec(render({"attribution": {"slurm": {"mappingHostPath": "/run/gpu-exporter/jobs"}}}), one)
+    (volume,) = [each for each in made["volumes"] if each["name"] == "slurm-mapping"]
+
+    assert volume["hostPath"] == {"path": "/run/gpu-exporter/jobs", "type": "DirectoryOrCreate"}
+
+
 def test_default_install_sees_the_names_of_all_pods(render: Render, one: One) -> None:
     container = pod_spec(render(), one)["containers"][0]
 
@@ -178,3 +186,20 @@ def test_pod_of_the_test_goes_to_no_windows_node(render: Render, one: One) -> No
     assert one(render(), "Pod")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
     chosen = render({"test": {"podSpec": {"nodeSelector": {"pool": "tools"}}}})
     assert one(chosen, "Pod")["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "tools"}
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, False),
+        ({"attribution": {"slurm": {"mode": "on", "mappingHostPath": "/run/gpu-exporter/jobs"}}}, False),
+        ({"config": {"attribution": {"slurm": {"gres-conf": "/host/gres.conf"}}}}, False),
+        ({"config": {"attribution": {"slurm": {"scontrol": "/opt/slurm/bin/scontrol"}}}}, True),
+        ({"extraEnv": [{"name": "GPU_EXPORTER_ATTRIBUTION_SLURM_SCONTROL", "value": "scontrol"}]}, True),
+    ],
+)
+def test_scontrol_is_asked_only_where_one_is_given(given: Values, asked: bool, render: Render, one: One) -> None:  # noqa: FBT001 - a parameter
+    """The image has none: a Slurm in pods fired GpuAttributionFailing and GpuNodeSourceFailing on each of its nodes."""
+    args = pod_spec(render(given), one)["containers"][0]["args"]
+
+    assert ("--attribution.slurm.scontrol=" not in args) == asked

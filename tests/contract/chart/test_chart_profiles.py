@@ -60,6 +60,12 @@ def test_notes_and_readme_state_the_level(profile: str, values: Values, files: F
     assert re.search(rf"\| `{profile}` \|.*\| {level} \|", readme)
 
 
+SIDECAR: Values = {"name": "side", "image": "registry.example.com/side:1"}
+NOTHING: Values = {
+    "allowPrivilegeEscalation": False,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 HATCHES: list[Values] = [
     {"security": {"seccomp": "Unconfined"}},
     {"security": {"seccomp": ""}},
@@ -74,7 +80,27 @@ HATCHES: list[Values] = [
     {"containerSecurityContext": {"allowPrivilegeEscalation": True}},
     {"containerSecurityContext": {"runAsUser": 0}},
     {"containerSecurityContext": {"runAsNonRoot": False}},
+    {"containerSecurityContext": {"procMount": "Unmasked"}},
+    {"containerSecurityContext": {"appArmorProfile": {"type": "Unconfined"}}},
+    {"podSecurityContext": {"appArmorProfile": {"type": "RuntimeDefault"}}},
+    {"podSecurityContext": {"seLinuxOptions": {"type": "spc_t"}}},
+    {"containerSecurityContext": {"seLinuxOptions": {"type": "container_t", "level": "s0:c1,c2"}}},
+    {"podSecurityContext": {"seLinuxOptions": {"role": "system_r"}}},
+    {"podSecurityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}},
+    {"podSecurityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}},
     {"podSpec": {"hostIPC": True}},
+    {"podSpec": {"securityContext": {"seccompProfile": {"type": "Unconfined"}}}},
+    {"podSpec": {"securityContext": {"runAsUser": 0}}},
+    {"podSpec": {"volumes": [{"name": "state", "hostPath": {"path": "/srv"}}]}},
+    {"extraContainers": [SIDECAR]},
+    {"extraContainers": [{**SIDECAR, "securityContext": NOTHING}]},
+    {"extraContainers": [{**SIDECAR, "securityContext": {**NOTHING, "runAsUser": 0}}]},
+    {"extraContainers": [{**SIDECAR, "securityContext": {**NOTHING, "capabilities": {"drop": ["KILL"]}}}]},
+    {"extraContainers": [{**SIDECAR, "securityContext": {"privileged": True}}]},
+    {"extraContainers": [{**SIDECAR, "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+    {"initContainers": [{**SIDECAR, "securityContext": {"capabilities": {"add": ["NET_ADMIN"]}}}]},
+    {"livenessProbe": {"tcpSocket": {"port": "metrics", "host": "127.0.0.1"}}},
+    {"extraVolumes": [{"name": "data", "nfs": {"server": "nas", "path": "/data"}}]},
     {"extraVolumes": [{"name": "fabric", "hostPath": {"path": "/dev/infiniband"}}]},
     {"extraVolumes": [{"name": "shared", "emptyDir": {}}]},
 ]

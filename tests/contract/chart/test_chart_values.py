@@ -87,6 +87,7 @@ UNKNOWN = [
     ({"web": None}, "missing property 'web'"),
 ]
 
+SURGE: Values = {"rollingUpdate": {"maxSurge": "10%"}}
 IMPOSSIBLE = [
     (
         {"nccl": {"ras": {"enabled": True}}, "attribution": {"processes": {"enabled": False}}},
@@ -119,6 +120,8 @@ IMPOSSIBLE = [
         {"networkPolicy": {"enabled": True}, "attribution": {"pods": {"api": True}}},
         "networkPolicy.egress must let the pods reach the API server",
     ),
+    ({"hostNetwork": True, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
+    ({"podSpec": {"hostNetwork": True}, "updateStrategy": SURGE}, "maxSurge cannot be had with hostNetwork"),
     ({"runtimeClass": {"create": True}}, "runtimeClass.create needs"),
     ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, "resources.limits must not ask for nvidia.com/gpu"),
     ({"resources": {"requests": {"nvidia.com/mig-1g.10gb": 1}}}, "resources.requests must not ask for nvidia.com/mig"),
