@@ -33,7 +33,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
         batch = ("sbatch", "-Q", "-o", "/dev/null")
         started.run("salloc", "-Q", "--no-shell", "-J", "idle", "--gres=gpu:1", "--time=60")
         started.run(*batch, "-J", "train", "-A", "physics", "--uid=nobody", "-n2", "--gres=gpu:2", "--wrap", steps)
-        started.run(*batch, "-J", "sweep", "--array=7,9", "--gres=gpu:1", "--wrap", f"exec {hold}")
+        started.run(*batch, "-J", "sweep", "--array=7,9%2", "--gres=gpu:1", "--wrap", f"exec {hold}")
         started.spawn("srun", "-Q", "-J", "direct", "--gres=gpu:1", hold)
         started.run(*batch, "-J", "third", "--gres=shard:1", "--wrap", f"exec {hold}")
         started.run(*batch, "-J", "most", "--gres=shard:3", "--wrap", f"exec {hold}")

@@ -58,11 +58,8 @@ class Job:
 
 
 _ID = "[0-9]{1,10}"
-_HEAD = re.compile(
-    rf"^JobId=(?P<id>{_ID})(?: ArrayJobId=(?P<array_job>{_ID}))?(?: ArrayTaskId=(?P<array_task>{_ID}))?"
-    rf"(?: HetJobId=(?P<het_job>{_ID}))?(?: HetJobOffset=(?P<het_offset>{_ID}))?(?: HetJobIdSet=\S+)? JobName=",
-    re.MULTILINE,
-)
+_HEAD = re.compile(rf"^JobId=(?P<id>{_ID})(?P<fields>(?: [A-Za-z]+=[^ \n]*){{0,8}}?) JobName=", re.MULTILINE)
+"""Fields before the name are Slurm's own, and versions and kinds of jobs differ in them."""
 _USER = re.compile(r" UserId=(?P<user>[^ ()=\n]+)\([0-9]+\) GroupId=")
 _HET_SET = re.compile(r" HetJobIdSet=[0-9,-]+$")
 _FREE = re.compile(r" (?:MinCPUsNode|Command)=")
@@ -92,15 +89,15 @@ def parse_job(text: str) -> Job | None:
         return None
     head, user = heads[0], users[0]
     name = text[head.end() : user.start()]
-    if head["het_job"]:
+    if _number_of(head, "HetJobId"):
         name = _HET_SET.sub("", name)  # Slurm 22.05 has it here
     own = _FREE.split(text[user.end() :], maxsplit=1)[0]
     return Job(
         id=head["id"],
-        array_job=head["array_job"] or "",
-        array_task=head["array_task"] or "",
-        het_job=head["het_job"] or "",
-        het_offset=head["het_offset"] or "",
+        array_job=_number_of(head, "ArrayJobId"),
+        array_task=_number_of(head, "ArrayTaskId"),
+        het_job=_number_of(head, "HetJobId"),
+        het_offset=_number_of(head, "HetJobOffset"),
         name=bounded(name),
         user=bounded(user["user"]),
         account=_value(own, "Account"),
@@ -119,11 +116,17 @@ def parse_job(text: str) -> Job | None:
 def part_name(text: str, job: str) -> str:
     """How a text of several records calls the element of an array, or the component, with this raw id; else empty."""
     for head in _HEAD.finditer(text):
-        if head["id"] == job and head["array_task"]:
-            return f"{job}_{head['array_task']}"
-        if head["id"] == job and head["het_offset"]:
-            return f"{head['het_job']}+{head['het_offset']}"
+        if head["id"] == job and (task := _number_of(head, "ArrayTaskId")):
+            return f"{job}_{task}"
+        if head["id"] == job and (offset := _number_of(head, "HetJobOffset")):
+            return f"{_number_of(head, 'HetJobId')}+{offset}"
     return ""
+
+
+def _number_of(head: re.Match[str], key: str) -> str:
+    """Of a field before the name; empty where it is not there, or no number as of elements that wait (`3-9%2`)."""
+    match = re.search(rf" {key}=({_ID})(?: |$)", head["fields"])
+    return match[1] if match else ""
 
 
 def _value(text: str, key: str) -> str:

@@ -58,6 +58,17 @@ def test_array_element_keeps_its_raw_id() -> None:
     assert (job.id, job.array_job, job.array_task) == ("6", "4", "7")
 
 
+def test_element_of_an_array_with_a_limit_of_elements_at_once_is_a_job() -> None:
+    """`--array=1-9%2`: Slurm has more fields between id and name than those that are asked for."""
+    job = parse_job(
+        LINE.format(id=6, more=" ArrayJobId=4 ArrayTaskId=7 ArrayTaskThrottle=2", name="x", account="a", groups=TWO)
+    )
+
+    assert job is not None
+    assert (job.id, job.name, job.array_job, job.array_task) == ("6", "x", "4", "7")
+    assert job.gres
+
+
 def test_component_of_a_heterogeneous_job_is_a_job() -> None:
     job = parse_job(line(id="11", more=" HetJobId=10 HetJobOffset=1 HetJobIdSet=10-11"))
 
@@ -197,6 +208,7 @@ def test_durations(text: str, expected: float | None) -> None:
     [
         "JobId=11 HetJobId=10 HetJobOffset=1 JobName=het HetJobIdSet=10-11",  # 22.05
         "JobId=11 HetJobId=10 HetJobOffset=1 HetJobIdSet=10-11 JobName=het",
+        "JobId=11 SLUID=s0ABC HetJobId=10 HetJobOffset=1 Anything=new JobName=het",
     ],
 )
 def test_component_of_a_heterogeneous_job(head: str) -> None:
