@@ -27,7 +27,7 @@ _BY_MACHINES = (
 def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     """GPUs that gres.conf gives this node; None where it names no device files."""
     try:
-        files = gres.gpu_files(gres.conf_text(gres_conf), names)
+        files = gres.files_of(gres_conf, names)
     except OSError:
         return None
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None

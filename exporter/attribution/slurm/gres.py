@@ -6,67 +6,66 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
+from exporter.attribution.slurm import conf
 from exporter.attribution.slurm.job import hosts
 from exporter.host.presence import exists
-from exporter.host.text import lines
 
 NVIDIA_MAJOR = 195
 DEFAULT = Path("/etc/slurm/gres.conf")
 CONFIGLESS = Path("/run/slurm/conf/gres.conf")
 """Where slurmd keeps what it was sent by slurmctld, on a node without a configuration of its own."""
-_FIELD = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
-_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
-_MAX_INCLUDES = 64
-"""Files that include each other have no end."""
 _NVIDIA = re.compile(r".*/nvidia([0-9]{1,9})")
 _CAP = re.compile(r".*/nvidia-cap([0-9]{1,9})")
 _MINORS = re.compile(r"gpu([0-9]{1,9})/gi([0-9]{1,9})(?:/ci([0-9]{1,9}))?/access ([0-9]{1,9})")
 
 
-def in_use(conf: Path) -> Path:
+def in_use(gres_conf: Path) -> Path:
     """The file that slurmd goes by: asked anew each time, for slurmd may start later than its reader."""
-    return CONFIGLESS if conf == DEFAULT and not exists(conf) else conf
+    return CONFIGLESS if gres_conf == DEFAULT and not exists(gres_conf) else gres_conf
 
 
-def conf_text(conf: Path) -> str:
-    """What slurmd reads: the file, with those it includes in their places. Raises OSError where it cannot be read."""
-    return "\n".join(_with_included(in_use(conf), [_MAX_INCLUDES]))
-
-
-def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
-    """`left` is how many more files may be read."""
-    for line in _lines(conf.read_bytes().decode("utf-8", "replace")):
-        included = _INCLUDE.fullmatch(line)
-        if not included:
-            yield line
-        elif left[0] > 0:
-            left[0] -= 1
-            with contextlib.suppress(OSError):
-                yield from _with_included(conf.parent / included[1], left)
+def files_of(gres_conf: Path, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    """Files of each GPU of the node, by index. Raises OSError where there is no gres.conf that can be read."""
+    used = in_use(gres_conf)
+    found = _gpus(conf.text(used), nodes)
+    if len({kind for kind, _ in found}) > 1:
+        with contextlib.suppress(OSError):  # then all there is to go by is gres.conf
+            found = _as_numbered(found, conf.kinds(conf.text(used.with_name("slurm.conf")), nodes))
+    return tuple(files for _, files in found)
 
 
 def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-    """Files of each GPU of the node that goes by one of `nodes`, by index. Empty where Slurm finds them itself."""
-    found: list[tuple[str, ...]] = []
-    for line in _lines(text):
-        fields = {key.lower(): quoted or plain for key, quoted, plain in _FIELD.findall(line)}
+    """Files of each GPU of the node that goes by one of `nodes`, as listed. Empty where Slurm finds them itself."""
+    return tuple(files for _, files in _gpus(text, nodes))
+
+
+def _gpus(text: str, nodes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Type and files of each."""
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for fields in conf.fields(text):
         here = not nodes or "nodename" not in fields or not nodes.isdisjoint(hosts(fields["nodename"]))
         if not here or fields.get("name", "").lower() != "gpu":
             continue
+        kind = fields.get("type", "").lower()
         if "multiplefiles" in fields:
-            found.append(tuple(hosts(fields["multiplefiles"])))
+            found.append((kind, hosts(fields["multiplefiles"])))
         else:
-            found += [(file,) for file in hosts(fields.get("file", ""))]
-    return tuple(found)
+            found += [(kind, (file,)) for file in hosts(fields.get("file", ""))]
+    return found
 
 
-def _lines(text: str) -> Iterator[str]:
-    for line in lines(text.replace("\\\n", " ")):
-        yield line.split("#", 1)[0]
+def _as_numbered(
+    listed: list[tuple[str, tuple[str, ...]]], kinds: tuple[str, ...]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Slurm numbers GPUs type by type where slurm.conf names types, in its order, and else as gres.conf lists them."""
+    place = {kind: kinds.index(kind) for kind, _ in listed if kind in kinds}
+    if any(kind and kind not in place for kind, _ in listed):
+        return listed
+    return sorted(listed, key=lambda each: place.get(each[0], len(kinds)))
 
 
 def mig_minors(text: str) -> Mapping[int, DeviceName]:
@@ -107,10 +106,10 @@ def device(
     return None
 
 
-def read(conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
+def read(gres_conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
     """Device by GRES index; empty without a readable gres.conf that names files."""
     try:
-        files = gpu_files(conf_text(conf), nodes)
+        files = files_of(gres_conf, nodes)
     except OSError:
         return ()
     try:

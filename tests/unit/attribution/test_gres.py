@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm import gres
+from exporter.attribution.slurm import conf, gres
 from exporter.faults.expected import slurm_gpus
 
 HERE = frozenset({"n1"})
@@ -87,6 +87,45 @@ def test_files_that_gres_conf_includes_are_read(tmp_path: Path) -> None:
     assert slurm_gpus(conf, HERE) == 3
 
 
+@pytest.mark.parametrize(
+    ("nodes", "minors"),
+    [
+        ("NodeName=n[1-4] CPUs=8 Gres=gpu:b:2,gpu:a:2,shard:8 # mixed\n", (0, 1, 2, 3)),
+        ("nodename=n1 gres=gpu:a:2,gpu:B:no_consume:2\n", (2, 3, 0, 1)),
+        ('NodeName=DEFAULT Gres="gpu:b:2,gpu:a:2"\nNodeName=n2 Gres=gpu:a:4\nNodeName=n1 CPUs=8\n', (0, 1, 2, 3)),
+        ("NodeName=n1 Gres=gpu:4\n", (2, 0, 1, 3)),
+        ("NodeName=n2 Gres=gpu:b:2,gpu:a:2\n", (2, 0, 1, 3)),
+        ("NodeName=n1 Gres=gpu:b:4\n", (2, 0, 1, 3)),
+    ],
+)
+def test_kinds_of_gpus_have_their_numbers_in_the_order_of_slurm_conf(
+    tmp_path: Path, nodes: str, minors: tuple[int, ...]
+) -> None:
+    """A real slurmctld numbers so; of one kind, and where slurm.conf names no kinds, the order is that of gres.conf."""
+    conf = tmp_path / "gres.conf"
+    conf.write_text(
+        "Name=gpu Type=a File=/dev/nvidia2\nName=gpu Type=b File=/dev/nvidia[0-1]\nName=gpu Type=a File=/dev/nvidia3\n"
+    )
+    without = gres.read(conf, tmp_path, HERE)
+    (tmp_path / "nodes.conf").write_text(nodes)
+    (tmp_path / "slurm.conf").write_text("ClusterName=x\nInclude nodes.conf\n")
+
+    assert without == tuple(DeviceName(minor=minor) for minor in (2, 0, 1, 3))
+    assert gres.read(conf, tmp_path, HERE) == tuple(DeviceName(minor=minor) for minor in minors)
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds"),
+    [
+        ("gpu:3090:4,gpu:4090:2", ("3090", "4090")),
+        ("gpu:4,gpu:no_consume:2,shard:a:4", ()),
+        ("gpu:1g.10gb:4(S:0-1),gpu:h100,mps:100,gpu", ("1g.10gb", "h100")),
+    ],
+)
+def test_kinds_that_slurm_conf_gives_a_node(given: str, kinds: tuple[str, ...]) -> None:
+    assert conf.kinds(f"NodeName=n1 Gres={given}\n", HERE) == kinds
+
+
 def test_index_is_the_drivers_only_where_slurm_detects_the_gpus() -> None:
     listed = (DeviceName(minor=5), None)
 
@@ -110,4 +149,5 @@ def test_ordinary_file_is_no_device(tmp_path: Path) -> None:
 @given(st.text())
 def test_any_text_is_survived(text: str) -> None:
     gres.gpu_files(text, HERE)
+    conf.kinds(text, HERE)
     gres.mig_minors(text)
