@@ -26,7 +26,7 @@ from exporter.capture.replay import BY_FIELD, BY_METRIC, FORMAT, VERSION, Captur
 from exporter.clock import UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
-from exporter.driver.interface import Device, Driver, DriverError
+from exporter.driver.interface import GPM_SECONDS, Device, Driver, DriverError
 from exporter.threads.within import within
 
 log = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ def _parts(function: str, args: Sequence[Any], answer: Any) -> list[tuple[str, A
         parts = [(key_of(function, list(arguments)), value) for arguments, value in zip(args[0], answer, strict=True)]
         return [(key_of(function, ()), None), *parts]
     if function == BY_METRIC:
-        parts = [(key_of(function, [metric]), value) for metric, value in answer.items()]
+        parts = [(key_of(function, [metric]), value) for metric, value in answer.items() if metric != GPM_SECONDS]
         return [(key_of(function, ()), {}), *parts]
     return [(key_of(function, args), answer)]
 

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from exporter.driver import constants as nvml
+from exporter.driver.interface import GPM_SECONDS
 from exporter.record import record
 
 UNITS: tuple[tuple[str, int, str], ...] = (
@@ -37,7 +38,12 @@ class Activity:
 
 
 def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Activity:
-    """Add what GPM reports of the last `seconds`. A unit starts at 0 with its first answer."""
+    """Add what GPM reports. A unit starts at 0 with its first answer.
+
+    `seconds` is since the last good reading, which is what GPM reports of where it does not say: an answer that was
+    lost on its way, since another call failed or hung, is not in the next one.
+    """
+    seconds = values.get(GPM_SECONDS, seconds)
     ratios: dict[str, float] = {}
     totals = dict(before.seconds)
     for unit, id_, _ in UNITS:

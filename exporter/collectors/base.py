@@ -47,6 +47,11 @@ class Seen:
 _NOTHING_SEEN = Seen()
 
 
+def in_time() -> float:
+    """Answers come as soon as they are asked for."""
+    return 0.0
+
+
 def nothing_seen() -> Seen:
     """No look was had."""
     return _NOTHING_SEEN
@@ -56,12 +61,14 @@ def nothing_seen() -> Seen:
 class Tick:
     """The moment of one read. `seconds` is since this collector's last good read, 0 at first.
 
-    `seen` adds up what looks have found since the last pass, which few devices need.
+    `seen` adds up what looks have found since the last pass, which few devices need. `late` tells by how many seconds
+    the answer that has just come is later than this moment, where it is much: a call may hang before it answers.
     """
 
     time: UnixTime
     seconds: float
     seen: Callable[[], Seen] = nothing_seen
+    late: Callable[[], float] = in_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

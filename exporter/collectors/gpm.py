@@ -12,7 +12,7 @@ from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, fi
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
-from exporter.driver.interface import Device, UnsupportedError
+from exporter.driver.interface import GPM_SECONDS, Device, UnsupportedError
 from exporter.metrics.family import Family, Unit, counter, counters_by, summed
 from exporter.record import record
 
@@ -141,7 +141,7 @@ def _moved(
     if mebibytes is None:
         return before, None
     rate = max(mebibytes, 0.0) * _MIB
-    return (0.0 if before is None else before + rate * seconds), rate
+    return (0.0 if before is None else before + rate * values.get(GPM_SECONDS, seconds)), rate
 
 
 def _seconds_of(unit: str, what: str) -> Family[Gpm]:

@@ -47,18 +47,22 @@ class Integral:
     """Timestamp of the last sample counted, µs; 0 when the next samples only set it."""
     level: float = 0.0
     pending: float = 0.0
-    """Seconds elapsed since the cursor, by our own clock: the driver's may be set at any time."""
+    """Seconds elapsed since the cursor until the read began, by our own clock: the driver's may be set at any time.
+
+    Less than 0 where the answer came late, with samples of the time meanwhile.
+    """
     slack: float = _SLACK
 
 
-def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: float) -> Integral:
-    """Count the samples newer than the cursor, `seconds` after the read before.
+def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: float, late: float = 0.0) -> Integral:
+    """Count the samples newer than the cursor, of a read that began `seconds` after the one before.
 
-    Samples out of order, seen before, or outside 0 to 100 % are dropped; the next good one covers their time.
+    They came `late` seconds after it had begun. Samples out of order, seen before, or outside 0 to 100 % are dropped;
+    the next good one covers their time.
     """
     good = sorted({time: value for time, value in samples if time > before.cursor and 0 <= value <= _FULL}.items())
     if not good:
-        return _quiet(before, before.pending + seconds)
+        return _quiet(before, before.pending + seconds, late)
     newest, level = good[-1][0], good[-1][1] / _FULL
     if not before.cursor:
         return replace(
@@ -69,9 +73,9 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
             cursor=newest,
             level=level,
             share=level,
-            pending=0.0,
+            pending=-late,
         )
-    elapsed = before.pending + seconds
+    elapsed = before.pending + seconds + late
     busy, covered, whole = _sum(before.cursor, good, elapsed + before.slack)
     lag = elapsed - covered if whole else 0.0
     pending = min(max(lag, 0.0), _LONGEST)
@@ -83,7 +87,7 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
         exact=exact,
         cursor=newest,
         level=level,
-        pending=pending,
+        pending=pending - late,
         slack=max(0.0, before.slack + min(lag, 0.0)),
     )
 
@@ -132,9 +136,9 @@ def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tu
     return busy, covered, whole
 
 
-def _quiet(before: Integral, pending: float) -> Integral:
+def _quiet(before: Integral, pending: float, late: float) -> Integral:
     """No new sample. After a while start over: the driver's clock may have been set back behind the cursor."""
-    if pending > _LONGEST:
-        return replace(before, exact=before.total, cursor=0, pending=0.0, slack=_SLACK, share=None)
-    tail = before.level * min(pending, _TAIL)
+    if pending + late > _LONGEST:
+        return replace(before, exact=before.total, cursor=0, pending=-late, slack=_SLACK, share=None)
+    tail = before.level * min(max(pending + late, 0.0), _TAIL)
     return replace(before, pending=pending, total=max(before.total, before.exact + tail))

@@ -64,7 +64,7 @@ def _integrated(
     if is_due(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
         if answer is not None:
-            return advance(before or Integral(), answer, tick.seconds)
+            return advance(before or Integral(), answer, tick.seconds, tick.late())
         refused = tick.time
     if level is None:
         return None

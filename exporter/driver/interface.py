@@ -12,7 +12,7 @@ A few NVML calls are composite in C (versioned structs, sample buffers, GPM). Be
 | nvmlDeviceGetSamples | type, last timestamp µs | ((timestamp µs, value), …), oldest first, newer than the given one |
 | nvmlDeviceGetProcessUtilization | last timestamp µs | Records pid, timeStamp, smUtil, memUtil, encUtil, decUtil |
 | nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses | | Records pid, usedGpuMemory (None: not known) |
-| nvmlGpmMetricsGet | (metric, …) | {metric: value} since the call before this one; {} on the first |
+| nvmlGpmMetricsGet | (metric, …) | {metric: value} since the call before this one, and GPM_SECONDS; {} on the first |
 | nvmlDeviceGetGpuFabricInfoV, …MemoryInfo (v2), …PlatformInfo | | the struct as a Record |
 | nvmlDeviceGetSramEccErrorStatus, …TemperatureV | | the struct as a Record |
 | nvmlSystemGetDriverVersion | | a Device answers it too, as the Driver does |
@@ -69,6 +69,10 @@ class DriverMismatchError(DriverGoneError):
     """Library and kernel module differ: only a new process can load the new library."""
 
     code = "LIB_RM_VERSION_MISMATCH"
+
+
+GPM_SECONDS = 0
+"""In an answer of GPM the number under which the seconds stand that it covers, where they are known: of no metric."""
 
 
 class Record(SimpleNamespace):

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from typing import Any
 
-from exporter.clock import NEVER, MonotonicTime, UnixTime, monotonic_time
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.collectors.base import AnyCollector, Seen, nothing_seen
 from exporter.driver.interface import Device, DriverError
 from exporter.record import record
@@ -94,7 +95,7 @@ class Gpus:
         """Implausible answers left out since the start, by collector."""
         return dict(self._rejected)
 
-    def read(
+    def read(  # noqa: PLR0913 - what a pass reads by
         self,
         devices: Iterable[Device],
         now: UnixTime,
@@ -103,16 +104,18 @@ class Gpus:
         *,
         seen: Callable[[str], Seen] = _nothing_seen,
         grace: float = 0.0,
+        clock: MonotonicClock | None = None,
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
         `booked` is the monotonic time the readings are booked at, where that is not the machine's own; `seen` adds
         up what looks have found since the last pass, by uuid; what is due for less than `grace` seconds may wait.
+        `clock` tells how late an answer is, where `booked` is the machine's own.
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
         tasks = {
-            uuid: self._task(gpu, now, monotonic, partial(seen, uuid), grace)
+            uuid: self._task(gpu, now, monotonic, seen=partial(seen, uuid), grace=grace, clock=clock)
             for uuid, gpu in self._gpus.items()
             if gpu.present
         }
@@ -153,13 +156,9 @@ class Gpus:
                 self._gpus[uuid] = Gpu(device)
         self._shown = {}
 
-    def _task(
-        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, seen: Callable[[], Seen], grace: float
-    ) -> Callable[[], GpuRead]:
+    def _task(self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, **how: Any) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
-        return lambda: read_gpu(
-            gpu.device, gpu.states, self._collectors, now, monotonic, memories, seen=seen, grace=grace
-        )
+        return partial(read_gpu, gpu.device, gpu.states, self._collectors, now, monotonic, memories, **how)
 
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})

@@ -6,12 +6,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from itertools import compress, repeat
 from operator import attrgetter, le
 from typing import NamedTuple
 
-from exporter.clock import NEVER, MonotonicTime, UnixTime
-from exporter.collectors.base import AnyCollector, Pace, Scope, Seen, Tick, nothing_seen
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime
+from exporter.collectors.base import AnyCollector, Pace, Scope, Seen, Tick, in_time, nothing_seen
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.record import record
@@ -24,6 +25,8 @@ _UNSUPPORTED_FIRST, _UNSUPPORTED_LONGEST = 5.0, 300.0
 it starts up or for a moment it has a little later; then seldom, for a driver update may have brought it."""
 
 
+_LATE = 0.5
+"""Seconds after its beginning from which what a read is answered is late: all in time is of one moment."""
 _NAME = attrgetter("name")
 _GONE = (DeviceLostError, DriverGoneError)
 
@@ -85,12 +88,13 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     *,
     seen: Callable[[], Seen] = nothing_seen,
     grace: float = 0.0,
+    clock: MonotonicClock | None = None,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
 
     `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
     `seen` adds up what looks have found since the last pass. What is due for less than `grace` seconds is left
-    for a later read.
+    for a later read. `clock` tells how late an answer is, where `monotonic` is of the machine's own time.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
@@ -99,12 +103,13 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
+    tick = Tick(now, 0.0, seen, partial(_late, clock, monotonic) if clock else in_time)
     for target in (device, *device.instances):
         checked = memories.get(target.uuid)
         if checked is None:
             checked = memories[target.uuid] = CheckedDevice(target)
         checked.begin(target, monotonic)
-        attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), Tick(now, 0.0, seen), monotonic)
+        attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), tick, monotonic)
         with checked.reading():
             for collector in attempts.due(collectors, grace):
                 outcome, failure = attempts.attempt(collector)
@@ -152,7 +157,7 @@ class _TargetRead:
         before = self._readings.get(name)
         seconds = now - before.monotonic if before else 0.0
         if seconds != self._tick.seconds:  # for most the same as for the collector before
-            self._tick = Tick(self._now, seconds, self._tick.seen)
+            self._tick = Tick(self._now, seconds, self._tick.seen, self._tick.late)
         failure: DriverError | None = None
         error, refused, again = "", 0, now + collector.period
         try:
@@ -181,6 +186,11 @@ class _TargetRead:
 
     def state(self) -> TargetState:
         return TargetState(self._readings, self._again, self._refusals)
+
+
+def _late(clock: MonotonicClock, began: MonotonicTime) -> float:
+    late = clock() - began
+    return late if late > _LATE else 0.0
 
 
 def _pause(collector: AnyCollector, refused: int) -> float:

@@ -133,13 +133,15 @@ class Sampler:
         for less than `grace` seconds is left for a later pass.
         """
         began = monotonic_time()
+        clock = None if at else monotonic_time
         at = at or Moment(unix_time(), began)
         if not self._passes:
             self.connection.first.wait(self._pacing.deadline)
         state = self._state = self.connection.state
         self._news = self._heard()
         deadline, seen = began + self._pacing.deadline, self._looks.seen()
-        for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, seen=seen, grace=grace):
+        failures = self._gpus.read(state.devices, at.unix, deadline, at.monotonic, seen=seen, grace=grace, clock=clock)
+        for failure in failures:
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.driver.interface import DriverError, UnsupportedError
+from exporter.driver.interface import GPM_SECONDS, DriverError, UnsupportedError
 from exporter.driver.nvml.library import Library
 from exporter.driver.timed_lock import TimedLock
 
@@ -24,6 +24,10 @@ _TWO = 2
 """Samples: an earlier and a later one."""
 _SHORTEST = 0.09
 """Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
+_SLOW = 0.2
+"""Seconds of a reading after which the device rests: all other GPUs of the node wait for it meanwhile."""
+_REST, _LONGEST_REST = 20.0, 15.0
+"""Times as long as the reading took, and seconds at most; the next one tells of all of it."""
 
 
 class Meter:
@@ -51,22 +55,30 @@ class Meter:
         self._samples: list[_Sample] = []
         self._taken: MonotonicTime | None = None
         """When the first of the samples was filled."""
+        self._rest = _SHORTEST
+        """Seconds until the next reading at least."""
 
     def read(self, metrics: Sequence[int]) -> Mapping[int, float]:
-        """Values since the call before; nothing on the first call, and nothing for a metric the device lacks."""
+        """Values since the call before, and the seconds they cover.
+
+        Nothing on the first call or too soon after one, and nothing for a metric the device lacks.
+        """
         if self._supported is not True:
             self._require_support()
-        now = self._clock()
-        if self._taken is not None and now - self._taken < _SHORTEST:
+        if self._taken is not None and self._clock() - self._taken < self._rest:
             return {}
         with self._gate.hold():
             if len(self._samples) < _TWO:
                 self._allocate()
             earlier, later = self._samples
             before, self._taken = self._taken, None  # what fails from here on begins a new window
+            began = self._clock()
             later.fill()
+            now = self._clock()
             self._samples, self._taken = [later, earlier], now
-            return {} if before is None else self._between(earlier, later, metrics)
+            found = {} if before is None else self._between(earlier, later, metrics)
+            self._rest = _rest(self._clock() - began)
+        return found if before is None else {GPM_SECONDS: now - before, **found}
 
     def free(self) -> None:
         """Give the buffers back; only while no call of this device is under way."""
@@ -106,6 +118,11 @@ class Meter:
         if query is None or query.metrics != tuple(metrics):
             query = self._query = _Query(self._library, metrics)
         return query.answers(earlier, later)
+
+
+def _rest(seconds: float) -> float:
+    """How long a device is left alone whose reading took so long."""
+    return min(_REST * seconds, _LONGEST_REST) if seconds > _SLOW else _SHORTEST
 
 
 class _Sample(NamedTuple):

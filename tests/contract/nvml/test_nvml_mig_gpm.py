@@ -47,13 +47,15 @@ def test_gpm_tells_what_happened_between_two_calls(fake_nvml: Make) -> None:
     fake = fake_nvml({"gpu.gpm.3": "ERR 3", "gpu.gpm.5": "nan", **mig_instance(1, 2, 7, "1g.10gb")})
 
     code = """
+now = [5.0]
 everything = (gpu, gpus[1].instances[0])
+for device in everything: device.target.meter._clock = lambda: now[0]
 print([device.call("nvmlGpmMetricsGet", (1, 2, 3, 5)) for device in everything])
-time.sleep(0.12)
+now[0] += 0.5
 print([device.call("nvmlGpmMetricsGet", (1, 2, 3, 5)) for device in everything])
 driver.close()
 """
-    assert printed(fake, code) == ["[{}, {}]", "[{1: 40.0, 2: 35.0}, {1: 72.5, 2: 61.5}]"]
+    assert printed(fake, code) == ["[{}, {}]", "[{0: 0.5, 1: 40.0, 2: 35.0}, {0: 0.5, 1: 72.5, 2: 61.5}]"]
     allocated = fake.calls().count("nvmlGpmSampleAlloc")
     assert allocated == fake.calls().count("nvmlGpmSampleFree") == 4
 
@@ -62,18 +64,39 @@ def test_gpm_samples_too_close_together_keep_the_window_open(fake_nvml: Make) ->
     code = """
 now = [5.0]
 gpu.target.meter._clock = lambda: now[0]
-for seconds in (0.0, 0.05, 0.05): now[0] += seconds; print(gpu.call("nvmlGpmMetricsGet", (1,)))
+for seconds in (0.0, 0.0625, 0.0625): now[0] += seconds; print(gpu.call("nvmlGpmMetricsGet", (1,)))
 """
-    assert printed(fake_nvml(), code) == ["{}", "{}", "{1: 40.0}"]
+    assert printed(fake_nvml(), code) == ["{}", "{}", "{0: 0.125, 1: 40.0}"]
+
+
+def test_gpu_whose_gpm_is_slow_keeps_the_others_waiting_now_and_then_alone(fake_nvml: Make) -> None:
+    """Each call takes 0.5 s by the clock; the answer after the rest covers all of it."""
+    code = """
+now = [0.0]
+meter = gpu.target.meter
+meter._clock = lambda: now[0]
+get = meter._filling
+def filling(pointer):
+    fill = get(pointer)
+    def slow(): now[0] += 0.5; fill()
+    return slow
+meter._filling = filling
+for second in range(1, 13): now[0] = max(now[0], second); print(second, gpu.call("nvmlGpmMetricsGet", (1,)))
+"""
+    assert printed(fake_nvml(), code) == [
+        "1 {}",
+        *[f"{second} {{}}" for second in range(2, 12)],
+        "12 {0: 11.0, 1: 40.0}",
+    ]
 
 
 def test_gpm_window_survives_a_new_enumeration(fake_nvml: Make) -> None:
     code = """
 gpu.call("nvmlGpmMetricsGet", (1,))
 time.sleep(0.12)
-print(driver.devices()[0].call("nvmlGpmMetricsGet", (1,)))
+print(driver.devices()[0].call("nvmlGpmMetricsGet", (1,))[1])
 """
-    assert printed(fake_nvml(), code) == ["{1: 40.0}"]
+    assert printed(fake_nvml(), code) == ["40.0"]
 
 
 def test_no_gpm_is_probed_once(fake_nvml: Make) -> None:
@@ -91,9 +114,9 @@ threading.Thread(target=gpus[1].get, args=("nvmlGpmMetricsGet", (1,)), daemon=Tr
 while "nvmlGpmSampleGet gpu1" not in Path(os.environ["FAKE_NVML_LOG"]).read_text(): time.sleep(0.01)
 print(gpu.call("nvmlGpmMetricsGet", (1,)))
 time.sleep(0.12)
-print(gpu.call("nvmlGpmMetricsGet", (1,)))
+print(gpu.call("nvmlGpmMetricsGet", (1,))[1])
 """
-    assert printed(fake, code) == ["{}", "{1: 40.0}"]
+    assert printed(fake, code) == ["{}", "40.0"]
 
 
 def test_hung_gpu_leaves_the_others_and_closing_leaves_the_driver_open_under_it(fake_nvml: Make) -> None:

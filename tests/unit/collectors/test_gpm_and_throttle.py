@@ -46,6 +46,22 @@ def test_a_unit_that_says_nothing_for_a_pass_keeps_its_total() -> None:
     assert ["sm" in reading.ratios for reading in readings] == [True, True, False, False, False]
 
 
+def test_time_whose_answer_was_lost_is_not_booked_as_what_came_after_it() -> None:
+    """For a minute the fields of the links failed, or a call hung: GPM was asked, and its answers came to nothing."""
+    device = hopper()
+    device.fields = {}
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: 1.0, 2: 80.0, 20: 100.0, 21: 200.0, 60: 0.0, 61: 0.0}
+    before = passes(GPM, device, 2)[-1]
+
+    after = samples(GPM, GPM.read(device, before, Tick(1061.0, 60.0)))
+
+    assert after["gpu_sm_active_seconds_total"] == {(): pytest.approx(1.6)}
+    assert after["gpu_pcie_bytes_total"] == {
+        ("transmit",): pytest.approx(200 * 2**20),
+        ("receive",): pytest.approx(400 * 2**20),
+    }
+
+
 VALUE = st.one_of(st.floats(-10, 200), st.just(math.nan), st.none())
 
 

@@ -169,9 +169,9 @@ def test_processes_that_can_be_are_no_loss() -> None:
 
 
 def test_gpm_metrics_out_of_range_are_left_out() -> None:
-    device = checked(FakeDevice({"nvmlGpmMetricsGet": {1: 40.0, 2: 1e30, 20: 1e30, 21: 90.0}}))
+    device = checked(FakeDevice({"nvmlGpmMetricsGet": {0: 3600.0, 1: 40.0, 2: 1e30, 20: 1e30, 21: 90.0}}))
 
-    assert device.call("nvmlGpmMetricsGet", (1, 2, 20, 21)) == {1: 40.0, 21: 90.0}
+    assert device.call("nvmlGpmMetricsGet", (1, 2, 20, 21)) == {0: 3600.0, 1: 40.0, 21: 90.0}
 
 
 def test_reading_that_was_there_and_is_refused_is_a_loss_until_it_is_accepted_as_the_devices_nature() -> None:

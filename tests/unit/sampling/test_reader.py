@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from exporter.collectors import COLLECTORS
-from exporter.collectors.base import Pace, Scope
+from exporter.collectors.base import Pace, Scope, Tick
 from exporter.driver.interface import (
+    Device,
     DeviceLostError,
     DriverError,
     Mig,
@@ -16,7 +18,7 @@ from exporter.driver.interface import (
 )
 from exporter.sampling.reader import Memories, Outcome, read_gpu
 from tests.unit.collectors.answers import hopper
-from tests.unit.sampling.scripted import Scripted, answers, collector
+from tests.unit.sampling.scripted import Scripted, Value, answers, collector
 
 
 def test_failures_stay_where_they_happen() -> None:
@@ -138,3 +140,25 @@ def test_moment_of_refusal_blinds_no_collector_and_is_seen(name: str, blip: Driv
     assert any(errors), "the refusals are not to be seen"
     assert published() == before
     assert not [outcome.error for outcome in second(121.0) if outcome.error]
+
+
+@pytest.mark.parametrize(("hangs", "late"), [(0.4, 0.0), (12.0, 12.0)])
+def test_collector_hears_how_late_its_answer_is(hangs: float, late: float) -> None:
+    """Where a call before it hung as well: all of it is of one read."""
+    now, heard = [100.0], list[float]()
+
+    def answer(function: str) -> Any:
+        now[0] += hangs if function == "hangs" else 0.0
+        return 1.0
+
+    def read(device: Device, previous: Value | None, tick: Tick) -> Value:
+        del previous
+        value = Value(device.call("asked"))
+        heard.append(tick.late())
+        return value
+
+    asks = replace(collector("asks"), read=read)
+    read_gpu(Scripted(0, answer), {}, [collector("hangs"), asks], 0.0, 100.0, {}, clock=lambda: now[0])
+    read_gpu(Scripted(0, answer), {}, [collector("hangs"), asks], 0.0, 100.0, {})
+
+    assert heard == [late, 0.0]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from exporter.driver.interface import DriverError
+from exporter.clock import Moment
+from exporter.collectors.base import Tick
+from exporter.driver.interface import Device, DriverError
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from tests.unit.sampling.scripted import Scripted, ScriptedDriver, answers, until
+from tests.unit.sampling.scripted import Scripted, ScriptedDriver, Value, answers, collector, until
 
 PATIENCE = 60.0
 
@@ -50,4 +53,30 @@ def test_xids_of_an_address_belong_to_the_gpu_that_is_there() -> None:
     sampler.run_pass()
 
     assert sampler.uuids() == {"0000:1a:00.0": "GPU-1"}
+    sampler.stop()
+
+
+def test_answers_are_late_by_the_machines_own_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours pass in seconds where the moments of passes are given."""
+    late = list[float]()
+    now = [1000.0]
+
+    def read(device: Device, previous: Value | None, tick: Tick) -> Value:
+        del device, previous
+        now[0] += 5.0
+        late.append(tick.late())
+        return Value(1.0)
+
+    monkeypatch.setattr("exporter.sampling.sampler.monotonic_time", lambda: now[0])
+    devices = (Scripted(0, answers()),)
+    hangs = replace(collector("hangs"), read=read)
+    accounting = Accounting(AccountingOptions(), ())
+    sampler = Sampler(ScriptedDriver(lambda: devices), UnknownNode(), [hangs], Pacing(1.0, 1e6), accounting)
+    sampler.start()
+    until(lambda: sampler.connection.state.devices != ())
+
+    sampler.run_pass(Moment(0.0, 7.0))
+    sampler.run_pass()
+
+    assert late == [0.0, 5.0]
     sampler.stop()
