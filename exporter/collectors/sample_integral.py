@@ -76,7 +76,7 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
             pending=-late,
         )
     elapsed = before.pending + seconds + late
-    busy, covered, whole = _sum(before.cursor, good, elapsed + before.slack)
+    busy, covered, whole = _sum(before.cursor, good, elapsed, before.slack)
     lag = elapsed - covered if whole else 0.0
     pending = min(max(lag, 0.0), _LONGEST)
     exact = before.exact + busy
@@ -120,16 +120,37 @@ def is_due(before: Integral | None, now: UnixTime) -> bool:
     return not 0.0 <= now - before.refused < pause
 
 
-def _sum(cursor: int, samples: Sequence[tuple[int, float]], budget: float) -> tuple[float, float, bool]:
-    """Busy and covered seconds, newest first so that `budget` cuts off the oldest; whether all of it counted."""
+def is_silent(before: Integral, seconds: float, late: float) -> bool:
+    """Whether a read that brought no sample should have brought one."""
+    return before.cursor > 0 and before.pending + seconds + late > _TAIL
+
+
+def with_clock_of(
+    samples: Sequence[tuple[int, float]], before: Integral, seconds: float, late: float = 0.0
+) -> Integral:
+    """`before` by the driver's clock as `samples`, all there are, have it: it may have been set back.
+
+    The cursor lies in the future then, and what is sampled until that comes would be lost.
+    """
+    newest = max([time for time, _ in samples], default=before.cursor)
+    if newest >= before.cursor:
+        return before
+    return replace(before, cursor=max(1, newest - round((before.pending + seconds + late) * 1e6)))
+
+
+def _sum(cursor: int, samples: Sequence[tuple[int, float]], elapsed: float, slack: float) -> tuple[float, float, bool]:
+    """Busy and covered seconds, newest first so that what is too much cuts off the oldest; whether all of it counted.
+
+    A hole, as where the driver's clock was set forward, is no longer than the time that has `elapsed`.
+    """
     busy = covered = 0.0
     whole = True
     for index in range(len(samples) - 1, -1, -1):
         end, value = samples[index]
         span = (end - (samples[index - 1][0] if index else cursor)) / 1e6
         counted = span
-        if span > _LONGEST or covered + span > budget:
-            counted = max(0.0, min(span, _LONGEST, budget - covered))
+        if span > _LONGEST or covered + span > elapsed + slack:
+            counted = max(0.0, min(span, _LONGEST, elapsed + (slack if span <= _LONGEST else 0.0) - covered))
             whole = False
         busy += counted * value / _FULL
         covered += counted

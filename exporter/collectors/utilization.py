@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from exporter.clock import EPOCH
 from exporter.collectors.base import Collector, Pace, Seen, Tick
-from exporter.collectors.sample_integral import Integral, advance, assume, is_due
+from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.family import Unit, counter, gauge
@@ -64,12 +64,22 @@ def _integrated(
     if is_due(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
         if answer is not None:
-            return advance(before or Integral(), answer, tick.seconds, tick.late())
+            return _advanced(device, samples, answer, before or Integral(), tick)
         refused = tick.time
     if level is None:
         return None
     seen = tick.seen()
     return replace(assume(before or Integral(), level, tick.seconds, seen.seconds, busy(seen)), refused=refused)
+
+
+def _advanced(
+    device: Device, samples: int, answer: Sequence[tuple[int, float]], before: Integral, tick: Tick
+) -> Integral:
+    late = tick.late()
+    if not answer and is_silent(before, tick.seconds, late):
+        answer = device.get("nvmlDeviceGetSamples", samples, 0) or ()
+        before = with_clock_of(answer, before, tick.seconds, late)
+    return advance(before, answer, tick.seconds, late)
 
 
 def _gpu(reading: Utilization) -> float | None:
