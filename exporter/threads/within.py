@@ -13,7 +13,7 @@ T = TypeVar("T")
 def within(seconds: float, work: Callable[[], T]) -> T:
     """What `work` returns or raises. TimeoutError where it takes longer; then it is left to its thread, a daemon."""
     answers: queue.SimpleQueue[Callable[[], T]] = queue.SimpleQueue()
-    threading.Thread(target=lambda: answers.put(_outcome(work)), name="within", daemon=True).start()
+    threading.Thread(target=lambda: answers.put(outcome_of(work)), name="within", daemon=True).start()
     try:
         answer = answers.get(timeout=seconds)
     except queue.Empty:
@@ -21,7 +21,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     return answer()
 
 
-def _outcome(work: Callable[[], T]) -> Callable[[], T]:
+def outcome_of(work: Callable[[], T]) -> Callable[[], T]:
     """What gives the result again, or raises the error again."""
     try:
         result = work()

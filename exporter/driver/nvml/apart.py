@@ -1,18 +1,22 @@
-"""Questions about one GPU each on a thread that can be left behind: a call that never returns costs that GPU alone."""
+"""Questions about one GPU each on threads that can be left behind: a call that never returns costs that GPU alone."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from queue import Empty, SimpleQueue
+from typing import NoReturn, TypeVar
 
 from exporter.driver.interface import DriverError
-from exporter.threads.within import within
+from exporter.threads.within import outcome_of
 
 T = TypeVar("T")
 
+SOON = 1.0
+"""Seconds after which the next GPU is asked beside one that has not answered yet."""
 PATIENCE = 10.0
-"""Seconds. One that nobody has used for a while needs some to wake up, and a node is drained for a GPU that hangs."""
+"""Seconds without an answer of any GPU. One that nobody has used for a while needs some to wake up, one after the
+other, and a node is drained for a GPU that hangs."""
 
 
 class HungError(DriverError):
@@ -28,25 +32,55 @@ class Apart:
         self._out: dict[int, threading.Event] = {}
         """By index, of the GPUs that were left behind: set once the call has returned."""
 
-    def ask(self, index: int, question: Callable[[], T]) -> T:
-        """What `question` returns or raises. Raises HungError where it takes too long, or one before still does."""
-        returned = self._out.get(index)
-        if returned and not returned.is_set():
-            raise HungError(f"GPU {index}: an earlier call has not returned")
-        ended = threading.Event()
+    def ask_all(self, questions: Mapping[int, Callable[[], T]]) -> Mapping[int, Callable[[], T]]:
+        """What gives or raises the answer about each GPU; HungError where it takes too long, or one before still does.
 
-        def asked() -> T:
-            try:
-                return question()
-            finally:
-                ended.set()
+        The GPUs are asked one after the other. Those that hang are waited for together.
+        """
+        answers: SimpleQueue[tuple[int, Callable[[], T]]] = SimpleQueue()
+        found: dict[int, Callable[[], T]] = {}
+        asked: dict[int, threading.Event] = {}
+        for index, question in questions.items():
+            earlier = self._out.get(index)
+            if earlier and not earlier.is_set():
+                continue
+            asked[index] = _ask(index, question, answers)
+            while index not in found and _take(answers, found, SOON):
+                pass
+        while len(found) < len(asked) and _take(answers, found, PATIENCE):
+            pass
+        self._out.update((index, returned) for index, returned in asked.items() if index not in found)
+        return {index: found.get(index) or _hung(index) for index in questions}
 
-        try:
-            return within(PATIENCE, asked)
-        except TimeoutError:
-            self._out[index] = ended
-            raise HungError(f"GPU {index}: no answer within {PATIENCE:g} s") from None
-        except (RuntimeError, OSError, MemoryError):
-            if ended.is_set():
-                raise
-            return question()  # no thread is to be had
+
+def _ask(index: int, question: Callable[[], T], answers: SimpleQueue[tuple[int, Callable[[], T]]]) -> threading.Event:
+    """Ask on a thread of its own; what is returned is set once the answer is there."""
+    returned = threading.Event()
+
+    def ask() -> None:
+        answer = outcome_of(question)
+        returned.set()
+        answers.put((index, answer))
+
+    try:
+        threading.Thread(target=ask, name="apart", daemon=True).start()
+    except (RuntimeError, OSError, MemoryError):
+        ask()  # no thread is to be had
+    return returned
+
+
+def _take(answers: SimpleQueue[tuple[int, Callable[[], T]]], found: dict[int, Callable[[], T]], seconds: float) -> bool:
+    """Wait for one more answer."""
+    try:
+        index, answer = answers.get(timeout=seconds)
+    except Empty:
+        return False
+    found[index] = answer
+    return True
+
+
+def _hung(index: int) -> Callable[[], NoReturn]:
+    def fail() -> NoReturn:
+        raise HungError(f"GPU {index}: no answer within {PATIENCE:g} s")
+
+    return fail

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -106,9 +106,11 @@ def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     count = session.library.bound("nvmlDeviceGetCount")
     if count > _MAX_GPUS:
         raise DriverError(f"nvmlDeviceGetCount: {count} GPUs, which is implausible", "IMPLAUSIBLE")
-    for index in range(count):
+    claimed: dict[str, int] = {}
+    questions = {index: partial(session.run, None, _gpu, session, index, claimed) for index in range(count)}
+    for index, answer in apart.ask_all(questions).items():
         try:
-            found.append(_in_time(session, apart, index, {gpu.uuid for gpu in found}))
+            found.append(_told(session, index, answer, claimed))
         except DriverGoneError:
             raise
         except DriverError as error:
@@ -125,12 +127,12 @@ def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     return tuple(found)
 
 
-def _in_time(session: Session, apart: Apart, index: int, taken: Collection[str]) -> NvmlDevice:
+def _told(session: Session, index: int, answer: Callable[[], NvmlDevice], claimed: Mapping[str, int]) -> NvmlDevice:
     try:
-        return apart.ask(index, partial(session.run, None, _gpu, session, index, taken))
+        return answer()
     except HungError:
         known: NvmlDevice | None = session.shown.get(index)
-        if known is None or known.uuid in taken:
+        if known is None or claimed.get(known.uuid, index) != index:
             raise
         return known
 
@@ -166,11 +168,11 @@ def compute_slices(profile: str) -> int | None:
     return None if match is None else int(match["compute"] or match["gpu"])
 
 
-def _gpu(session: Session, index: int, taken: Collection[str]) -> NvmlDevice:
+def _gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
     """A handle and a UUID make a GPU. What else describes it may be missing: it is read all the same."""
     library = session.library
     handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
-    uuid = _unlike(taken, library.bound("nvmlDeviceGetUUID", handle), index)
+    uuid = _unlike(claimed, library.bound("nvmlDeviceGetUUID", handle), index)
     gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
     gpu.pci_bus_id = sysfs_address(getattr(gpu.told("nvmlDeviceGetPciInfo"), "busId", None) or "")
     gpu.minor = gpu.told("nvmlDeviceGetMinorNumber")
@@ -182,9 +184,9 @@ def _gpu(session: Session, index: int, taken: Collection[str]) -> NvmlDevice:
     return gpu
 
 
-def _unlike(taken: Collection[str], uuid: str, index: int) -> str:
+def _unlike(claimed: dict[str, int], uuid: str, index: int) -> str:
     """Series, owners and faults go by UUID: a second GPU with the same one is told apart by its index."""
-    return f"{uuid}@{index}" if uuid in taken else uuid
+    return uuid if claimed.setdefault(uuid, index) == index else f"{uuid}@{index}"
 
 
 def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:

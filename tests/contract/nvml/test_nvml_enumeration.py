@@ -108,21 +108,21 @@ for g in driver.devices(): print(g.uuid, g.call("nvmlDeviceGetPowerUsage"))
 
 _PATIENCE = """
 from exporter.driver.nvml import apart
-from exporter.threads.within import within
-turns = iter(({turns}))
-apart.within = lambda _, work: within(next(turns, 60), work)  # seconds each question about a GPU has
+apart.SOON = apart.PATIENCE = 0.05
 """
+_GENEROUS = "apart.SOON = apart.PATIENCE = 60.0"
 
 
 def test_gpu_that_hangs_from_the_start_costs_itself_alone(fake_nvml: Make) -> None:
     """It is asked once until that call returns: each enumeration would leave one more thread behind."""
     code = f"""
-{_PATIENCE.format(turns="0.05, 60")}
+{_PATIENCE}
 driver.open()
-{_SHOWN}
-print(driver.refused, len([each for each in threading.enumerate() if each.name == "within"]))
-{_SHOWN}
-print(driver.refused, len([each for each in threading.enumerate() if each.name == "within"]))
+while not driver.devices(): pass
+{_GENEROUS}
+for _ in range(2):
+    {_SHOWN}
+    print(driver.refused, len([each for each in threading.enumerate() if each.name == "apart"]))
 scenario()
 while len(driver.devices()) < 2: pass
 print(driver.refused)
@@ -136,7 +136,7 @@ print(driver.refused)
 
 
 def test_only_gpu_of_a_node_that_hangs_from_the_start_is_lost_and_not_the_driver(fake_nvml: Make) -> None:
-    code = f"{_PATIENCE.format(turns='0.05,')}driver.open()\nprint(driver.devices(), driver.refused)"
+    code = f"{_PATIENCE}driver.open()\nprint(driver.devices(), driver.refused)"
     fake = fake_nvml({"gpus": 1, "call.nvmlDeviceGetHandleByIndex_v2": "SLEEP 60"})
 
     assert printed(fake, code, OPEN) == ["() ((0, 'HUNG'),)"]
@@ -145,7 +145,9 @@ def test_only_gpu_of_a_node_that_hangs_from_the_start_is_lost_and_not_the_driver
 def test_gpu_that_hangs_later_is_shown_as_it_was(fake_nvml: Make) -> None:
     code = f"""
 scenario(values={{**{_MIG!r}, "gpu0.call.*": "SLEEP 60"}})
-{_PATIENCE.format(turns="0.05, 60")}
+{_PATIENCE}
+driver.devices()
+{_GENEROUS}
 {_SHOWN}
 print(driver.refused)
 """

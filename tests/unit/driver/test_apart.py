@@ -1,8 +1,10 @@
-"""Questions about one GPU that may hang: what is said of it, and where no thread is to be had."""
+"""Questions about one GPU that may hang: what is said of it, of the others, and where no thread is to be had."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,24 +13,72 @@ from exporter.driver.nvml.apart import Apart, HungError
 from tests.unit.sampling.scripted import until
 
 
-def test_gpu_that_hangs_is_asked_again_once_it_has_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    asker, asked, gate = Apart(), threading.Semaphore(0), threading.Event()
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+def test_gpu_that_hangs_is_asked_again_once_it_has_returned(
+    monkeypatch: pytest.MonkeyPatch, gate: threading.Event
+) -> None:
+    asker, asked = Apart(), threading.Semaphore(0)
 
     def hangs() -> None:
         asked.release()
         gate.wait()
 
+    monkeypatch.setattr(apart, "SOON", 0.01)
     monkeypatch.setattr(apart, "PATIENCE", 0.01)
     for _ in range(3):
         with pytest.raises(HungError):
-            asker.ask(0, hangs)
+            asker.ask_all({0: hangs})[0]()
     assert asked.acquire(timeout=20)
     gate.set()
-    until(lambda: all(each.name != "within" for each in threading.enumerate()))
-    monkeypatch.setattr(apart, "PATIENCE", 60.0)
+    until(lambda: all(each.name != "apart" for each in threading.enumerate()))
+    monkeypatch.setattr(apart, "SOON", 60.0)
 
-    assert asker.ask(0, lambda: "asked") == "asked"
+    assert asker.ask_all({0: lambda: "asked"})[0]() == "asked"
     assert not asked.acquire(blocking=False), "asked while an earlier call was out"
+
+
+def test_gpus_that_hang_are_waited_for_together(monkeypatch: pytest.MonkeyPatch, gate: threading.Event) -> None:
+    """Half of a node of eight would have kept the others unseen for forty seconds."""
+    waits = list[float]()
+    take = apart._take
+
+    def brief(answers: Any, found: Any, seconds: float) -> bool:
+        waits.append(seconds)
+        return take(answers, found, 60.0 if len(waits) == 5 else 0.01)  # the fifth is the GPU that answers
+
+    monkeypatch.setattr(apart, "_take", brief)
+
+    found = Apart().ask_all({**dict.fromkeys(range(4), gate.wait), 4: lambda: True})
+
+    assert found[4]()
+    for index in range(4):
+        with pytest.raises(HungError):
+            found[index]()
+    assert waits == [apart.SOON] * 5 + [apart.PATIENCE]
+
+
+def test_gpu_that_answers_while_the_next_ones_are_asked_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that wakes up holds the others up in the driver: as long as any answers, all have time."""
+    monkeypatch.setattr(apart, "SOON", 0.01)
+    second = threading.Event()
+
+    def wakes() -> str:
+        second.wait()
+        return "awake"
+
+    def after() -> str:
+        second.set()
+        return "at once"
+
+    found = Apart().ask_all({0: wakes, 1: after})
+
+    assert [found[index]() for index in (0, 1)] == ["awake", "at once"]
 
 
 def test_without_a_thread_it_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,4 +87,4 @@ def test_without_a_thread_it_is_asked_all_the_same(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(threading.Thread, "start", refused)
 
-    assert Apart().ask(0, lambda: threading.current_thread() is threading.main_thread())
+    assert Apart().ask_all({0: lambda: threading.current_thread() is threading.main_thread()})[0]()
