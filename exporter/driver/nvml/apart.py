@@ -32,6 +32,11 @@ class Apart:
         self._out: dict[int, threading.Event] = {}
         """By index, of the GPUs that were left behind: set once the call has returned."""
 
+    @property
+    def left(self) -> bool:
+        """Whether a call has not returned yet."""
+        return not all(returned.is_set() for returned in self._out.values())
+
     def ask_all(self, questions: Mapping[int, Callable[[], T]]) -> Mapping[int, Callable[[], T]]:
         """What gives or raises the answer about each GPU; HungError where it takes too long, or one before still does.
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from struct import Struct
 from typing import Any
 
 from exporter.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.driver import constants as nvml
 from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
+from exporter.driver.nvml.apart import Apart, HungError
 from exporter.driver.nvml.errors import SUCCESS, TIMEOUT, error_for
 from exporter.driver.nvml.library import Library
+
+log = logging.getLogger(__name__)
 
 _EVENT = Struct("=QQQII")
 """nvmlEventData_t: device, event type, data (the XID), GPU and compute instance."""
@@ -25,13 +30,18 @@ _MAX_EVENTS = 256
 class Feed:
     """One event set over all GPUs. Belongs to one thread, but for `free`."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, inside: Callable[..., bool]) -> None:
+        """`inside` makes a call on a thread that is noted to be inside the driver meanwhile."""
         self._library = library
+        self._inside = inside
+        self._apart = Apart()
         self._set: ctypes.c_void_p | None = None
         self._watched: dict[int, bool] = {}
         """By handle: whether the GPU reports XIDs."""
         self._names: dict[int, str] = {}
         """uuid by handle, of GPUs that have gone too: the XID that shows why comes as they go."""
+        self._unheard: set[int] = set()
+        """Of the GPUs that hung when they were to be registered."""
         self._buffer = ctypes.create_string_buffer(_EVENT.size)
 
     def wait(self, gpus: Mapping[int, str], timeout: float, closed: Callable[[], bool]) -> tuple[XidEvent, ...]:
@@ -50,7 +60,7 @@ class Feed:
         event_set, self._set = self._set, None
         self._watched.clear()
         self._names.clear()
-        if event_set is not None:
+        if event_set is not None and not self._apart.left:  # else a call that hangs still has it
             try:
                 self._library.ask("nvmlEventSetFree", event_set)
             except DriverError:  # gone with the driver
@@ -63,10 +73,22 @@ class Feed:
             self._set = event_set
         for handle in self._watched.keys() - gpus.keys():  # a GPU that is lost is registered anew when it returns
             del self._watched[handle]
-        for handle in gpus.keys() - self._watched.keys():
-            self._watched[handle] = self._register(ctypes.c_void_p(handle), self._set)
+        new = gpus.keys() - self._watched.keys()
+        if new:
+            self._meet({handle: gpus[handle] for handle in new}, self._set)
         if not any(self._watched.values()):
             raise UnsupportedError("nvmlDeviceRegisterEvents: no GPU reports XIDs", "NOT_SUPPORTED")
+
+    def _meet(self, gpus: Mapping[int, str], event_set: ctypes.c_void_p) -> None:
+        """Register them. One that hangs is registered once its call has returned; the others are heard meanwhile."""
+        questions = {each: partial(self._inside, self._register, ctypes.c_void_p(each), event_set) for each in gpus}
+        for handle, answer in self._apart.ask_all(questions).items():
+            try:
+                self._watched[handle] = answer()
+            except HungError:
+                if handle not in self._unheard:
+                    log.warning("XIDs of GPU %s are not heard: nvmlDeviceRegisterEvents hangs", gpus[handle])
+                self._unheard.add(handle)
 
     def _register(self, handle: Any, event_set: Any) -> bool:
         supported = ctypes.c_ulonglong()

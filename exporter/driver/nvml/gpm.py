@@ -76,7 +76,7 @@ class Meter:
             later.fill()
             now = self._clock()
             self._samples, self._taken = [later, earlier], now
-            found = {} if before is None else self._between(earlier, later, metrics)
+            found: Mapping[int, float] = {} if before is None else self._between(earlier, later, metrics)
             self._rest = _rest(self._clock() - began)
         return found if before is None else {GPM_SECONDS: now - before, **found}
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from exporter.clock import monotonic_time
@@ -54,7 +55,7 @@ class Session:
     def __init__(self, library: Library, gate: TimedLock) -> None:
         self.library = library
         self.gate = gate
-        self.feed = Feed(library)
+        self.feed = Feed(library, partial(self.run, None))
         self.targets: dict[str, Target] = {}
         """By uuid."""
         self.gpus: dict[int, str] = {}

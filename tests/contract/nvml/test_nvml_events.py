@@ -34,6 +34,23 @@ print([(event.uuid[-1], event.xid) for event in driver.events(20)])
     assert printed(fake, code) == ["DeviceLostError GPU_IS_LOST", "[('1', 79)]"]
 
 
+def test_gpu_that_hangs_when_it_is_registered_costs_its_own_xids_alone(fake_nvml: Make) -> None:
+    """It is registered once that call has returned; the driver is left open under it meanwhile."""
+    fake = fake_nvml({"gpu1.call.nvmlDeviceRegisterEvents": "SLEEP 60", "gpu0.event.0": "0 31", "gpu1.event.0": "0 79"})
+
+    code = """
+from exporter.driver.nvml import apart
+apart.SOON = apart.PATIENCE = 0.5
+print([(event.uuid[-1], event.xid) for event in driver.events(20)])
+print([(event.uuid[-1], event.xid) for event in driver.events(0.1)])
+scenario(values={"gpu1.event.0": "0 79"})
+heard = ()
+while not heard: heard = driver.events(0.1)
+print([(event.uuid[-1], event.xid) for event in heard])
+"""
+    assert printed(fake, code) == ["[('0', 31)]", "[]", "[('1', 79)]"]
+
+
 def test_waiting_for_events_does_not_hold_up_closing(fake_nvml: Make) -> None:
     code = """
 threading.Thread(target=lambda: shown(driver.events, 60)).start()
