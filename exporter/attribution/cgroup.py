@@ -32,6 +32,8 @@ class Cgroup:
     """Pod uid with dashes; of a static pod the hash of its manifest (`kubernetes.io/config.hash`)."""
     qos: str = ""
     pod_path: str = ""
+    nested_in: str = ""
+    """Path of the container of another pod, in which the pod's own kubelet runs."""
     container: str = ""
     runtime: str = ""
     container_path: str = ""
@@ -92,7 +94,7 @@ _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})")
 # Fields that only mean something merged: they are taken from the same line.
 _GROUPS = (
     ("job", "sluid", "step", "task", "job_uid", "node", "job_path"),
-    ("pod", "qos", "pod_path"),
+    ("pod", "qos", "pod_path", "nested_in"),
     ("container", "runtime", "container_path"),
     ("allocation", "allocation_task", "allocation_path"),
     ("monitor",),
@@ -173,7 +175,16 @@ def _pod(path: str) -> dict[str, str]:
     named = qos["qos"] if qos else "guaranteed" if "kubepods" in path else ""
     end = match.end("path")
     own = path[:end] if path[end : end + 1] in ("", "/") else ""
-    return {"pod": match["pod"].replace("_", "-"), "qos": named, "pod_path": own}
+    return {"pod": match["pod"].replace("_", "-"), "qos": named, "pod_path": own, "nested_in": _outermost(path, match)}
+
+
+def _outermost(path: str, innermost: re.Match[str]) -> str:
+    """The part of the path that names the outermost pod and its container; empty where that is the innermost."""
+    pod = _POD.search(path)
+    if pod is None or pod["pod"] == innermost["pod"]:
+        return ""
+    container = _CONTAINER.search(path, pod.end() - 1)
+    return path[: container.end("path") if container and container.end() <= innermost.start() + 1 else pod.end("path")]
 
 
 def _container(path: str) -> dict[str, str]:

@@ -46,6 +46,7 @@ def placed(cgroup: Cgroup, cgroupfs: Path) -> Cgroup:
         cgroup,
         job_path=absolute(cgroup.job_path, cgroupfs),
         pod_path=absolute(cgroup.pod_path, cgroupfs),
+        nested_in=absolute(cgroup.nested_in, cgroupfs),
         container_path=absolute(cgroup.container_path, cgroupfs),
         allocation_path=absolute(cgroup.allocation_path, cgroupfs),
         unit_path=absolute(cgroup.unit_path, cgroupfs),

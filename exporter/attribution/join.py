@@ -136,7 +136,8 @@ class Attribution:
             self._nomad.view(now) if self._nomad else None,
         )
 
-    def _join(self, index: ProcessIndex, sources: _Sources) -> _Joined:
+    def _join(self, read: ProcessIndex, sources: _Sources) -> _Joined:
+        index = self._pods.outward(read) if self._pods else read
         pods = self._pods.join(index, self._jobs.in_pods() if self._jobs else ()) if self._pods else PodsNow()
         jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
         host = self._host.join(index)
@@ -161,7 +162,7 @@ class Attribution:
             info={owner: _info(owner, pods, jobs, host) for owner in everyone},
         )
         open_ = (pods.open, jobs.open, host.open, self._unreserved.open, self._gone.keys() & index.unseen)
-        return _Joined(index, sources, pods, jobs, ownership, settled=not any(open_))
+        return _Joined(read, sources, pods, jobs, ownership, settled=not any(open_))
 
     def _owners(
         self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow, host: HostNow

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from exporter.attribution import naming
 from exporter.attribution.allocations import MIG_PLACE, Amounts, pod_allocations
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.kubernetes.nested import of_this_kubelet
 from exporter.attribution.kubernetes.pod_roots import PodRoots
 from exporter.attribution.kubernetes.root import Root
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
@@ -62,6 +63,11 @@ class PodOwners:
         self._names = PodNames()
         self._roots = PodRoots(kubernetes.owner_objects)
         self._first = FirstSeen()
+
+    def outward(self, index: ProcessIndex) -> ProcessIndex:
+        """The index with processes of clusters inside of pods in the pod that this node's kubelet knows."""
+        view = self._kubernetes.view(index.now)
+        return of_this_kubelet(index, {*view.pods, *view.logged})
 
     def join(self, index: ProcessIndex, quiet: Iterable[Cgroup] = ()) -> PodsNow:
         """`quiet` are cgroups, perhaps in pods, whose place is wanted although nothing of them is on a GPU."""

@@ -146,3 +146,33 @@ def test_inferred_names_are_of_pods_that_hold_where_the_process_runs(
 
     assert len(set(found.values())) == len(found)
     assert all(found[uid] in given.get(device, ()) for uid in found for device in running[uid])
+
+
+@pytest.mark.parametrize("logged", [{}, {POD: ("ml", "node-0")}])
+def test_cluster_inside_a_pod_is_that_pods(tmp_path: Path, logged: dict[str, tuple[str, str]]) -> None:
+    """Each of its own pods but one was called a stranger on the GPU, and the pod that was given it idle."""
+    source = _kubernetes(tmp_path, [("ml", "node-0", "main", A.uuid), ("ml", "node-0", "main", B.uuid)])
+    view = replace(source.view(1.0), logged=logged)
+    inside = f"/kubepods/burstable/pod{POD}/{CONTAINER_ID}/kubepods/pod"
+    processes = of(host_process(pid, cgroup(f"{inside}{pid}{POD[1:]}/{'0' * 64}")) for pid in (7, 8))
+    with patch.object(source, "view", lambda _: view):
+        joined = Attribution(source, cgroupfs=tmp_path)
+        for now in (1.0, 1.0 + HOLD_SECONDS):
+            ownership = joined.join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, now)
+
+    pod = Owner("ml/node", "pod", "ml", "node-0", "main")
+    assert ownership.processes == {7: pod, 8: pod}
+    assert ownership.holders == {A.uuid: (pod,), B.uuid: (pod,)}
+    assert ownership.cgroups == {pod: f"/kubepods/burstable/pod{POD}/{CONTAINER_ID}"}
+
+
+def test_pod_that_this_kubelet_knows_is_no_other_ones_part(tmp_path: Path) -> None:
+    """The exporter in a cluster inside a pod: its own kubelet's pods are what it tells of."""
+    inner = f"7{POD[1:]}"
+    source = _kubernetes(tmp_path, [("ml", "train", "main", A.uuid)])
+    view = replace(source.view(1.0), logged={inner: ("ml", "train")})
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}/kubepods/pod{inner}/{CONTAINER_ID}"))])
+    with patch.object(source, "view", lambda _: view):
+        ownership = Attribution(source, cgroupfs=tmp_path).join([A], {A.uuid: [7]}, process, 1.0)
+
+    assert ownership.processes[7].pod_name == ("ml", "train")
