@@ -10,10 +10,10 @@
             loss.backward()
         progress.step(samples=len(batch))
 
-A thread of its own sends the totals once a second to a unix datagram socket, without ever waiting: where nobody
-listens, or the socket is full, the next report carries the same totals. Nothing here raises, and nothing is written to
-disk. Make the `Progress` in the process that trains: what is forked off it reports nothing. From a shell, counters line
-by line, for as long as the pipe is open:
+A thread of its own sends the totals once a second to a unix datagram socket: where nobody listens, or the socket stays
+full, the next report carries the same totals. Nothing here raises, and nothing is written to disk. Make the `Progress`
+in the process that trains: what is forked off it reports nothing. From a shell, counters line by line, for as long as
+the pipe is open:
 
     train.sh | awk '/^step/ {print "steps=" $2, "samples=" $2 * 64; fflush()}' | python3 gpu_progress.py
 """
@@ -21,13 +21,16 @@ by line, for as long as the pipe is open:
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import socket
+import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Generic, TypeVar
 
@@ -41,6 +44,15 @@ VERSION = 1
 _FIRST, _PATIENCE = 0.1, 1.0
 """Seconds until the first report (what a program says last is only heard of one that was heard before), and that a
 report waits for the one before it."""
+_ROOM = struct.pack("ll", 0, 200_000)
+"""Seconds and microseconds that the thread waits for room in a socket which somebody else floods."""
+_NAMES, _NAME = 16, 40
+"""Phases that one report has room for, and the characters of their names."""
+_DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
+"""Phases that explain a GPU that waits: they have their room first."""
+_TOLD = frozenset({"samples", "images", "tokens", "requests", "steps", "epochs", "model_flops", "progress"})
+_TOLD |= {"remaining_seconds", "time_to_target_seconds"}
+"""What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
 _clock = time.perf_counter
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -85,7 +97,7 @@ class Phase:
 
     def add(self, seconds: float) -> None:
         """Count what somebody else has measured."""
-        self._seconds += seconds
+        self._seconds += _number(seconds)
 
 
 class Loader(Generic[T]):
@@ -120,9 +132,10 @@ class _Part:
     that belong together.
     """
 
-    __slots__ = ("counters", "path", "phases", "pid", "stepped", "stopped")
+    __slots__ = ("counters", "path", "phases", "pid", "resume", "stepped", "stopped")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, resume: Callable[[], None]) -> None:
+        self.resume = resume
         self.path = path
         self.pid = os.getpid()
         self.counters: dict[str, float] = {}
@@ -154,7 +167,7 @@ class Progress:
         self._path = path or os.environ.get("GPU_PROGRESS_SOCKET", SOCKET)
         self._group_size = group_size
         self._interval = interval
-        self._part = _Part(self._path)
+        self._part = _Part(self._path, self._start)
         self._counters = self._part.counters
         self._phases = self._part.phases
         self._waits = Phase()  # what `phase("communication")` gives
@@ -164,13 +177,14 @@ class Progress:
         self._pid = os.getpid()
         self._socket: socket.socket | None = None
         self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
         self._sending = threading.Lock()
         self.rank = _rank() if rank is None else rank
         self.total = total
         self.done = done
         _made.append(self._part)
+        self._start()
         if interval > 0:
-            threading.Thread(target=self._run, name="gpu-progress", daemon=True).start()
             atexit.register(self.close)
 
     def phase(self, name: str) -> Phase:
@@ -191,8 +205,10 @@ class Progress:
         """Count steps and what was worked off in them: `samples`, `images`, `tokens`, `requests`, `model_flops`."""
         totals = self._counters
         for name, value in counters.items():
-            totals[name] = totals.get(name, 0.0) + (value if type(value) in _PLAIN else _number(value))
-        self._step(totals.get("steps", 0.0) + (count if type(count) in _PLAIN else _number(count)))
+            # In place, for each step pays it: what is no plain number, or not finite, goes through `_number`.
+            plain = type(value) is int or (type(value) is float and value - value == 0.0)
+            totals[name] = totals.get(name, 0.0) + (value if plain else _number(value))
+        self._step(totals.get("steps", 0.0) + (count if type(count) is int else _number(count)))
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""
@@ -230,12 +246,14 @@ class Progress:
             self._part.stopped = True
             if newest:
                 self._send()
+                for part in [each for each in self._all() if not each.stopped][-1:]:
+                    part.resume()
 
     def send(self) -> bool:
         """Report now; whether somebody took it. Nothing is sent before something was counted."""
-        return not self._stop.is_set() and self._send()
+        return not self._stop.is_set() and self._send(socket.MSG_DONTWAIT)
 
-    def _send(self) -> bool:
+    def _send(self, flags: int = 0) -> bool:
         if not any(each.counters or each.phases for each in self._all()):
             return False
         # One after the other, or older totals could come after the last. A fork may have left it locked for ever.
@@ -243,9 +261,11 @@ class Progress:
             return False
         try:
             if self._socket is None:
-                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                self._socket.settimeout(0.0)
-            self._socket.sendto(json.dumps(self.report()).encode(), self._path)
+                made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ROOM)
+                self._socket = made
+            text = json.dumps(self.report(), ensure_ascii=False).encode("utf-8", "replace")
+            self._socket.sendto(text, flags, self._path)
         except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business
             return False
         finally:
@@ -256,15 +276,14 @@ class Progress:
         """What is sent."""
         counted = self._all()
         report: dict[str, Any] = {"version": VERSION, "pid": self._pid}
-        for name, value in (item for each in counted for item in list(each.counters.items())):
+        for name, value in (item for each in counted for item in list(each.counters.items()) if item[0] in _TOLD):
             report[name] = report.get(name, 0.0) + value
-        if self.rank is not None:
-            report["rank"] = self.rank
-        if self._group_size > 1:
-            report["group_size"] = self._group_size
-        phases: dict[str, float] = {}
-        for name, phase in (item for each in counted for item in list(each.phases.items())):
-            phases[name] = round(phases.get(name, 0.0) + phase.seconds, 6)
+        rank, size = (_whole(each) for each in (self.rank, self._group_size))
+        if rank is not None:
+            report["rank"] = rank
+        if size is not None and size > 1:
+            report["group_size"] = size
+        phases = _seconds(counted)
         if phases:
             report["phases"] = phases
         stepped = [each.stepped for each in counted]
@@ -293,24 +312,48 @@ class Progress:
     def _newest(self) -> bool:
         return [each for each in self._all() if not each.stopped][-1:] == [self._part]
 
+    def _start(self) -> None:
+        """Again, once a newer one has ended: while there is one, that reports for all, and this one needs no thread."""
+        if self._interval > 0:
+            self._thread = threading.Thread(target=self._run, name="gpu-progress", daemon=True)
+            with suppress(RuntimeError):  # no thread is to be had, or the program is ending
+                self._thread.start()
+
     def _run(self) -> None:
         wait = min(self._interval, _FIRST)
-        while not self._stop.wait(wait):
-            if self._newest():  # it may be so again, once a newer one has ended
-                self.send()
+        while not self._stop.wait(wait) and self._newest() and self._thread is threading.current_thread():
+            self._send()
             wait = self._interval
 
 
 _made: list[_Part] = []
-_PLAIN = frozenset({int, float})
+
+
+def _seconds(counted: Iterable[_Part]) -> dict[str, float]:
+    """By phase, of as many as a report has room for."""
+    phases: dict[str, float] = {}
+    found = [(str(name)[:_NAME], phase) for each in counted for name, phase in list(each.phases.items())]
+    for name, phase in sorted(found, key=lambda item: item[0] not in _DIAGNOSED):
+        if name in phases or len(phases) < _NAMES:
+            phases[name] = round(phases.get(name, 0.0) + phase.seconds, 6)
+    return phases
 
 
 def _number(value: Any) -> float:
-    """Of a tensor what it holds, in double precision; 0 for what is no number."""
+    """Of a tensor what it holds, in double precision; 0 for what is no number, or none that can be added to."""
     try:
-        return float(value)
+        number = float(value)
     except Exception:  # noqa: BLE001 - whatever it is, it is not the program's business
         return 0.0
+    return number if number - number == 0.0 else 0.0
+
+
+def _whole(value: Any) -> int | None:
+    """Also of a tensor or a number of NumPy, which JSON has no word for; None for what is none."""
+    try:
+        return int(value)
+    except Exception:  # noqa: BLE001 - as above
+        return None
 
 
 def transformer_flops(
@@ -353,6 +396,8 @@ def main(lines: Iterable[str]) -> int:
 
 
 def console() -> int:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # else a byte ends the pipe, and with it who writes to it
     return main(sys.stdin)
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import struct
+import subprocess
 import sys
+import threading
+from contextlib import suppress
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -14,6 +20,7 @@ from typing import Any
 import pytest
 
 from exporter import __version__
+from exporter.progress.protocol import parse
 
 CLIENT = Path(__file__).resolve().parents[3] / "deploy/progress"
 sys.path.insert(0, str(CLIENT))
@@ -193,3 +200,78 @@ def test_open_phase_is_counted_and_flops_of_a_transformer_are_palms(progress: An
     assert gpu_progress.transformer_flops(10, 2) == 120
     assert gpu_progress.transformer_flops(10, 1, layers=2, width=3, sequence=4) == 60 + 12 * 24
     assert gpu_progress.transformer_flops(10, 1, forward_only=True) == 20
+
+
+def test_nothing_that_a_program_counts_or_names_silences_what_else_it_reports() -> None:
+    """As of NumPy's numbers as ranks, a loss that is not a number, a phase per layer, a log line with a `version`."""
+    path = "/nowhere/odd.sock"
+    odd = gpu_progress.Progress(path, interval=0.0, rank=Decimal(3), group_size=Decimal(2))
+    odd.step(samples=float("nan"), tokens=float("inf"))
+    odd.step(samples=64, tokens=10, **{f"metric{number}": 1.0 for number in range(500)})
+    odd.set(version=2, pid=1, rank=7)
+    for name in [*range(200), ("a", 1), "\ud800", "\U0001f600" * 100, "data"]:
+        odd.phase(name).add(1.0)
+    odd.phase("data").add(float("nan"))
+    text = json.dumps(odd.report(), ensure_ascii=False).encode("utf-8", "replace")
+    report = parse(text)
+
+    assert report
+    assert (report.rank, report.group_size) == (3, 2)
+    assert report.counters == {"samples": 64, "tokens": 10, "steps": 2}
+    assert len(report.phases) == 16
+    assert report.phases["data"] == 1.0
+
+
+def test_socket_that_somebody_floods_is_waited_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without, one program that floods the socket silenced nearly all reports of the others."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(path)
+        receiver.settimeout(20.0)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as flood, suppress(BlockingIOError):
+            flood.settimeout(0.0)
+            while True:
+                flood.sendto(b"{}", path)
+        monkeypatch.setattr(gpu_progress, "_ROOM", struct.pack("ll", 20, 0))
+        progress = gpu_progress.Progress(path, interval=0.0)
+        progress.step()
+        assert not progress.send()  # what the program calls itself never waits
+        sending, report = threading.Event(), progress.report
+        monkeypatch.setattr(progress, "report", lambda: sending.set() or report())
+        reading = threading.Thread(target=lambda: sending.wait(20.0) and receiver.recv(4096))
+        reading.start()
+        assert progress._send()
+        reading.join()
+
+
+def test_progress_that_a_newer_one_reports_for_keeps_no_thread(tmp_path: Path) -> None:
+    """As of each trial of a sweep that makes one: there was a thread for each until the program's end."""
+    path = str(tmp_path / "nobody")
+    made = [gpu_progress.Progress(path, interval=0.001) for _ in range(3)]
+    for each in made[:2]:
+        each._thread.join()
+    made[2].close()
+
+    assert made[1]._thread.is_alive()
+    made[1].close()
+    made[0].close()
+
+
+def test_program_that_may_have_no_thread_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+
+    gpu_progress.Progress("/nowhere/progress.sock").step()
+
+
+def _no_thread(_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_bytes_that_are_no_text_do_not_end_the_pipe() -> None:
+    """Who writes to it, the training, would end with it."""
+    command = [sys.executable, str(CLIENT / "gpu_progress.py")]
+    done = subprocess.run(
+        command, input=b"\xff steps=2\n", env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"}, check=False
+    )
+
+    assert done.returncode == 0
