@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner
@@ -22,6 +22,25 @@ from exporter.threads.runner import Threads
 
 _LOOKS_EVERY = 2.0
 """Seconds between two looks at whether reporters still live."""
+
+
+class _Innermost:
+    """Who owns the innermost cgroup, for cgroups nest; looked for once for all processes of a place."""
+
+    def __init__(self, cgroups: Mapping[Owner, str]) -> None:
+        self.of = cgroups
+        self._found: dict[tuple[str, ...], Owner] = {}
+
+    def owner(self, paths: tuple[str, ...]) -> Owner:
+        found = self._found.get(paths)
+        if found is None:
+            found = self._found[paths] = max(self._around(paths), default=(0, NOBODY))[1]
+        return found
+
+    def _around(self, paths: tuple[str, ...]) -> Iterator[tuple[int, Owner]]:
+        for owner, path in self.of.items():
+            if path and any(each == path or each.startswith(f"{path}/") for each in paths):
+                yield len(path), owner
 
 
 class ProgressReader:
@@ -46,6 +65,7 @@ class ProgressReader:
         self._paths: dict[Process, tuple[str, ...]] = {}
         self._owners: dict[Process, Owner] = {}
         """Whose a process was last: what it reported before it ended still counts."""
+        self._innermost = _Innermost({})
         self._spent = Phases()
         self._totals: dict[Owner, Totals] = {}
 
@@ -111,12 +131,9 @@ class ProgressReader:
     def _by_cgroup(self, process: Process, ownership: Ownership) -> Owner:
         if process not in self._paths:
             self._paths[process] = tuple(self._cgroups.paths(process.pid))
-        found = [
-            (len(path), candidate)
-            for candidate, path in ownership.cgroups.items()
-            if path and any(each == path or each.startswith(f"{path}/") for each in self._paths[process])
-        ]
-        owner = max(found, default=(0, NOBODY))[1]  # the innermost, for cgroups nest
+        if self._innermost.of is not ownership.cgroups:
+            self._innermost = _Innermost(ownership.cgroups)
+        owner = self._innermost.owner(self._paths[process])
         return owner if owner.kind != "unit" or self._same_user(process, owner, ownership) else NOBODY
 
     def _same_user(self, process: Process, owner: Owner, ownership: Ownership) -> bool:

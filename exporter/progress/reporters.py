@@ -11,6 +11,8 @@ from exporter.clock import NEVER, MonotonicTime
 from exporter.progress.protocol import Report
 
 REPORTERS_PER_ACCOUNT, REPORTERS = 256, 4096
+OWN_PLACES = 16
+"""Of each account, whatever others have taken: as many again as `REPORTERS` are kept for these."""
 RATE, BURST = 100.0, 300.0
 """Reports of one account a second, and at once."""
 
@@ -98,7 +100,9 @@ class Reporters:
             self._results["accepted"] += 1
 
     def _room(self, account: str) -> bool:
-        return self._places[account] < REPORTERS_PER_ACCOUNT and len(self._entries) < REPORTERS
+        """Accounts together may have taken all: then there are still its own."""
+        taken, full = self._places[account], len(self._entries) >= REPORTERS
+        return taken < (OWN_PLACES if full else REPORTERS_PER_ACCOUNT) and len(self._entries) < 2 * REPORTERS
 
     def known(self, pid: int, user: int) -> Process | None:
         """The process of this pid and user that has reported before."""

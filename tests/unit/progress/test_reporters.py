@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from exporter.progress.protocol import Report
-from exporter.progress.reporters import BURST, REPORTERS_PER_ACCOUNT, Process, Reporter, Reporters
+from exporter.progress.reporters import (
+    BURST,
+    OWN_PLACES,
+    REPORTERS,
+    REPORTERS_PER_ACCOUNT,
+    Process,
+    Reporter,
+    Reporters,
+)
 
 REPORT = Report(counters={"samples": 1.0})
 
@@ -33,6 +41,22 @@ def test_processes_of_one_user_are_limited_and_give_their_place_back() -> None:
     reporters.forget([each for each in reporters.all() if each.process != other])
     reporters.add(processes[-1], REPORT, 1.0)
     assert {each.process for each in reporters.all()} == {other, processes[-1]}
+
+
+def test_accounts_that_take_all_places_together_leave_others_their_own() -> None:
+    """Of 16 pods of 256 processes each none was heard any more that came after them."""
+    reporters = Reporters()
+    for account in range(20):
+        for number in range(REPORTERS_PER_ACCOUNT):
+            pid = account * REPORTERS_PER_ACCOUNT + number
+            reporters.add(Process(pid, 1, 0, f"pod {account}"), REPORT, 0.0)
+    before = len(reporters.all())
+    ranks = [Process(100_000 + number, 1, 0, "training") for number in range(OWN_PLACES + 1)]
+    for rank in ranks:
+        reporters.add(rank, REPORT, 0.0)
+
+    assert [each.process for each in reporters.all()][before:] == ranks[:OWN_PLACES]
+    assert before == REPORTERS + 4 * OWN_PLACES
 
 
 def test_nothing_is_kept_of_users_who_are_gone() -> None:
