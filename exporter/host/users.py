@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pwd
+from pathlib import Path
 
-from exporter.host.text import bounded
+from exporter.host.text import bounded, lines, natural, read_text
 from exporter.threads.lookup import Lookup
 from exporter.threads.runner import Threads
 
@@ -33,9 +34,30 @@ class UserNames:
         return self._lookup.health()
 
 
-def account(uid: int) -> str | None:
-    """The account's name; None where this host does not know it (a container's user), or its directory is away."""
+def account(uid: int, subordinate: Path = Path("/etc/subuid")) -> str | None:
+    """The account's name; None where this host does not know it (a container's user), or its directory is away.
+
+    Of a number that a user's own containers (rootless) run under: the user it was lent to, where that is one alone.
+    """
     try:
         return bounded(pwd.getpwuid(uid).pw_name)
     except (KeyError, OverflowError):
+        return _lent_to(uid, read_text(str(subordinate)))
+
+
+def _lent_to(uid: int, text: str) -> str | None:
+    """By the ranges of subuid(5), `USER:FIRST:COUNT`. Root's are for the containers of others, so they tell nothing."""
+    entries = [line.split(":") for line in lines(text) if line.count(":") == 2]  # noqa: PLR2004 - as above
+    users: set[str] = set()
+    for user, first, count in entries:
+        start, size = natural(first), natural(count.strip())
+        if start is not None and size is not None and start <= uid < start + size:
+            users.add(user)
+    if len(users) != 1:
         return None
+    user = users.pop()
+    try:
+        known = pwd.getpwuid(int(user)) if natural(user) is not None else pwd.getpwnam(user)
+    except (KeyError, OverflowError, ValueError):
+        return None  # left behind by a user who has gone
+    return bounded(known.pw_name) if known.pw_uid else None
