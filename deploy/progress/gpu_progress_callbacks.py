@@ -54,7 +54,8 @@ def _first(batch: Any) -> Any:
     if hasattr(batch, "shape") or not (values or type(batch) in {list, tuple}):
         return None
     items: list[Any] = list(values() if values else batch)
-    return items[0] if items and hasattr(items[0], "__len__") else None
+    first = items[0] if items else None
+    return first if hasattr(first, "__len__") and not isinstance(first, (str, bytes)) else None
 
 
 class _Lightning:
@@ -121,7 +122,8 @@ class _HuggingFace:
     def __init__(self, progress: Progress, per_step: Mapping[str, float]) -> None:
         super().__init__()
         self._progress = progress
-        self._per_step = dict(per_step)
+        self._given = per_step
+        self._per_step = per_step
         self._stage = Stage(progress)
         self._first = 0.0
 
@@ -129,7 +131,10 @@ class _HuggingFace:
         if state.max_steps > 0:
             self._progress.total = float(state.max_steps)
         self._first = self._progress.done = float(state.global_step) - self._progress.steps
-        self._per_step.setdefault("samples", float(args.train_batch_size * args.gradient_accumulation_steps))
+        size = (
+            getattr(state, "train_batch_size", None) or args.train_batch_size
+        )  # what `auto_find_batch_size` has found
+        self._per_step = {"samples": float(size * args.gradient_accumulation_steps), **self._given}
         self._stage.enter("data")
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
@@ -181,19 +186,29 @@ class _Keras:
         self._progress = progress
         self._per_step = per_step
         self._stage = Stage(progress)
+        self._batch = 0
+        self._started = False
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self._started = True
         steps, epochs = self.params.get("steps"), self.params.get("epochs")
         if steps and epochs:
             self._progress.total = float(steps * epochs)
             self._progress.done = -self._progress.steps  # of another fit
         self._stage.enter("data")
 
-    def on_train_batch_begin(self, *_: Any, **__: Any) -> None:
+    def on_epoch_begin(self, epoch: int, *_: Any, **__: Any) -> None:
+        if self._started:  # with `initial_epoch`, it goes on from there
+            self._progress.done += float(epoch * (self.params.get("steps") or 0))
+        self._started = False
+
+    def on_train_batch_begin(self, batch: int, *_: Any, **__: Any) -> None:
+        self._batch = batch
         self._stage.enter("forward_backward")
 
-    def on_train_batch_end(self, *_: Any, **__: Any) -> None:
-        self._progress.step(**self._per_step)
+    def on_train_batch_end(self, batch: int, *_: Any, **__: Any) -> None:
+        steps = max(1, batch - self._batch + 1)  # several at once with `steps_per_execution`
+        self._progress.step(steps, **{name: value * steps for name, value in self._per_step.items()})
         self._stage.enter("data")
 
     def on_test_begin(self, *_: Any, **__: Any) -> None:
@@ -255,6 +270,9 @@ def torch_loop(progress: Progress, model: Any, optimizer: Any, **per_step: float
     optimizer.step = counted
 
 
+_COMPILING: list[Phase] = []
+
+
 def jax_step(progress: Progress, step: F, **per_step: float) -> F:
     """The step of a JAX loop, counted; what JAX compiles meanwhile is the phase `compile`.
 
@@ -269,7 +287,9 @@ def jax_step(progress: Progress, step: F, **per_step: float) -> F:
         if event.endswith("backend_compile_duration"):
             compiling.add(seconds)
 
-    jax.monitoring.register_event_duration_secs_listener(measured)
+    if compiling not in _COMPILING:  # of a second step it is the same time
+        _COMPILING.append(compiling)
+        jax.monitoring.register_event_duration_secs_listener(measured)
 
     @wraps(step)
     def counted(*args: Any, **kwargs: Any) -> Any:
