@@ -207,7 +207,8 @@ class _Keras:
         self._stage.enter("forward_backward")
 
     def on_train_batch_end(self, batch: int, *_: Any, **__: Any) -> None:
-        steps = max(1, batch - self._batch + 1)  # several at once with `steps_per_execution`
+        # Several at once with `steps_per_execution`, of which the last ones may be beyond the epoch's end.
+        steps = max(1, min(batch + 1, self.params.get("steps") or batch + 1) - self._batch)
         self._progress.step(steps, **{name: value * steps for name, value in self._per_step.items()})
         self._stage.enter("data")
 
