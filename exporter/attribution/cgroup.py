@@ -120,10 +120,14 @@ def parse(text: str) -> Cgroup:
 
 
 def parse_path(path: str) -> Cgroup:
-    """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod)."""
-    known = {**_slurm(path), **_pod(path), **_container(path), **_allocation(path)}
+    """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod).
+
+    But for containers of a guest: their ids mean nothing outside of it.
+    """
+    scheduled = {**_slurm(path), **_pod(path), **_allocation(path)}
+    guest = {} if scheduled else _guest(path)
     return Cgroup(
-        **(known or _guest(path)),
+        **(guest or {**scheduled, **_container(path)}),
         **_named(_APPTAINER, path),
         **_login(path),
         **_unit(path),

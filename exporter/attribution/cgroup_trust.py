@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.attribution.cgroup import Cgroup, parse
+from exporter.attribution.cgroup import GUESTS, Cgroup, parse
 from exporter.host.cgroup_mounts import mounts
 from exporter.host.text import lines
 
@@ -31,7 +31,7 @@ def understood(text: str, cgroupfs: Path) -> Cgroup:
     if cut == whole:
         return full
     named = parse("\n".join(cut))
-    inner = full if full.container else named
+    inner = full if full.container and named.runtime not in GUESTS else named
     found = replace(
         named,
         container=inner.container,

@@ -71,10 +71,11 @@ def test_what_one_user_names_is_not_the_workload_of_another(cgroupfs: Path, path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder somebody else's")
-def test_guest_whose_root_is_no_root_here_goes_by_its_name(cgroupfs: Path) -> None:
+@pytest.mark.parametrize("inside", [JOB, f"/docker-{'0' * 64}.scope"])
+def test_guest_whose_root_is_no_root_here_goes_by_its_name(cgroupfs: Path, inside: str) -> None:
     (cgroupfs / "lxc.payload.guest/system.slice").mkdir(parents=True)
     os.chown(cgroupfs / "lxc.payload.guest", 100000, 100000)
-    found = understood(cgroup(f"/lxc.payload.guest/system.slice{JOB}"), cgroupfs)
+    found = understood(cgroup(f"/lxc.payload.guest/system.slice{inside}"), cgroupfs)
 
     assert (found.job, found.container, found.runtime, found.delegated) == ("", "guest", "lxc", "")
     assert found.container_path == "/lxc.payload.guest"

@@ -39,6 +39,10 @@ SHORT_ID = CONTAINER_ID[:12]
             Owner("machine:web-1", "container", container="web-1"),
         ),
         ("/machine.slice/systemd-nspawn@g.service/payload", Owner("machine:g", "container", container="g")),
+        (
+            f"/lxc.payload.guest/system.slice/docker-{CONTAINER_ID}.scope",  # its id means nothing outside of the guest
+            Owner("lxc:guest", "container", container="guest"),
+        ),
         ("/lxc/a-longer-name/ns/init.scope", Owner("lxc:a-longer-name", "container", container="a-longer-name")),
     ],
 )
