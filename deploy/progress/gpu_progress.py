@@ -21,7 +21,6 @@ the pipe is open:
 from __future__ import annotations
 
 import atexit
-import io
 import json
 import os
 import socket
@@ -50,8 +49,8 @@ _NAMES, _NAME = 16, 40
 """Phases that one report has room for, and the characters of their names."""
 _DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
 """Phases that explain a GPU that waits: they have their room first."""
-_TOLD = frozenset({"samples", "images", "tokens", "requests", "steps", "epochs", "model_flops", "progress"})
-_TOLD |= {"remaining_seconds", "time_to_target_seconds"}
+_COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
+_TOLD = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
 """What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
 _clock = time.perf_counter
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
@@ -396,9 +395,9 @@ def main(lines: Iterable[str]) -> int:
 
 
 def console() -> int:
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")  # else a byte ends the pipe, and with it who writes to it
-    return main(sys.stdin)
+    # Not the strict sys.stdin: a byte that is no text would end the pipe, and with it who writes to it.
+    with os.fdopen(0, encoding="utf-8", errors="replace", closefd=False) as lines:
+        return main(lines)
 
 
 if __name__ == "__main__":
