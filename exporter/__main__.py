@@ -69,14 +69,11 @@ def _refuse_unknown_variables() -> None:
     """Raises ConfigError. The options of all commands are loaded only where one of them may be meant."""
     if not any(name.startswith(environment.PREFIX) for name in os.environ):
         return
-    from exporter.config.load import options  # noqa: PLC0415
+    from exporter.config.load import every_option, options  # noqa: PLC0415
 
     known = {option.environment for option in options()}
     if environment.unknown(os.environ, known):
-        from exporter.cli.shell_completion import commands  # noqa: PLC0415
-
-        known |= {option.environment for table in commands().values() for option in table}
-        environment.refuse(os.environ, known)
+        environment.refuse(os.environ, {option.environment for option in every_option().values()})
 
 
 def _forget_output() -> None:

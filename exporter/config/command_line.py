@@ -33,16 +33,24 @@ class Command:
     module: str
     """Has `run`, which takes the arguments and gives the status."""
     about: str
+    options: str = ""
+    """The module of those it has beside the daemon's, as OPTIONS; empty where there are none."""
 
 
 COMMANDS: Mapping[str, Command] = {
     "serve": Command("exporter.cli.serve", "serve the metrics until asked to stop (the default)"),
     "once": Command("exporter.cli.once", "print the metrics once"),
-    "check": Command("exporter.cli.check", "verdict on this node's GPUs, for health checks"),
-    "report": Command("exporter.cli.report", "efficiency of a job, pod or user, from Prometheus"),
-    "capture": Command("exporter.cli.capture", "record the driver's answers, for a bug report"),
-    "acknowledge": Command("exporter.cli.acknowledge", "end a fault that nothing can prove mended"),
-    "summaries": Command("exporter.cli.summaries", "give ended Slurm jobs their summaries, or list them"),
+    "check": Command("exporter.cli.check", "verdict on this node's GPUs, for health checks", "exporter.check.options"),
+    "report": Command(
+        "exporter.cli.report", "efficiency of a job, pod or user, from Prometheus", "exporter.report.options"
+    ),
+    "capture": Command("exporter.cli.capture", "record the driver's answers, for a bug report", "exporter.cli.capture"),
+    "acknowledge": Command(
+        "exporter.cli.acknowledge", "end a fault that nothing can prove mended", "exporter.cli.acknowledge"
+    ),
+    "summaries": Command(
+        "exporter.cli.summaries", "give ended Slurm jobs their summaries, or list them", "exporter.summaries.options"
+    ),
     "completion": Command("exporter.cli.completion", "print the completion of bash, zsh or fish"),
 }
 

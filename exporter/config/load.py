@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from exporter.collectors import COLLECTORS
-from exporter.config.command_line import ARGUMENT, DAEMON, Page, joined, parser
+from exporter.config.command_line import ARGUMENT, COMMANDS, DAEMON, Page, joined, parser
 from exporter.config.network import without_password
 from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show
 from exporter.host.site_file import SiteFileError
@@ -16,6 +19,10 @@ from exporter.ledger.thresholds import Thresholds
 
 _SHOWN = 200
 """Characters of a wrong value."""
+_DASHES = "--"
+"""The value in `--name=--`, of which argparse before Python 3.12 leaves an empty list."""
+_ON_DISK = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
+"""Of options whose values may be in any encoding, as the names of files are."""
 
 
 class Config:
@@ -49,6 +56,13 @@ def options() -> tuple[Option, ...]:
     return (*STATIC, *switches, events, *thresholds)
 
 
+@functools.lru_cache(maxsize=1)
+def every_option() -> Mapping[str, Option]:
+    """The options of all commands, by name: they share environment and file."""
+    tables = [importlib.import_module(command.options).OPTIONS for command in COMMANDS.values() if command.options]
+    return {option.name: option for table in (options(), *tables) for option in table}
+
+
 def _bounds(threshold: str) -> Callable[[str], float]:
     """Those that the thresholds themselves hold to, so that a wrong one is told of its option."""
     try:
@@ -62,7 +76,8 @@ def load(
     arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], page: Page | None = None
 ) -> Config:
     """The configuration of one start. Raises ConfigError with one line that names the option or file."""
-    given = vars(parser(page or DAEMON, table).parse_intermixed_args(joined(arguments)))
+    parsed = vars(parser(page or DAEMON, table).parse_intermixed_args(joined(arguments)))
+    given: dict[str, str] = {name: _DASHES if isinstance(raw, list) else raw for name, raw in parsed.items()}
     file = given.pop("config.file") or environment.get("GPU_EXPORTER_CONFIG_FILE", "")
     from_file = _file(Path(file), table) if file else {}
     values: dict[str, Any] = {ARGUMENT: given.pop(ARGUMENT, "")}
@@ -81,10 +96,24 @@ def _value(
     ):
         if raw is not None:
             try:
-                return option.parse(raw)
+                return option.parse(_writable(option, raw))
             except ValueError as error:
                 raise ConfigError(f"{source}: expected {error}, got {_shown(raw)}") from None
     return option.default
+
+
+def _writable(option: Option, raw: str) -> str:
+    """Given as it is where the system, or whoever is asked with it, can be told. Raises ValueError where not."""
+    try:
+        if option.metavar in _ON_DISK:
+            os.fsencode(raw)
+        else:
+            raw.encode()
+    except UnicodeEncodeError:
+        raise ValueError("text in UTF-8") from None
+    if "\0" in raw:
+        raise ValueError("text without NUL")
+    return raw
 
 
 def _shown(raw: str) -> str:
@@ -100,11 +129,13 @@ def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:
         content = site_yaml.load(path)
     except SiteFileError as error:
         raise ConfigError(f"--config.file {path}: {error}") from None
-    known = {option.name for option in table}
+    known = {option.name for option in table}  # those of other commands may be there too, for one file serves all
     flat = dict[str, str]()
     for name, value in _flatten(content if content is not None else {}, path, known):
         if name not in known:
-            raise ConfigError(f"--config.file {path}: unknown option {name[:_SHOWN]!r}")
+            if name not in every_option():
+                raise ConfigError(f"--config.file {path}: unknown option {name[:_SHOWN]!r}")
+            continue
         if name in flat:
             raise ConfigError(f"--config.file {path}: {name} is there twice, whole and nested")
         flat[name] = value

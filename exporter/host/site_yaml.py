@@ -18,16 +18,24 @@ _MOST = 100_000
 
 def load(path: Path) -> Any:
     """What the file holds. Raises SiteFileError, in words that follow the file's name."""
-    text = read(path, _LARGEST)
     try:
-        found: Any = yaml.load(text, _Loader)  # noqa: S506 - a safe one
-        if _size(found, {}) > _MOST:
-            raise SiteFileError(f"more than {_MOST} values, or one within itself")
-    except yaml.YAMLError as error:
-        raise SiteFileError(f"not YAML: {' '.join(str(error).split())}") from None
+        found = _parsed(read(path, _LARGEST))
+        size = _size(found, {})
     except RecursionError:
         raise SiteFileError("not YAML: nested too deeply") from None
+    if size > _MOST:
+        raise SiteFileError(f"more than {_MOST} values, or one within itself")
     return found
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe one
+    except yaml.YAMLError as error:
+        raise SiteFileError(f"not YAML: {' '.join(str(error).split())}") from None
+    except (ValueError, LookupError, AttributeError, TypeError, OverflowError) as error:
+        # PyYAML's own converters, at a number of endless digits, a 31st of February or a wrong word behind `!!bool`.
+        raise SiteFileError(f"not YAML: {error}") from None
 
 
 class _Loader(yaml.SafeLoader):

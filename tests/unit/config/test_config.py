@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from exporter.config import load as config
 from exporter.config.network import address, address_text
 from exporter.config.option import STATIC, ConfigError, Option, duration, duration_text, names
+from exporter.report.options import OPTIONS as REPORT
 
 TABLE = STATIC
 
@@ -81,6 +82,9 @@ def test_under_gives_the_options_below_a_prefix() -> None:
         (["--process.limit", "-1"], "--process.limit: expected a whole number"),
         (["--log.level", "loud"], "--log.level: expected one of debug, info, warning, error"),
         (["--config.file", "/nowhere.yaml"], "--config.file /nowhere.yaml: No such file or directory"),
+        (["--sample.interval=--"], "--sample.interval: expected a duration such as 500ms, 10s or 2m, got '--'"),
+        (["--config.file=--"], "--config.file --: No such file or directory"),
+        (["--web.runbook-url", "\udcff"], "--web.runbook-url: expected text in UTF-8, got '\\udcff'"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_option(arguments: list[str], expected: str) -> None:
@@ -102,6 +106,11 @@ def test_bad_input_is_one_line_that_names_the_option(arguments: list[str], expec
         ("process.limit: [[1]]", "process.limit: expected a list of plain values"),
         ("[" * 100_000, "not YAML: nested too deeply"),
         ("sample.interval: soon", "sample.interval: expected a duration"),
+        ("process.limit: 1" + "0" * 5000, "not YAML: Exceeds the limit"),
+        ("state.dir: 2026-02-31", "not YAML: day is out of range for month"),
+        ("process.command-line: !!bool perhaps", "not YAML: 'perhaps'"),
+        ('state.dir: "\\0"', "state.dir: expected text without NUL"),
+        ('state.dir: "\\ud800"', "state.dir: expected text in UTF-8"),
     ],
 )
 def test_bad_file_is_one_line_that_names_the_file(tmp_path: Path, content: str, expected: str) -> None:
@@ -114,6 +123,23 @@ def test_bad_file_is_one_line_that_names_the_file(tmp_path: Path, content: str, 
     assert str(file) in str(caught.value)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_one_file_serves_all_commands(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("{sample.interval: 2s, check: {gpus: 8}, prometheus.url: 'http://p', summaries: x}")
+    with pytest.raises(ConfigError, match="unknown option 'summaries'"):
+        load("--config.file", str(file))
+    file.write_text(
+        "{sample.interval: 2s, check: {gpus: 8}, prometheus.url: 'http://p', state-dir: /s, capture.mask: off}"
+    )
+
+    assert load("--config.file", str(file))["sample.interval"] == 2
+    assert config.load(("--config.file", str(file)), {}, REPORT)["prometheus.url"] == "http://p"
+
+
+def test_names_of_files_may_be_in_any_encoding() -> None:
+    assert load("--state.dir", "/\udcff")["state.dir"] == "/\udcff"
 
 
 def test_bad_environment_names_the_variable() -> None:
