@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
+from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table, printable
 
 _BAR = 20
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|&~])")
@@ -20,7 +20,7 @@ def render(document: Document) -> str:
 
 def _text(text: str) -> str:
     """A name may hold anything: nothing in it is markup."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))
 
 
 def _block(block: Block) -> Iterable[str]:

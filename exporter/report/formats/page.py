@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from exporter.ledger.palette import LIGHT
-from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
+from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table, printable
 
 # Mail programs know no CSS variables: the colours stand in each rule.
 _STYLE = f"""\
@@ -22,7 +22,7 @@ td.b{{width:45%}}.b div{{height:.8rem;border-radius:2px}}li{{margin:.4rem 0}}
 
 
 def render(document: Document) -> str:
-    title = escape(document.title)
+    title = _text(document.title)
     body = "\n".join(part for block in document.blocks for part in _block(block))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -31,20 +31,24 @@ def render(document: Document) -> str:
     )
 
 
+def _text(text: str) -> str:
+    return html.escape(printable(text))
+
+
 def _block(block: Block) -> Iterable[str]:
     if isinstance(block, Heading):
-        return [f"<h2>{escape(block.text)}</h2>"]
+        return [f"<h2>{_text(block.text)}</h2>"]
     if isinstance(block, Facts):
-        rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in block.rows)
+        rows = (f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in block.rows)
         return ["<table>", *rows, "</table>"]
     if isinstance(block, Bars):
         return _bars(block)
     if isinstance(block, Table):
         return _table(block.head, block.rows)
     if isinstance(block, Steps):
-        items = (f"<li><strong>{escape(title)}</strong><br>{escape(text)}</li>" for title, text in block.rows)
+        items = (f"<li><strong>{_text(title)}</strong><br>{_text(text)}</li>" for title, text in block.rows)
         return ["<ol>", *items, "</ol>"]
-    return [f"<p>{escape(block.text)}</p>"]
+    return [f"<p>{_text(block.text)}</p>"]
 
 
 def _bars(bars: Bars) -> Iterable[str]:
@@ -52,7 +56,7 @@ def _bars(bars: Bars) -> Iterable[str]:
     for bar in bars.rows:
         drawn = f'<div style="width:{bar.share * 100:.1f}%;background:{bar.colour}"></div>'
         yield (
-            f'<tr><td>{escape(bar.name)}</td><td class="n">{escape(bar.amount)}</td>'
+            f'<tr><td>{_text(bar.name)}</td><td class="n">{_text(bar.amount)}</td>'
             f'<td class="n">{bar.share * 100:.0f} %</td><td class="b">{drawn}</td></tr>'
         )
     yield "</table>"
@@ -61,8 +65,8 @@ def _bars(bars: Bars) -> Iterable[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
     kinds = [' class="n"' if name.startswith(">") else "" for name in head]
     yield '<div class="wide"><table><tr>' + "".join(
-        f"<th{kind}>{escape(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
+        f"<th{kind}>{_text(name.removeprefix('>'))}</th>" for name, kind in zip(head, kinds, strict=True)
     )
     for row in rows:
-        yield "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        yield "<tr>" + "".join(f"<td{kind}>{_text(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
     yield "</table></div>"

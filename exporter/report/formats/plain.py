@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table
+from exporter.report.document import Bars, Block, Document, Facts, Heading, Steps, Table, printable
 from exporter.report.terminal import Colors
 
 _BAR, _WIDTH = 40, 100
@@ -14,22 +14,17 @@ _TONES = {"good": ("green",), "fair": ("cyan",), "bad": ("red",), "none": ("dim"
 
 
 def render(document: Document, paint: Colors) -> str:
-    lines = [paint(_clean(document.title), "bold"), ""]
+    lines = [paint(printable(document.title), "bold"), ""]
     for block in document.blocks:
         lines += _block(block, paint)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _clean(text: str) -> str:
-    """A name may hold anything: nothing in it commands a terminal or ends a line."""
-    return text if text.isprintable() else " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 def _block(block: Block, paint: Colors) -> Iterable[str]:
     if isinstance(block, Heading):
-        return ["", paint(_clean(block.text), "bold")]
+        return ["", paint(printable(block.text), "bold")]
     if isinstance(block, Facts):
-        facts = [(_clean(name), _clean(value)) for name, value in block.rows]
+        facts = [(printable(name), printable(value)) for name, value in block.rows]
         width = max((len(name) for name, _ in facts), default=0)
         return [f"  {name:<{width}}  {value}" for name, value in facts]
     if isinstance(block, Bars):
@@ -38,11 +33,11 @@ def _block(block: Block, paint: Colors) -> Iterable[str]:
         return table(block)
     if isinstance(block, Steps):
         return _steps(block, paint)
-    return textwrap.wrap(_clean(block.text), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return textwrap.wrap(printable(block.text), _WIDTH, initial_indent="  ", subsequent_indent="  ")
 
 
 def _bars(bars: Bars, paint: Colors) -> Iterable[str]:
-    rows = [replace(bar, name=_clean(bar.name), amount=_clean(bar.amount)) for bar in bars.rows]
+    rows = [replace(bar, name=printable(bar.name), amount=printable(bar.amount)) for bar in bars.rows]
     names = max((len(bar.name) for bar in rows), default=0)
     amounts = max((len(bar.amount) for bar in rows), default=0)
     for bar in rows:
@@ -52,14 +47,14 @@ def _bars(bars: Bars, paint: Colors) -> Iterable[str]:
 
 def _steps(steps: Steps, paint: Colors) -> Iterable[str]:
     for number, (title, text) in enumerate(steps.rows, 1):
-        yield f"  {number}. {paint(_clean(title), 'bold')}"
-        yield from textwrap.wrap(_clean(text), _WIDTH, initial_indent="     ", subsequent_indent="     ")
+        yield f"  {number}. {paint(printable(title), 'bold')}"
+        yield from textwrap.wrap(printable(text), _WIDTH, initial_indent="     ", subsequent_indent="     ")
 
 
 def table(table_: Table) -> Iterable[str]:
     """Columns as wide as what is in them."""
-    head = [_clean(name.removeprefix(">")) for name in table_.head]
-    rows = [[_clean(cell) for cell in row] for row in table_.rows]
+    head = [printable(name.removeprefix(">")) for name in table_.head]
+    rows = [[printable(cell) for cell in row] for row in table_.rows]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:

@@ -1,0 +1,39 @@
+"""Pages and Markdown: what users call their jobs is text there, each character of which may stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.report.formats import markdown, page
+
+NAME = "a\x1b[2J\r\nb\x07\u202e<i>"
+"""Clears the screen, ends the line, rings, turns what follows around, and is markup."""
+BLOCKS = (
+    Heading(NAME),
+    Facts(((NAME, NAME),)),
+    Bars((Bar(NAME, NAME, 0.5, "good", "#000000"),)),
+    Table(("Job", f">{NAME}"), ((NAME, NAME),)),
+    Steps(((NAME, NAME),)),
+    Paragraph(NAME),
+)
+
+
+@pytest.mark.parametrize(
+    ("render", "shown", "places"),
+    [(markdown.render, r"a \[2J b \<i\>", 12), (page.render, "a [2J b &lt;i&gt;", 13)],
+    ids=("markdown", "html"),
+)
+def test_names_command_nothing_wherever_they_stand(render: Callable[[Document], str], shown: str, places: int) -> None:
+    text = render(Document(NAME, BLOCKS))
+
+    assert text.replace("\n", "").isprintable()
+    assert text.count(shown) == places
+    assert "<i>" not in text
+
+
+def test_a_name_of_any_script_stays_as_it_is() -> None:
+    assert markdown.render(Document("größe 训练 🚀", ())) == "# größe 训练 🚀\n"
+    assert "<h1>größe 训练 🚀</h1>" in page.render(Document("größe 训练 🚀", ()))
