@@ -109,7 +109,8 @@ class Client:
         url = f"{self._access.url.rstrip('/')}/api/v1/{what}"
         form = {**values, "timeout": f"{self._access.timeout:g}s"}
         answer = self._send(lambda: self._session.post(url, data=form, **self._terms))
-        if answer.status == requests.codes.method_not_allowed:  # a proxy that lets only reads through
+        if answer.unposted or answer.status == requests.codes.method_not_allowed:
+            # A redirection from http to https; a proxy that lets only reads through.
             answer = self._send(lambda: self._session.get(url, params=form, **self._terms))
         return self._result(answer, kind, made)
 

@@ -22,6 +22,8 @@ class Answer:
     content: bytes
     authorized: bool
     """Whether credentials were sent."""
+    unposted: bool = False
+    """Whether what was posted was lost on the way: led elsewhere, a request becomes a GET without content."""
 
 
 class TooLargeError(requests.RequestException):
@@ -56,7 +58,8 @@ def _outcome(send: Callable[[], requests.Response], end: MonotonicTime) -> Answe
                     return TooLargeError(f"answers with more than {LARGEST >> 20} MiB")
                 if monotonic_time() > end:
                     return requests.Timeout()
-            return Answer(answer.status_code, bytes(content), "Authorization" in answer.request.headers)
+            unposted = any(each.request.method != answer.request.method for each in answer.history)
+            return Answer(answer.status_code, bytes(content), "Authorization" in answer.request.headers, unposted)
     except requests.exceptions.ChunkedEncodingError:
         return requests.RequestException("ends in the middle of its answer")
     except requests.exceptions.ContentDecodingError:

@@ -57,11 +57,15 @@ def api(answer: Answer, certificate: Path | None = None) -> Iterator[str]:
 def saying(status: int, body: str) -> Answer:
     def answer(handler: BaseHTTPRequestHandler) -> None:
         handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
-        handler.send_response(status)
-        handler.end_headers()
-        handler.wfile.write(body.encode())
+        say(handler, status, body)
 
     return answer
+
+
+def say(handler: BaseHTTPRequestHandler, status: int, body: str) -> None:
+    handler.send_response(status)
+    handler.end_headers()
+    handler.wfile.write(body.encode())
 
 
 def silent(handler: BaseHTTPRequestHandler) -> None:
@@ -71,6 +75,36 @@ def silent(handler: BaseHTTPRequestHandler) -> None:
 
 def empty(handler: BaseHTTPRequestHandler) -> None:
     saying(200, EMPTY_MATRIX if "query_range" in handler.path else EMPTY)(handler)
+
+
+def leading_to(target: str, status: int) -> Answer:
+    """To where what is asked for is, as proxies lead from http to https."""
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
+        handler.send_response(status)
+        handler.send_header("Location", f"{target}{handler.path}")
+        handler.end_headers()
+
+    return answer
+
+
+def wants_a_query(handler: BaseHTTPRequestHandler) -> None:
+    """As a Prometheus, which takes it from the content or from the address."""
+    content = handler.rfile.read(int(handler.headers.get("Content-Length", 0))).decode()
+    if "query=" in handler.path or "query=" in content:
+        say(handler, 200, EMPTY_MATRIX if "query_range" in handler.path else EMPTY)
+    else:
+        say(handler, 400, error("bad_data", "no expression found in input"))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_query_survives_a_redirection(status: int) -> None:
+    with api(wants_a_query) as url, api(leading_to(url, status)) as proxy:
+        done = report(proxy)
+
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "this Prometheus has no metrics of gpu-exporter" in done.stderr
 
 
 def guarded(authorization: str) -> Answer:
