@@ -21,6 +21,8 @@ LOST, POSSIBLY_LOST = states.LOST, states.POSSIBLY_LOST
 """Held, and nothing (or less than could be) came of it, likely or for certain: what the recording rules call waste."""
 FREE, UNOBSERVED = ("free",), ("unobserved",)
 
+REPLICAS = "replica, prometheus_replica, __replica__, rule_replica, ruler_replica, thanos_ruler_replica"
+"""Labels of those who scrape, or evaluate, the same for one another; a querier that knows of them drops them."""
 RULE_SECONDS = 60
 """Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 
@@ -127,8 +129,8 @@ class Ledger:
 
 
 def hours(recorded: str, window: str) -> str:
-    """GPU hours in the window, from a recorded rate that is evaluated once a minute."""
-    return f"sum_over_time({recorded}[{window}]) * {RULE_SECONDS} / 3600"
+    """GPU hours in the window, from a recorded rate that is evaluated once a minute; by several, it counts once."""
+    return f"max without ({REPLICAS}) (sum_over_time({recorded}[{window}])) * {RULE_SECONDS} / 3600"
 
 
 def among(states: Iterable[str]) -> str:

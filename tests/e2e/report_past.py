@@ -23,7 +23,7 @@ WATTS = {"n1": 400.0, "n2": 250.0}
 GIB = 1 << 30
 
 
-SCRAPE_JOBS = {"n1": ("gpu", "gpu-too"), "n2": ("gpu",)}
+SCRAPE_JOBS = {"n1": ({"job": "gpu"}, {"job": "gpu-too", "__replica__": "b"}), "n2": ({"job": "gpu"},)}
 """n1 is scraped twice, which must not make two of anything."""
 
 
@@ -31,7 +31,7 @@ def job(past: Past, began: float, ended: float, now: float) -> None:
     """The job on two nodes; the exporter of n2 restarts in the middle and counts from 0 again."""
     for node, shares in SHARES.items():
         for offset, scrape_job in enumerate(SCRAPE_JOBS[node]):
-            here = {"instance": f"{node}:9836", "job": scrape_job}
+            here = {"instance": f"{node}:9836", **scrape_job}
             own = {**here, **OWNER}
             restart = (began + ended) / 2 if node == "n2" else began
             first = offset + (3.0 if node == "n1" else 8.5)
@@ -122,11 +122,13 @@ TOTALS = {
 
 
 def recorded(past: Past, now: float) -> None:
-    """What the recording rules wrote, once a minute for ten hours: each user holds so many GPUs and loses some."""
+    """What the rules of two replicas wrote for ten hours: each user holds so many GPUs and loses some."""
     times = [float(t) for t in range(int(now) - DIGEST_HOURS * HOUR, int(now), 60)]
 
     def flat(family: str, labels: Mapping[str, str], value: float) -> None:
-        past.add(family, {"cluster": "c1", **labels}, [(t, value) for t in times])
+        for replica in ("a", "b"):
+            own = {"cluster": "c1", "prometheus_replica": replica, **labels}
+            past.add(family, own, [(t, value) for t in times])
 
     for user, (account, held, wasted, state) in DIGEST.items():
         owner = {**OWNER, "workload": f"slurm:{JOBS[user]}", "slurm_job": JOBS[user], "user": user, "account": account}

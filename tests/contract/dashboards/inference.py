@@ -7,10 +7,13 @@ from typing import Any
 
 import promql_parser as promql
 
+from exporter.report.definitions import REPLICAS
 from tests.contract.dashboards.vocabulary import METRICS, TARGET
 
 _SET_OPERATORS = {"and", "unless"}
 _KEEPS_SERIES = {"topk", "bottomk"}
+_OF_REPLICAS = frozenset(REPLICAS.split(", "))
+"""What series of several replicas have beside the labels of their metric: it is only ever dropped."""
 _OVER_RANGE = {"rate", "irate", "increase"}
 
 
@@ -61,10 +64,10 @@ def _need(wanted: Any, known: frozenset[str], where: str) -> None:
 def _of_aggregate(node: Any) -> frozenset[str]:
     inner = labels(node.expr)
     named = frozenset(node.modifier.labels) if node.modifier else frozenset()
-    _need(named, inner, str(node.op))
+    without = node.modifier and node.modifier.type == promql.AggModifierType.Without
+    _need(named - _OF_REPLICAS if without else named, inner, str(node.op))
     if str(node.op) in _KEEPS_SERIES:
         return inner
-    without = node.modifier and node.modifier.type == promql.AggModifierType.Without
     return inner - named if without else named
 
 

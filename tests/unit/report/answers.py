@@ -127,10 +127,10 @@ JOB = {
 }
 
 _NUMBERS = {
-    "held": r"^sum by \({by}\) \(sum_over_time\({level}:gpu_workload_held",
-    "used": r"^\(sum by \({by}\) \(sum_over_time\(workload:gpu_workload_used",
-    "wasted": r"^sum by \({by}\) \(sum_over_time\({level}:gpu_waste",
-    "utilization": r"^sum by \({by}\) \(sum_over_time\({level}:gpu_workload_busy",
+    "held": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_held",
+    "used": r"^\(sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\(workload:gpu_workload_used",
+    "wasted": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_waste",
+    "utilization": r"^sum by \({by}\) \(max without \([\w, ]+\) \(sum_over_time\({level}:gpu_workload_busy",
     "price of waste": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_waste",
     "price of use": r"^sum by \({by}\) \(\(sum by [^:]*:gpu_workload_used",
 }
