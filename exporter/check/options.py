@@ -50,7 +50,7 @@ OPTIONS = (
     Option("check.stage", "periodic", choice(*STAGES), "STAGE", "When this is: prolog and epilog (of a job), periodic, full (before a node goes back into service).", _GROUP),
     Option("check.deadline", 0.0, duration, "DURATION", "Time all of it may take; 0s: the budget of the stage.", _GROUP),
     Option("check.allow", ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "Xorg"), names, "PROGRAMS", "Beginnings of names of programs that may stay on a GPU after a job.", _GROUP),
-    Option("check.program", (), command, "COMMAND", "The site's own test, run in stage full, e.g. 'dcgmi diag -r 2' or a bandwidth test; another status than 0 is failed, and so are more than 16 MiB of output.", _GROUP),
+    Option("check.program", (), command, "COMMAND", "The site's own test, run in stage full, e.g. 'dcgmi diag -r 2' or a bandwidth test; another status than 0 is failed, and so are more than 16 MiB of output; one that cannot be started is unknown.", _GROUP),
     Option("check.link-errors", 1000.0, number, "N", "Degraded with more NVLink transfers repeated and links trained again since the driver was loaded.", _GROUP),
     Option("check.margin", 3.0, number, "DEGREES", "Degraded with fewer degrees left before the GPU slows itself down.", _GROUP),
     Option("check.hot", 70.0, number, "DEGREES", "Degraded when a fan stands still above this temperature.", _GROUP),

@@ -17,6 +17,10 @@ _LONGEST = 200
 """Characters of what it reports."""
 
 
+class NotRunError(Exception):
+    """The command could not be started: nothing is known of the GPUs by it."""
+
+
 def command(value: str) -> tuple[str, ...]:
     """The program and its arguments, split as a shell does it; none where the text is empty."""
     try:
@@ -26,20 +30,20 @@ def command(value: str) -> tuple[str, ...]:
 
 
 def finding_of(words: Sequence[str], seconds: float) -> Finding | None:
-    """What the command found: nothing when it ends with 0 in time."""
+    """What the command found: nothing when it ends with 0 in time. Raises NotRunError."""
     try:
         done = program.run(words, seconds, _MEBIBYTES << 20, together=True)
     except TimeoutError:
         return _finding(f"does not end within {seconds:.0f} s", words)
     except OSError as error:
-        return _finding(f"cannot be run: {error.strerror or error}", words)
+        raise NotRunError(f"{_name(words)}: cannot be run: {error.strerror or error}") from None
     if done.cut:
         return _finding(f"prints more than {_MEBIBYTES} MiB", words)
     return _finding(_last(done.output) or f"status {done.status}", words) if done.status else None
 
 
 def _finding(reason: str, words: Sequence[str]) -> Finding:
-    name = os.path.basename(words[0])  # noqa: PTH119 - a name, no path
+    name = _name(words)
     return Finding(
         rule=NAME,
         verdict=Verdict.FAILED,
@@ -50,6 +54,10 @@ def _finding(reason: str, words: Sequence[str]) -> Finding:
         short=f"{name[:16]} fails",
         hands=True,
     )
+
+
+def _name(words: Sequence[str]) -> str:
+    return os.path.basename(words[0])  # noqa: PTH119 - a name, no path
 
 
 def _last(output: bytes) -> str:
