@@ -23,6 +23,8 @@ FREE, UNOBSERVED = ("free",), ("unobserved",)
 
 REPLICAS = "replica, prometheus_replica, __replica__, rule_replica, ruler_replica, thanos_ruler_replica"
 """Labels of those who scrape, or evaluate, the same for one another; a querier that knows of them drops them."""
+SCRAPE = f"job, service, endpoint, prometheus, {REPLICAS}"
+"""And those of the jobs of one Prometheus that scrape the same exporter."""
 RULE_SECONDS = 60
 """Between two evaluations of a recording rule: sums over time of one, times this, are integrals in seconds."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter.report.definitions import (
     HELD,
     LOST,
-    REPLICAS,
+    SCRAPE,
     UTILIZATION,
     WASTED,
     Ledger,
@@ -177,7 +177,6 @@ def info(selector: str, window: str) -> str:
     return f"last_over_time(gpu_workload_info{{{selector}}}[{window}])"
 
 
-SCRAPE = f"job, service, endpoint, prometheus, {REPLICAS}"
 ONCE = f"max without ({SCRAPE})"
 """Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from exporter.report.promql import DEVICE, PLACE, SCRAPE
+from exporter.report.definitions import SCRAPE
+from exporter.report.promql import DEVICE, PLACE
 
 _MOST, _LEAST, _SERIES = 4_000, 100, 32_000
 """Moments of a window that are looked at, and their number times that of the GPUs: of many there are fewer."""
