@@ -109,8 +109,8 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         _count(
             "NVLinks down",
-            "Links that are down on GPUs where others are up.",
-            f"sum(count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and on (cluster, instance, gpu) (gpu_nvlink_links_up{{{NODE}}} > 0))",
+            "Links that are down on GPUs that have some up, or had.",
+            f"sum({health_links.links_down(NODE)})",
         )
     )
     made.with_panel(

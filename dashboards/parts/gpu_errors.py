@@ -8,6 +8,7 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import link, look, panel
 from dashboards.parts.gpu_lines import NOT_REPORTED
 from dashboards.parts.health_errors import XID_ADVICE, worst_first
+from dashboards.parts.health_links import links_down
 from dashboards.parts.query import DEVICE, counted, in_range, latest, now, over_time, rate, some
 from dashboards.parts.table import Key, Table, Value
 
@@ -71,8 +72,8 @@ def errors(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "NVLinks down",
-            "Links of this GPU that are not up.",
-            now(f"count(gpu_nvlink_link_up{{{DEVICE}}} == 0) or 0 * count(gpu_nvlink_links_up{{{DEVICE}}})"),
+            "Links of this GPU that are not up, where it has some up, or had.",
+            now(f"sum({links_down(DEVICE)}) or 0 * count(gpu_nvlink_links_up{{{DEVICE}}})"),
             "none",
             size=(4, 4),
             steps=look.SOME_IS_BAD,

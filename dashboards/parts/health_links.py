@@ -18,17 +18,26 @@ def keys() -> tuple[Key, ...]:
     )
 
 
+def links_down(scope: str) -> str:
+    """How many links of each GPU are down; not of one without a bridge, or split on purpose, that never had any up."""
+    gpu = "(cluster, instance, gpu)"
+    lost = f'gpu_fault_timestamp_seconds{{{scope}, fault="nvlink_down"}}'
+    return (
+        f"count by {gpu} (gpu_nvlink_link_up{{{scope}}} == 0)"
+        f" and on {gpu} (gpu_nvlink_links_up{{{scope}}} > 0 or on {gpu} {lost})"
+    )
+
+
 def nvlink() -> table.Panel:
-    some_up = f"on (cluster, instance, gpu) (gpu_nvlink_links_up{{{NODE}}} > 0)"
     errors = f"{times(f'gpu:gpu_nvlink_errors:rate5m{{{NODE}}}')} > 0"
     return Table(
         title="NVLink",
-        description="GPUs with links that are down while others are up, or with link errors in the time range.",
+        description="GPUs that have lost links, or with link errors in the time range.",
         keys=keys(),
         columns=(
             Value(
                 "Links down",
-                f"count by (cluster, instance, gpu) (gpu_nvlink_link_up{{{NODE}}} == 0) and {some_up}",
+                links_down(NODE),
                 look.COUNT,
                 look.SOME_IS_BAD,
                 decimals=0,

@@ -32,11 +32,18 @@ def seen(
         failure=failure,
         joules=power.joules if isinstance(power, Power) else None,
         uncorrected=ecc.since_load.get("uncorrected") if isinstance(ecc, Ecc) else None,
-        links=nvlink.links_up if isinstance(nvlink, Nvlink) else None,
+        links=_links(nvlink, info),
         remap_failed=rows.failed if isinstance(rows, RemappedRows) else None,
         sram_exceeded=ecc.sram_threshold_exceeded if isinstance(ecc, Ecc) else None,
         xids=_of_faults(xids, readings.get("health")),
     )
+
+
+def _links(nvlink: object, info: object) -> int | None:
+    """How many are up; not known where all are down on an A100 that is split, since that takes them down on purpose."""
+    up = nvlink.links_up if isinstance(nvlink, Nvlink) else None
+    split = isinstance(info, Info) and info.mig == 1
+    return None if split and not up else up
 
 
 def _of_faults(xids: Mapping[int, UnixTime], health: object) -> Mapping[int, UnixTime]:

@@ -60,6 +60,19 @@ def test_gpu_without_links_and_without_counts_reports_none_of_them() -> None:
     assert (found.links, found.uncorrected, found.sram_exceeded) == (None, None, None)
 
 
+@pytest.mark.parametrize(
+    ("mig", "up", "links"),
+    [(1, {0: False, 1: False}, None), (1, {0: True, 1: False}, 1), (0, {0: False, 1: False}, 0), (None, {0: False}, 0)],
+)
+def test_links_that_the_fabric_manager_takes_down_for_mig_are_not_missing(
+    mig: int | None, up: dict[int, bool], links: int | None
+) -> None:
+    """A100 have all of them down while they are split; later GPUs keep them, of which one that is down is a fault."""
+    readings = {"nvlink": replace(NVLINK, up=up), "info": replace(INFO, mig=mig)}
+
+    assert seen(FakeDevice(), readings, {}, up=True, failure="").links == links
+
+
 @pytest.mark.parametrize(("action", "xids"), [("none", {31}), ("gpu_reset", {31, 154}), ("", {31, 154})])
 def test_xid_on_the_advised_recovery_is_no_fault_while_none_is_advised(action: str, xids: set[int]) -> None:
     """It comes when one is advised, and when none is any more; drivers that do not tell which have the XID alone."""
