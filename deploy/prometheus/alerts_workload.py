@@ -172,6 +172,11 @@ HELD_IDLE = Alert(
     f"them, or none that ran a kernel. {ADVICE['held_idle']}",
 )
 
+_EVALUATES = f"""\
+sum by {WORKLOAD_LABELS} (increase(gpu_workload_phase_seconds_total{{phase="evaluation"}}[{ABOUT}])) > 0
+    and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (rate({_SECONDS}{{state=~"{regex(BUSY)}"}}[{ABOUT}])) > 0"""
+"""Who reports to evaluate, and computes: an evaluation that hangs grows longer all the same."""
+
 STALLED = Alert(
     name="GpuWorkloadStalled",
     audience=Audience.OWNER,
@@ -183,6 +188,9 @@ STALLED = Alert(
   and on {WORKLOAD_LABELS} sum by {WORKLOAD_LABELS} (max_over_time(gpu_workload_steps_total[1h] offset <window>)) > 0
   and on {WORKLOAD_LABELS} {HELD_NOW}
   unless on {WORKLOAD_LABELS} max by {WORKLOAD_LABELS} (max_over_time(gpu_workload_progress_ratio[{LATELY}])) >= 1
+  unless on {WORKLOAD_LABELS} (
+    {_EVALUATES}
+  )
   unless on {WORKLOAD_LABELS} {told("<except>")}"""
     ),
     for_="5m",

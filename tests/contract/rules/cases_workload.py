@@ -219,6 +219,16 @@ def steps(values: str) -> dict[str, str]:
     return {f"gpu_workload_steps_total{{{NODE},{OWNER}}}": values}
 
 
+def evaluates(phase: str, busy: str) -> dict[str, str]:
+    """A workload without steps since minute 50, with the seconds of its evaluation and of its GPU."""
+    return (
+        steps("0+9x50 450x60")
+        | held(OWNER, "1x110")
+        | ledger(OWNER, busy=busy, held_idle="0+1x110")
+        | {f'gpu_workload_phase_seconds_total{{{NODE},{OWNER},phase="evaluation"}}': phase}
+    )
+
+
 STALLED = (
     fires("GpuWorkloadStalled", "no step for half an hour", "95m", steps("0+9x50 450x60") | held(OWNER, "1x110")),
     fires(
@@ -240,6 +250,11 @@ STALLED = (
         | {f'gpu_workload_info{{{NODE},{OWNER},class="interactive"}}': "1x110"},
     ),
     silent("GpuWorkloadStalled", "slow steps", "95m", steps("1x20 2x20 3x20 4x20 5x20") | held(OWNER, "1x110")),
+    silent(
+        "GpuWorkloadStalled", "an evaluation of an hour that it reports", "95m", evaluates("0x50 0+60x60", "0+50x110")
+    ),
+    fires("GpuWorkloadStalled", "an evaluation that hangs", "95m", evaluates("0x50 0+60x60", "0+50x60 3000x50")),
+    fires("GpuWorkloadStalled", "nothing since its evaluation", "95m", evaluates("0x50 0+60x20 1200x40", "0+50x110")),
     silent("GpuWorkloadStalled", "it has ended", "95m", steps("0+9x50 450x60") | held(OWNER, "1x50 0x60")),
     silent(
         "GpuWorkloadStalled",
