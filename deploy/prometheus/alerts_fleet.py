@@ -83,15 +83,27 @@ EXPORTER_DOWN = Alert(
 )
 
 
+_POWERED_DOWN = 'max by (cluster, node) (up{job="slurm-powered-down"})'
+"""Nodes that Slurm has switched off to save power, as targets.py lists them; their addresses may be others then."""
+
+
 def _gone(lately: str) -> str:
-    """Exporters of that time that are no targets now; not those whose node is none of Kubernetes' any more."""
+    """Exporters of that time that are no targets now; not those whose node is none of Kubernetes' any more, or is off.
+
+    Nor those of a cluster that got another name: the same targets are there, and never were of both for long.
+    """
     had = f"max by (cluster, node, instance) (max_over_time(node:gpu_exporter_copies:ratio[{lately}]))"
     nodes = f"(kube_node_info and on (cluster, node) node:gpu_exporter_copies:ratio)[{lately}]"
     removed = (
         f"max by (cluster, node) (max_over_time({nodes})) unless on (cluster, node) kube_node_info"
         " and on (cluster) kube_node_info"
     )
-    return f"{had}\n    unless on (cluster, instance) {_EXPORTERS}\n    unless on (cluster, node) ({removed})"
+    clusters = "count by (instance) (count by (cluster, instance) (node:gpu_exporter_copies:ratio)) > 1"
+    renamed = f"{_EXPORTERS} unless on (instance) count_over_time(({clusters})[{lately}]) > 1"
+    return (
+        f"{had}\n    unless on (cluster, instance) {_EXPORTERS}\n    unless on (cluster, node) ({removed})"
+        f"\n    unless on (cluster, node) {_POWERED_DOWN}\n    unless on (instance) ({renamed})"
+    )
 
 
 ABSENT = Alert(

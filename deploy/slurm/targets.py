@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Targets for Prometheus's file_sd_configs, from Slurm's own list of nodes. Needs Python 3.8 and scontrol.
 
-    targets.py /etc/prometheus/targets/gpu-exporter.json
+    targets.py /etc/prometheus/targets/gpu-exporter.json --powered-down /etc/prometheus/targets/powered-down.json
 
 Run it from cron or a timer on a host that has scontrol. The file is replaced in one move and only when it changes; when
 scontrol fails or shows no node it is left as it is and the status is 1, so that neither a restart of slurmctld nor
@@ -33,15 +33,15 @@ def nodes(text: str) -> Iterable[Mapping[str, str]]:
             yield found
 
 
-def targets(text: str, port: int) -> Sequence[Mapping[str, object]]:
-    """One entry per node with GPUs that is meant to be on, with its name and first partition as labels."""
+def targets(text: str, port: int, *, away: bool = False) -> Sequence[Mapping[str, object]]:
+    """One entry per node with GPUs that is meant to be on, or that is `away`, with its name and first partition."""
     return [
         {
             "targets": [_address(node.get("NodeAddr") or node["NodeName"], port)],
             "labels": {"node": node["NodeName"], "slurm_partition": node.get("Partitions", "").split(",")[0]},
         }
         for node in sorted(nodes(text), key=lambda each: each["NodeName"])
-        if _GPU.search(node.get("Gres", "")) and not _away(node.get("State", ""))
+        if _GPU.search(node.get("Gres", "")) and _away(node.get("State", "")) == away
     ]
 
 
@@ -74,15 +74,25 @@ def _shown(scontrol: str) -> str:
     return done.stdout
 
 
+def _json(entries: Sequence[Mapping[str, object]]) -> str:
+    return json.dumps(entries, indent=1) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="file of Prometheus's file_sd_configs to keep")
+    parser.add_argument(
+        "--powered-down", type=Path, metavar="FILE", help="file to keep of the nodes that are switched off on purpose"
+    )
     parser.add_argument("--port", type=int, default=9836, help="port of the exporters (default: 9836)")
     parser.add_argument("--scontrol", default="scontrol", help="scontrol to ask")
     given = parser.parse_args()
     try:
         shown = _shown(given.scontrol)
-        write(given.file, json.dumps(targets(shown, given.port), indent=1) + "\n")
+        # Those that are off first: a node that is in neither file for a moment is missed.
+        if given.powered_down:
+            write(given.powered_down, _json(targets(shown, given.port, away=True)))
+        write(given.file, _json(targets(shown, given.port)))
     except (OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"targets: {error}\n")
         return 1

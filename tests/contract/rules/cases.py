@@ -13,6 +13,7 @@ from tests.contract.rules import (
     cases_outages,
     cases_pods,
     cases_ranks,
+    cases_targets,
     cases_workload,
     cases_xids,
 )
@@ -29,5 +30,6 @@ CASES = (
     *cases_fabric.CASES,
     *cases_exporter.CASES,
     *cases_fleet.CASES,
+    *cases_targets.CASES,
     *cases_incident.CASES,
 )

@@ -41,6 +41,17 @@ def test_nodes_with_gpus_that_are_meant_to_be_on() -> None:
     ]
 
 
+def test_nodes_that_are_switched_off_are_listed_apart(tmp_path: Path) -> None:
+    file, off = tmp_path / "targets.json", tmp_path / "off.json"
+    done = made_by(f"cat <<'END'\n{SHOWN}END", file, "--powered-down", off)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [entry["labels"]["node"] for entry in json.loads(file.read_text())] == ["n1", "n2"]
+    assert json.loads(off.read_text()) == [
+        {"targets": ["c1:9836"], "labels": {"node": "c1", "slurm_partition": "cloud"}}
+    ]
+
+
 @given(st.text())
 def test_any_text_is_taken(text: str) -> None:
     assert json.dumps(KIT.targets(text, 1))
@@ -82,12 +93,12 @@ def test_ipv6_address_is_in_brackets() -> None:
     assert entry["targets"] == ["[fd00::1]:9836"]
 
 
-def made_by(scontrol: str, file: Path) -> subprocess.CompletedProcess[str]:
+def made_by(scontrol: str, file: Path, *more: str | Path) -> subprocess.CompletedProcess[str]:
     command = file.with_name("scontrol")
     command.write_text(f"#!/bin/sh\n{scontrol}\n")
     command.chmod(0o755)
     return subprocess.run(
-        [sys.executable, FILE, file, "--scontrol", command], capture_output=True, text=True, check=False
+        [sys.executable, FILE, file, "--scontrol", command, *more], capture_output=True, text=True, check=False
     )
 
 
