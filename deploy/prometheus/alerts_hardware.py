@@ -249,12 +249,14 @@ LIMITED = Alert(
     name="GpuPerformanceLimited",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
+    # A card of few watts has clocks that low wherever it works hard: what draws all its power is not held down.
     expr="""\
 label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
 or
 (
   label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"} < <clock>, "limit", "clock", "", "")
   and on (cluster, instance, uuid) gpu_utilization_ratio > <load>
+  unless on (cluster, instance, uuid) gpu_power_watts > 0.9 * gpu_power_default_limit_watts
 )""",
     for_="15m",
     keep_firing_for="30m",

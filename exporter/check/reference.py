@@ -15,6 +15,8 @@ _LOW = 0.5
 """Of what a GPU can do; the same as the alert's."""
 _BUSY = 0.5
 """Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
+_ALL_POWER = 0.9
+"""Part of the power that the GPU may draw by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,12 @@ def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
                 yield series.gpu, {"name": name, "value": value, "wanted": wanted}
 
 
+def _draws_all_its_power(facts: Facts, uuid: str) -> bool:
+    """A card of few watts has low clocks wherever it works hard: nothing else limits it."""
+    watts, most = (facts.value(f"gpu_power_{name}watts", uuid=uuid) for name in ("", "default_limit_"))
+    return watts is not None and most is not None and watts >= _ALL_POWER * most
+
+
 def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """A power limit, or a clock under load, below half of what the GPU can do."""
     for series in facts.of("gpu_power_limit_watts"):
@@ -89,5 +97,7 @@ def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_clock_hertz", domain="sm"):
         maximum = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
         busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
-        if maximum and busy > _BUSY and series.value < _LOW * maximum:
+        if not maximum or busy <= _BUSY or _draws_all_its_power(facts, series.labels["uuid"]):
+            continue
+        if series.value < _LOW * maximum:
             yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -155,6 +155,18 @@ def slow(limit: str = "700x60", clock: str = "1980000000x60", load: str = "0.98x
 LIMITED = (
     fires("GpuPerformanceLimited", "300 of 700 W", "40m", slow(limit="300x60") | HELD),
     fires("GpuPerformanceLimited", "345 MHz under load", "40m", slow(clock="345000000x60")),
+    fires(
+        "GpuPerformanceLimited",
+        "345 MHz under load, without the power that the work would take",
+        "40m",
+        slow(clock="345000000x60") | gauge("gpu_power_watts", "110x60"),
+    ),
+    silent(
+        "GpuPerformanceLimited",
+        "a card of few watts, whose work takes all of them",
+        "40m",
+        slow(clock="860000000x60") | gauge("gpu_power_watts", "698x60"),
+    ),
     silent("GpuPerformanceLimited", "345 MHz at rest", "40m", slow(clock="345000000x60", load="0x60")),
     silent("GpuPerformanceLimited", "a cap of 500 W", "40m", slow(limit="500x60")),
     silent("GpuPerformanceLimited", "as it should be", "40m", slow()),

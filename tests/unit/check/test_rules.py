@@ -48,6 +48,14 @@ def test_rule_fires_alone_and_decides_the_verdict(rule: object) -> None:
             f"{series('gpu_clock_hertz', 3.45e8, domain='sm')}\n{series('gpu_clock_max_hertz', 1.98e9, domain='sm')}",
             Limits(),
         ),
+        (
+            (
+                f"{series('gpu_clock_hertz', 8.6e8, domain='sm')}\n"
+                f"{series('gpu_clock_max_hertz', 2.04e9, domain='sm')}\n{series('gpu_utilization_ratio', 1)}\n"
+                f"{series('gpu_power_watts', 65)}\n{series('gpu_power_default_limit_watts', 72)}"
+            ),
+            Limits(),
+        ),
     ],
 )
 def test_just_beside_the_limit_is_ok(change: str, limits: Limits) -> None:
