@@ -63,7 +63,7 @@ class BasicAuth:
                 return Verdict.WAIT
             right = _matches(password, self._users.get(name, self._decoy)) and name in self._users
             if right:
-                self._right[name] = self._stands_for(name, password)
+                self._right[name] = self._stands_for(password)
                 self._guesses.pop(peer, None)
         return Verdict.ALLOWED if right else Verdict.REFUSED
 
@@ -77,12 +77,12 @@ class BasicAuth:
     def _remembered(self, name: str, password: str) -> bool:
         import hmac  # noqa: PLC0415 - loads OpenSSL, where there are passwords
 
-        return hmac.compare_digest(self._right.get(name, b""), self._stands_for(name, password))
+        return hmac.compare_digest(self._right.get(name, b""), self._stands_for(password))
 
-    def _stands_for(self, name: str, password: str) -> bytes:
+    def _stands_for(self, password: str) -> bytes:
         import hashlib  # noqa: PLC0415 - the same
 
-        return hashlib.blake2b(f"{name}\0{password}".encode(), key=self._salt).digest()
+        return hashlib.blake2b(password.encode(), key=self._salt).digest()
 
 
 def _credentials(header: str) -> tuple[str, str]:

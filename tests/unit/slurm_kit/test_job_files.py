@@ -81,6 +81,7 @@ def test_text_of_a_user_adds_no_line(tmp_path: Path) -> None:
         ("{tmp}", "", "0"),
         ("{tmp}", "7; rm -rf /", "0"),
         ("{tmp}", "../7", "0"),
+        ("{tmp}", "7x", "0"),
         ("{tmp}", "7", ""),
         ("{tmp}", "7", None),
     ],
@@ -88,6 +89,24 @@ def test_text_of_a_user_adds_no_line(tmp_path: Path) -> None:
 def test_nothing_fails_the_job(tmp_path: Path, hook: str, folder: str, job: str, gpus: str | None) -> None:
     assert run(hook, Path(folder.format(tmp=tmp_path)), job, gpus).returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_epilog_removes_only_what_is_of_the_job(tmp_path: Path) -> None:
+    for name in ("job_7", ".new.7", "job_8", "job_7x"):
+        (tmp_path / name).touch()
+    for job in ("7", "7x"):
+        run("epilog", tmp_path, job)
+
+    assert {file.name for file in tmp_path.iterdir()} == {"job_8", "job_7x"}
+
+
+@AS_ROOT
+def test_file_is_for_the_group_of_its_folder_and_nobody_else(tmp_path: Path) -> None:
+    os.chown(tmp_path, 0, 65534)
+    run("prolog", tmp_path, "7", "0")
+    written = (tmp_path / "job_7").stat()
+
+    assert (written.st_uid, written.st_gid, written.st_mode & 0o7777) == (0, 65534, 0o640)
 
 
 def test_folder_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:

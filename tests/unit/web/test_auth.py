@@ -46,6 +46,23 @@ def test_wrong_passwords_are_checked_one_at_a_time_and_not_for_ever() -> None:
     assert [auth.check(basic("prom", "guess"), "peer") for _ in range(2)] == [Verdict.REFUSED, Verdict.WAIT]
 
 
+def test_name_that_does_not_exist_takes_as_long_as_one_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = hashed("right")
+    compared: list[str] = []
+    monkeypatch.setattr(bcrypt, "checkpw", lambda _, against: compared.append(against.decode()) is None)
+    verdicts = [BasicAuth({"prom": right}).check(basic(name, "right")) for name in ("prom", "eve")]
+
+    assert verdicts == [Verdict.ALLOWED, Verdict.REFUSED]
+    assert compared == [right, right]
+
+
+def test_password_is_compared_as_far_as_bcrypt_reads_it() -> None:
+    auth = BasicAuth({"prom": hashed("x" * 72)})
+
+    assert auth.check(basic("prom", "x" * 80)) is Verdict.ALLOWED
+    assert auth.check(basic("prom", "x" * 71)) is Verdict.REFUSED
+
+
 def test_guesses_of_one_peer_are_not_those_of_another_and_a_peer_that_waits_costs_no_check() -> None:
     policy = Policy(BasicAuth({"prom": hashed("right")}, lambda: 0.0))
     app = App(Pages(metrics=lambda _: Page("", b"", gzip=False), status=str, ready=str), "/metrics", lambda: policy)
@@ -54,9 +71,10 @@ def test_guesses_of_one_peer_are_not_those_of_another_and_a_peer_that_waits_cost
         asked = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "REMOTE_ADDR": peer}
         return {**asked, "HTTP_AUTHORIZATION": basic("prom", "wrong")}
 
-    answers = [app.respond(wrong("a")).status for _ in range(_GUESSES + 1)]
+    answers = [app.respond(wrong("a")) for _ in range(_GUESSES + 1)]
 
-    assert answers == ["401 Unauthorized"] * _GUESSES + ["429 Too Many Requests"]
+    assert [each.status for each in answers] == ["401 Unauthorized"] * _GUESSES + ["429 Too Many Requests"]
+    assert ("Retry-After", "10") in answers[-1].headers
     assert isinstance(app.begin(wrong("a")), Response)
     assert app.respond(wrong("b")).status == "401 Unauthorized"
 
