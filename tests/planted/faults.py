@@ -33,6 +33,12 @@ FAULTS = (
         "ledger/ledger.py", "idle = 0.0 if total.active", "idle = 0.0 if not total.active", "unit/ledger/test_ledger.py"
     ),
     Fault("ledger/ledger.py", "max(0.0, joules) * part.energy", "joules", "unit/ledger/test_balance.py"),
+    Fault(
+        "ledger/ledger.py",
+        "late.get((uuid, holding.owner), 0.0)",
+        "late.get((uuid, holding.owner), 1.0)",
+        "unit/ledger/test_late_ranks.py",
+    ),
     # Sampling
     Fault(
         "sampling/cached_reading.py",

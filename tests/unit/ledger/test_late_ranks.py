@@ -7,9 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Target
 from exporter.host.model import HostSignals, ProcessSignals
+from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
+from exporter.ledger.ledger import advance
+from exporter.ledger.states import INDEX
 from exporter.units import BytesPerSecond
-from tests.unit.ledger.test_accusations import NOTHING, RECEIVES, SLEEPS, run, shares, straggling
+from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER
 
 WRITES = replace(
@@ -65,3 +70,23 @@ def test_rank_that_may_well_wait_for_the_network_does(
     )
 
     assert shares(found, 1, before) == {"wait_network": pytest.approx(1.0)}
+
+
+def test_who_shares_a_gpu_with_a_rank_waits_for_none_of_its_peers() -> None:
+    """Another job has half of the second GPU; its ranks wait for the network."""
+    other = Owner("slurm:8", "slurm", slurm_job="8")
+    hosts = {
+        JOB: replace(CALM, processes={100: WRITES, 101: RECEIVES}),
+        other: replace(CALM, processes={200: RECEIVES, 201: RECEIVES}),
+    }
+    ledger = Ledger()
+    for signals in [HOPPER] * 50 + [NOTHING] * 100:
+        readings = (
+            Reading(Target("GPU-0", 0, ""), signals, (Holding(JOB, 1.0, (100,)),)),
+            Reading(Target("GPU-1", 1, ""), signals, (Holding(JOB, 0.5, (101,)), Holding(other, 0.5, (200,)))),
+            Reading(Target("GPU-2", 2, ""), signals, (Holding(other, 1.0, (201,)),)),
+        )
+        ledger = advance(ledger, LedgerInput(time=0.0, seconds=1.0, interval=1.0, readings=readings, hosts=hosts))
+    waited = {owner: account.seconds[INDEX["wait_peer"]] for owner, account in ledger.owners.items()}
+
+    assert waited == {JOB: pytest.approx(50), other: 0.0}
