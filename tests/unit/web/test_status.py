@@ -100,7 +100,8 @@ def test_power_is_drawn_up_to_its_limit() -> None:
 
 def test_points_are_means_by_what_the_gpu_has_counted_since_the_point_before() -> None:
     history = History()
-    for second, busy, joules in ((0, 100.0, 5000.0), (10, 101.0, 5100.0), (20, 105.0, 11000.0), (40, 1.0, 12000.0)):
+    counted = ((0, 100.0, 5000.0), (10, 101.0, 5100.0), (20, 105.0, 11000.0), (40, 1.0, 12000.0), (60, 23.0, 26000.0))
+    for second, busy, joules in counted:
         read = gpu(busy_ratio=1.0, busy_seconds=busy, power_watts=700.0, joules=joules)
         history.add(Snapshot(NodeStatus(time=NOW + second, gpus=(read,)), monotonic=MonotonicTime(second)))
 
@@ -108,6 +109,7 @@ def test_points_are_means_by_what_the_gpu_has_counted_since_the_point_before() -
         (1.0, 700.0),  # nothing is known of before
         (0.25, 300.0),
         (1.0, 50.0),  # the count of busy seconds began anew
+        (1.0, 700.0),  # what the driver counts late may be more than there was time
     ]
 
 
