@@ -247,6 +247,9 @@ class Progress:
                 self._send()
                 for part in [each for each in self._all() if not each.stopped][-1:]:
                     part.resume()
+            kept, self._socket = self._socket, None
+            if kept:
+                kept.close()
 
     def send(self) -> bool:
         """Report now; whether somebody took it. Nothing is sent before something was counted."""
