@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -164,12 +165,15 @@ def test_what_is_forked_off_says_nothing_and_does_not_end_the_program_that_train
         assert json.loads(receiver.recv(4096))["steps"] == 1
 
 
-def test_fork_while_a_report_was_sent_stops_no_later_one_for_ever(
+def test_fork_while_a_report_was_sent_holds_up_no_later_one_for_ever(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert clock.now
-    monkeypatch.setattr(gpu_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(gpu_progress, "_PATIENCE", 0.01)
     progress = made()
     progress.step()
+    thread = threading.Thread(target=progress.send, daemon=True)
     with progress._sending:
-        assert not progress.send()
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()
