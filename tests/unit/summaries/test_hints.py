@@ -65,3 +65,10 @@ def test_names_are_bounded_and_the_oldest_go(tmp_path: Path) -> None:
 def test_user_is_looked_up() -> None:
     assert uid_of("root") == 0
     assert uid_of("nobody-of-that-name") is None
+
+
+def test_file_that_a_round_left_half_written_stops_no_later_one(tmp_path: Path) -> None:
+    (tmp_path / ".1000.new").write_text("half")
+    update(tmp_path, [made("1", "train", "--mem=4G")], uid)
+
+    assert set(told(tmp_path)) == {"train"}
