@@ -120,6 +120,11 @@ FAULTS = (
     # The host
     Fault("host/task.py", "queue.delay / 1e9", "queue.delay / 1e6", "unit/host/test_threads.py"),
     Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
+    Fault("node/network_ports.py", "and name not in _HARMLESS", "", "unit/node/test_network_ports.py"),
+    Fault("web/tls.py", 'made.set_ciphers(":".join(tls.ciphers))', "pass", "unit/web/test_tls_context.py"),
+    Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
+    Fault("summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
+    Fault("attribution/documents.py", "64 << 20", "64 << 30", "contract/test_bounds.py"),
     # Faults that stay
     Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
     Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),

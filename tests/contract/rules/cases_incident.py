@@ -22,7 +22,13 @@ def other_fault(nodes: int, values: str, first: int = 1) -> dict[str, str]:
     return {name.replace("GpuLost", "GpuXidHardware"): values for name in lost if name.startswith("ALERTS")}
 
 
-_A, _B = ',site="a"', ',site="b"'
+def two_clusters(one: str, other: str) -> dict[str, str]:
+    """Three nodes of each, of which Prometheus says at which site they are."""
+    found: dict[str, str] = {}
+    for cluster, site in (("c1", one), ("c2", other)):
+        found |= critical(3, "_x30 1x60", cluster=cluster) | ups(3, "1x90", cluster=cluster, more=f',site="{site}"')
+    return found
+
 
 CASES: tuple[Case, ...] = (
     fires("GpuIncidentNode", "three nodes within minutes", "31m", critical(3, "_x30 1x60")),
@@ -58,10 +64,7 @@ CASES: tuple[Case, ...] = (
         "GpuIncident",
         "two clusters of one site are one message",
         "32m",
-        critical(3, "_x30 1x60")
-        | critical(3, "_x30 1x60", cluster="c2")
-        | ups(3, "1x90", more=_A)
-        | ups(3, "1x90", cluster="c2", more=_A),
+        two_clusters("a", "a"),
     ),
     fires(
         "GpuIncident",
@@ -73,10 +76,7 @@ CASES: tuple[Case, ...] = (
         "GpuIncident",
         "clusters of two sites are two messages",
         "32m",
-        critical(3, "_x30 1x60")
-        | critical(3, "_x30 1x60", cluster="c2")
-        | ups(3, "1x90", more=_A)
-        | ups(3, "1x90", cluster="c2", more=_B),
+        two_clusters("a", "b"),
     ),
     fires(
         "GpuIncident",

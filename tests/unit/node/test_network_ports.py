@@ -30,6 +30,7 @@ def _gpu(index: int, *path: str, numa: str = "0") -> GpuSeat:
     ("gpu", "way"),
     [
         (_gpu(0, *SWITCH, "0000:17:00.0", "0000:18:00.0"), "PIX"),
+        (_gpu(0, *SWITCH, "0000:17:02.0", "0000:19:00.0", "0000:1b:00.0"), "PXB"),
         (_gpu(0, *SWITCH, "0000:17:02.0", "0000:19:00.0", "0000:1b:00.0", "0000:1c:00.0"), "PXB"),
         (_gpu(0, "pci0000:15", "0000:15:02.0", "0000:20:00.0"), "PHB"),
         (_gpu(0, "pci0000:35", "0000:35:01.0", "0000:36:00.0"), "NODE"),
@@ -46,6 +47,13 @@ def test_how_a_port_and_a_gpu_meet(gpu: GpuSeat, way: str | None) -> None:
 def test_gpu_right_below_a_switch_of_the_port_meets_it_there() -> None:
     assert meeting(PORT, _gpu(0, *SWITCH)) == meeting(PORT, _gpu(1, *SWITCH, "0000:17:00.0"))
     assert meeting(PORT, _gpu(0, *PORT.path, "0000:1b:00.0")) is not None
+
+
+def test_gpu_behind_more_of_the_ports_own_bridges_is_nearer() -> None:
+    below, beside = _gpu(0, *PORT.path[:4], "0000:1b:00.0"), _gpu(1, *SWITCH, "0000:17:00.0", "0000:18:00.0")
+
+    assert [meeting(PORT, gpu) for gpu in (below, beside)] == [("PIX", 4), ("PIX", 3)]
+    assert nearest(PORT, (beside, below)) == ((below, "PIX"),)
 
 
 def test_all_gpus_that_are_equally_near_are_named() -> None:
@@ -101,6 +109,15 @@ def test_errors_count_while_they_are_recent() -> None:
     ).ports[0]
 
     assert [set(each.troubles) for each in (*seen, later, again)] == [set(), set(), {"errors"}, set(), {"errors"}]
+
+
+def test_what_a_fabric_that_is_set_up_drops_is_no_trouble() -> None:
+    watch = PortWatch()
+    for at, dropped in enumerate((0.0, 5000.0)):
+        port = replace(PORT, errors={"VL15_dropped": dropped, "port_rcv_constraint_errors": dropped})
+        seen = watch.look((port,), (), MonotonicTime(float(at)))
+
+    assert seen.ports[0].troubles == frozenset()
 
 
 def test_node_reads_its_ports_in_the_background(tmp_path: Path) -> None:

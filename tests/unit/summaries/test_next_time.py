@@ -18,6 +18,7 @@ MODEST = replace(JOB, memory_bytes=12 * GIB, cpus=2, time_limit=5400.0)
     [
         (MODEST, ()),
         (replace(MODEST, memory_bytes=64 * GIB), ("--mem=11G",)),
+        (replace(MODEST, memory_bytes=64 * GIB, nodes=4), ()),
         (replace(MODEST, cpus=16), ("--cpus-per-gpu=1",)),
         (replace(MODEST, time_limit=86400.0), ("--time=01:15:00",)),
         (replace(JOB, state="FAILED"), ()),
