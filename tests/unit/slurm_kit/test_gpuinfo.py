@@ -97,3 +97,7 @@ def test_without_prometheus_slurms_side_is_shown(tmp_path: Path, url: str, statu
     assert done.returncode == status
     assert error in done.stderr
     assert ("n1    gpu        down*  4     0" in done.stdout) == (status == 1)
+
+
+def test_faults_that_prometheus_was_not_asked_for_are_not_said_to_be_none() -> None:
+    assert {row[-1] for row in KIT.rows(KIT.nodes(SHOWN), {"busy": {"n1": 0.5, "n2": 0.0}})} == {"-"}

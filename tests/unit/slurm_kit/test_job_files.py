@@ -169,6 +169,19 @@ def test_copied_stub_succeeds_when_the_program_is_gone_or_fails_or_hangs(tmp_pat
     assert results == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("hook", ["prolog", "epilog"])
+def test_copied_stub_runs_its_own_hook(tmp_path: Path, hook: str) -> None:
+    for name in ("prolog", "epilog"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran.{name}\n")
+        (tmp_path / name).chmod(0o755)
+    stub = tmp_path / "stub"
+    stub.write_text((KIT / f"{hook}.d/gpu-exporter").read_text().replace("/usr/lib/gpu-exporter/slurm", str(tmp_path)))
+    stub.chmod(0o755)
+    subprocess.run([stub], check=True, timeout=20)
+
+    assert [file.name for file in tmp_path.glob("ran.*")] == [f"ran.{hook}"]
+
+
 def test_end_of_a_job_is_noted_for_the_controllers_worker(tmp_path: Path) -> None:
     hook = tmp_path / "epilogctld"
     text = (KIT / "epilogctld").read_text()

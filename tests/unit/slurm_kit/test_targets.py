@@ -77,7 +77,9 @@ def test_failing_scontrol_leaves_the_file(tmp_path: Path) -> None:
     assert file.read_text() == "[]\n"
 
 
-@pytest.mark.parametrize("state", ["IDLE+CLOUD+POWER", "IDLE~", "IDLE#+CLOUD", "IDLE%", "FUTURE", "DOWN+POWERED_DOWN"])
+@pytest.mark.parametrize(
+    "state", ["IDLE+CLOUD+POWER", "IDLE~", "IDLE#+CLOUD", "IDLE%", "FUTURE", "DOWN+POWERED_DOWN", "IDLE+POWERING_DOWN"]
+)
 def test_node_that_is_switched_off_on_purpose_is_no_target(state: str) -> None:
     assert KIT.targets(f"NodeName=c1 Gres=gpu:4 NodeAddr=c1 State={state}", 9836) == []
 
@@ -126,3 +128,12 @@ def test_reason_in_another_encoding_takes_no_node_away(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(file.read_text())[0]["targets"] == ["n1:9836"]
+
+
+def test_nodes_of_hidden_partitions_are_targets_and_the_file_is_for_prometheus_to_read(tmp_path: Path) -> None:
+    file = tmp_path / "targets.json"
+    said = 'case " $* " in *" -a "*) echo NodeName=n1 Gres=gpu:4 NodeAddr=n1 State=IDLE ;; esac'
+    done = made_by(f"umask 077\n{said}", file)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert file.stat().st_mode & 0o7777 == 0o644
