@@ -93,3 +93,11 @@ def test_older_slurm_and_parts_of_gpus_leave_something_to_ask(text: str) -> None
 
     assert found
     assert not found.complete
+
+
+@pytest.mark.parametrize("nothing", ["(null)", "N/A"])
+def test_what_slurm_writes_for_nothing_is_nothing(nothing: str) -> None:
+    found = parse("7", f"SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\nSLURM_JOB_ACCOUNT={nothing}\nSLURM_JOB_QOS={nothing}\n")
+
+    assert found is not None
+    assert (found.job.account, found.job.qos) == ("", "")
