@@ -107,6 +107,7 @@ gpu_exporter_attribution_success gpu_exporter_node_source_success
 """
 _CLOCK = Part("domain `sm`", label="domain", among=frozenset({"sm"}))
 _HELD_DOWN = Part("heat and power brake", label="reason", among=frozenset({"sw_thermal", "hw_thermal", "thermal", "hw_power_brake"}))
+_EVALUATION = Part("phase `evaluation`", label="phase", among=frozenset({"evaluation"}))
 LEAN: Mapping[str, Part] = {
     **dict.fromkeys(_LEAN_WHOLE.split(), ALL),
     "gpu_time_seconds_total": NONZERO,
@@ -120,6 +121,7 @@ LEAN: Mapping[str, Part] = {
     "gpu_fabric_unhealthy": NONZERO,
     "gpu_rdma_port_degraded": NONZERO,
     "gpu_row_remap_banks": _FEW_SPARE,
+    "gpu_workload_phase_seconds_total": _EVALUATION,
     "gpu_clock_hertz": _CLOCK,
     "gpu_clock_max_hertz": _CLOCK,
     "gpu_scrape_collector_success": ZERO,
