@@ -13,7 +13,8 @@ _PLACEHOLDER = re.compile(r"<([a-z][a-z0-9_]*)>")
 _ALERT = re.compile(r"Gpu[A-Z][A-Za-z]+")
 _RECORD = re.compile(r"[a-z_]+:[a-z0-9_]+:[a-z0-9_]+")
 _DURATION = re.compile(r"[1-9][0-9]*[smhd]|0s")
-_MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}
+_PARTS = re.compile(r"([0-9]+)([a-z]+)")
+_MINUTES = {"ms": 1 / 60_000, "s": 1 / 60, "m": 1, "h": 60, "d": 1440, "w": 10_080, "y": 525_600}
 _RARELY, _LONG = 5, 10
 """Minutes between the looks of a slow alert; minutes of waiting that take several of them."""
 
@@ -114,7 +115,7 @@ class Alert:
         It is measured over a window of its own, so that nothing between two looks is missed, or waits for many minutes.
         """
         windowed = any(param.unit is Unit.DURATION for param in self.params)
-        waits = _minutes(self.for_)
+        waits = minutes(self.for_)
         paged = self.severity is Severity.CRITICAL
         return self.asks_for_days or (not paged and (waits >= _LONG or (windowed and waits >= _RARELY)))
 
@@ -142,8 +143,9 @@ SHARED = {"jobs", "runbooks"}
 """Parameters that belong to all alerts: the scrape job's pattern, and where the runbooks are."""
 
 
-def _minutes(duration: str) -> float:
-    return int(duration[:-1]) * _MINUTES[duration[-1]]
+def minutes(duration: str) -> float:
+    """Of a duration as Prometheus writes them, such as 1m30s."""
+    return sum(int(number) * _MINUTES[unit] for number, unit in _PARTS.findall(duration))
 
 
 def placeholders(text: str) -> list[str]:

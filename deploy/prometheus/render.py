@@ -17,7 +17,7 @@ from deploy.prometheus.alerts_incident import INCIDENT
 from deploy.prometheus.alerts_ranks import RANKS
 from deploy.prometheus.alerts_unreserved import UNRESERVED
 from deploy.prometheus.alerts_workload import WORKLOAD, excepted
-from deploy.prometheus.declaration import Alert, fill
+from deploy.prometheus.declaration import Alert, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from exporter.project import RUNBOOKS
@@ -35,6 +35,10 @@ ALERTS = tuple(alert for alerts in _SUBJECTS.values() for alert in alerts)
 
 _MUTES_FOR = {"GpuIncident": "GpuIncidentNode"}
 """What mutes others since this one tells of them is switched off with it, or nobody would be told. As in the chart."""
+
+_LOOKBACK = 5
+"""Minutes for which Prometheus finds a series after its last sample; version 3 no longer finds one just as old."""
+_FORGETS = "what they stood on when a node fell silent would be forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Settings:
     runbooks: str = RUNBOOKS
     """URL of a runbook; `{name}` is the alert's name in lower case."""
     interval: str = "1m"
+    """Shorter than five minutes."""
     slow_interval: str = "5m"
     """Of alerts that are `slow`."""
     keep_firing: bool = True
@@ -99,6 +104,10 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
     ]
     if strange:
         raise ValueError(f"unknown in the alerts' settings: {', '.join(sorted(strange))}")
+    if minutes(settings.interval) >= _LOOKBACK:
+        raise ValueError(
+            f"alerts are evaluated more often than every 5m, and not every {settings.interval}: {_FORGETS}"
+        )
     return {
         "groups": [
             {

@@ -53,6 +53,7 @@
 {{- end -}}
 {{- include "gpu-exporter.validateWeb" . -}}
 {{- include "gpu-exporter.validateMonitors" . -}}
+{{- include "gpu-exporter.validateAlerts" . -}}
 {{- include "gpu-exporter.validateCluster" . -}}
 {{- end -}}
 
@@ -91,6 +92,15 @@
 {{- if and $monitor.enabled $secured (ne (default $home $monitor.namespace) $home) -}}
 {{- fail (printf "%s.namespace must be the release's with web.tls or web.basicAuth: a monitor reads secrets of its own namespace only" $name) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A held alert reads its own last evaluation, and Prometheus finds a series for five minutes after its last sample. */}}
+{{- define "gpu-exporter.validateAlerts" -}}
+{{- $rule := .Values.prometheusRule -}}
+{{- $rarely := ge (include "gpu-exporter.milliseconds" $rule.alerts.interval | int64) 300000 -}}
+{{- if and $rule.enabled $rule.alerts.enabled $rarely -}}
+{{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $rule.alerts.interval) -}}
 {{- end -}}
 {{- end -}}
 

@@ -137,6 +137,10 @@ IMPOSSIBLE = [
     ({"web": {"basicAuth": {"enabled": True, "password": "é" * 37}}}, "the 72 bytes that bcrypt takes"),
     ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "would scrape everything twice"),
     ({"serviceMonitor": {"enabled": True}, "service": {"enabled": False}}, "serviceMonitor.enabled needs"),
+    (
+        {"prometheusRule": {"enabled": True, "alerts": {"interval": "4m60s"}}},
+        "prometheusRule.alerts.interval=4m60s must be shorter than 5m",
+    ),
     ({"podMonitor": {"enabled": True, "interval": "59s", "scrapeTimeout": "1m"}}, "podMonitor.scrapeTimeout=1m is"),
     (
         {"web": {"tls": {"enabled": True}}, "serviceMonitor": {"enabled": True, "namespace": "monitoring"}},

@@ -91,6 +91,18 @@ def test_setting_nobody_knows_is_refused(settings: Settings) -> None:
         render(settings)
 
 
+@pytest.mark.parametrize("interval", ["5m", "4m60s", "1h"])
+def test_interval_in_which_prometheus_forgets_what_alerts_stood_on_is_refused(interval: str) -> None:
+    with pytest.raises(ValueError, match=f"more often than every 5m, and not every {interval}"):
+        render(Settings(interval=interval))
+
+
+def test_interval_up_to_that_is_taken() -> None:
+    groups = render(Settings(interval="4m59s"))["groups"]
+
+    assert {group["interval"] for group in groups} == {"4m59s", "5m"}
+
+
 def test_every_alert_has_a_switch_and_its_durations_in_the_charts_values() -> None:
     values = chart_values()
 
