@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_REPLICA = "ray::servereplica"
+"""Ray Serve's: clients ask another program than this one."""
 _PROGRAMS = (
     # begin of its name    class
     ("papermill", "batch"),
@@ -28,6 +30,7 @@ _PROGRAMS = (
     ("ollama", "service"),
     ("torchserve", "service"),
     ("ts/model_service_worker", "service"),
+    (_REPLICA, "service"),
 )
 """In their order: a notebook that a program runs by itself has a kernel as well."""
 _WORKER = "::"
@@ -47,7 +50,7 @@ def program_class(command_lines: Sequence[str]) -> str:
 def names_of(command_line: str) -> Sequence[str]:
     """How a program is called: by its file, and of an interpreter by the module or the script that it runs."""
     words = command_line.split()
-    if not words or _WORKER in words[0]:
+    if not words or (_WORKER in words[0] and not words[0].startswith(_REPLICA)):
         return ()
     file = _file(words[0])
     return (file, *_run_by(words[1:])) if file.startswith(_INTERPRETERS) else (file,)

@@ -16,8 +16,14 @@ _PORT = re.compile("[0-9A-F]{4}")
 _TABLES = ("tcp", "tcp6")
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: who listens there was not looked for by a client."""
-_OF_TRAINING = frozenset({6006, 6379, 8265, 28028, *range(29400, 29600)})
-"""TensorBoard, Ray, NCCL's RAS, and where ranks meet (torch's rendezvous and store)."""
+_OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *range(29400, 29600)})
+"""ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and where ranks meet
+(torch's rendezvous and store)."""
+_OF_RAY = frozenset({8080, *range(10001, 20000)})
+"""Where each program of Ray listens for the others: they stay connected from elsewhere too, as from the head node. And
+the metrics of its agent, as KubeRay sets them."""
+_RAY = re.compile(r"ray::|\S*/raylet(?:\s|$)")
+"""Begin of the command lines of its workers, and of what starts them."""
 _TABLE_BYTES = 1 << 16
 """Of a namespace's sockets: listening ones stand first, and a host's table can be megabytes."""
 _MEETING_BYTES = 1 << 20
@@ -57,6 +63,11 @@ def parse_listeners(text: str) -> Mapping[int, int]:
             if inode and _PORT.fullmatch(port):
                 found[inode] = int(port, 16)
     return found
+
+
+def for_clients(ports: frozenset[int], command_lines: Iterable[str]) -> frozenset[int]:
+    """Those of a workload of these programs that its own programs do not need among themselves."""
+    return ports - _OF_RAY if any(_RAY.match(line) for line in command_lines) else ports
 
 
 class Connection(NamedTuple):

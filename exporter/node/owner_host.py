@@ -205,8 +205,9 @@ class OwnerHost:
         own = None not in {mine, nodes} and mine != nodes
         near = ancestors.near(procfs, running[:_NEAR])
         programs = {each: ancestors.program(procfs, each) for each in near}
+        ports = listeners.ports(near, own_namespace=own)
         found = (
-            listeners.ports(near, own_namespace=own),
+            None if ports is None else network.for_clients(ports, programs.values()),
             tuple(programs.values()),
             frozenset(each for each, program in programs.items() if launches(program)),
         )

@@ -28,6 +28,8 @@ from exporter.attribution.known_programs import program_class
         ("python3 /home/ada/sglang/train.py", ""),
         ("python vllm_offline.py", ""),
         ("vllm::worker_tp3", ""),
+        ("ray::rayworkerwrapper.execute_method", ""),
+        ("ray::servereplica:default:model", "service"),
         ("python -c from multiprocessing.spawn import spawn_main --jupyter", ""),
         ("python", ""),
         ("", ""),

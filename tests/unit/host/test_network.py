@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.network import Listeners, namespace, parse_listeners, traffic
+from exporter.host.network import Listeners, for_clients, namespace, parse_listeners, traffic
 from exporter.host.task_wait import receives
 
 TCP = """\
@@ -48,11 +48,26 @@ def test_in_the_hosts_namespace_only_sockets_it_has_open_count(tmp_path: Path) -
     assert Listeners(tmp_path).ports([11, 10], own_namespace=False) == {8000}
 
 
-@pytest.mark.parametrize("port", [29500, 28028, 6006, 40000])
+@pytest.mark.parametrize("port", [29500, 28028, 6006, 40000, 22, 15021])
 def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
     process(tmp_path, 10, port=port, sockets=(777,))
 
     assert Listeners(tmp_path).ports([10], own_namespace=True) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("command_line", "ports"),
+    [
+        ("ray::a.idle", {8000}),
+        ("ray::rolloutworker.sample()", {8000}),
+        ("/opt/site-packages/ray/core/src/ray/raylet/raylet --raylet_socket_name=/tmp", {8000}),
+        ("python /home/ada/raylet.py", {8000, 8080, 14531}),
+        ("ollama serve", {8000, 8080, 14531}),
+    ],
+)
+def test_programs_of_ray_listen_for_each_other(command_line: str, ports: set[int]) -> None:
+    """As `ray start` and KubeRay have it: a port for each worker from 10002 to 19999, to which the head connects."""
+    assert for_clients(frozenset({8000, 8080, 14531}), ["python x", command_line]) == ports
 
 
 def connected(inode: int, *, client: bool = True) -> str:

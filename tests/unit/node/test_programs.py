@@ -65,3 +65,18 @@ def test_another_process_is_asked_at_once(tmp_path: Path, asked: Asked) -> None:
     run(subject, asked, 150, pid=11)
 
     assert asked.at == [0.0, 30.0, 90.0, 100.0, 130.0]
+
+
+def test_worker_of_ray_serves_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its port is another one each time, and the head, which is elsewhere, stays connected to it."""
+    monkeypatch.setattr(Listeners, "ports", lambda *_, **__: frozenset({14531}))
+    write(tmp_path)
+    subject, ownership = reader(tmp_path), Ownership(processes={10: JOB}, cgroups={JOB: "/job"})
+    found: list[bool | None] = []
+    for number, command_line in enumerate(["python\0app.py\0", "ray::A.fit\0\0\0"]):
+        (tmp_path / "proc/10/cmdline").write_text(command_line)
+        for now in (100.0, 101.0):
+            _, signals = subject.read(ownership, {10: host(10)}, 200.0 * number + now)
+            found.append(signals[JOB].serves if JOB in signals else None)
+
+    assert found[1::2] == [True, False]
