@@ -57,7 +57,7 @@ _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
 class Phase:
-    """Counts the seconds spent inside: a context manager, and a decorator. May not be entered twice at once."""
+    """Counts the seconds spent inside: a context manager, and a decorator. Entered twice, it ends at the first exit."""
 
     __slots__ = ("_began", "_seconds")
 
@@ -66,23 +66,20 @@ class Phase:
         self._began = 0.0
 
     def __enter__(self) -> Phase:  # noqa: PYI034 - typing.Self is younger than the Pythons this file runs on
-        self._began = _clock()
+        self._began = self._began or _clock()
         return self
 
     def __exit__(self, kind: object = None, error: object = None, trace: object = None) -> None:
         began = self._began
         self._began = 0.0
-        self._seconds += _clock() - began
+        if began:
+            self._seconds += _clock() - began
 
     def __call__(self, function: F) -> F:
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
-            began = self._began = _clock()
-            try:
+            with self:
                 return function(*args, **kwargs)
-            finally:
-                self._began = 0.0
-                self._seconds += _clock() - began
 
         return timed  # type: ignore[return-value]
 
@@ -117,10 +114,16 @@ class Loader(Generic[T]):
                     return
             yield item
 
+    def __next__(self) -> T:
+        with self._phase:
+            return next(self._loader)  # type: ignore[call-overload,no-any-return]
+
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 
@@ -372,11 +375,8 @@ def transformer_flops(
 
 
 def _rank() -> int | None:
-    for name in _RANKS:
-        value = os.environ.get(name, "")
-        if value.isdigit():
-            return int(value)
-    return None
+    found = (_whole(os.environ.get(name)) for name in _RANKS)
+    return next((rank for rank in found if rank is not None), None)
 
 
 def main(lines: Iterable[str]) -> int:

@@ -23,12 +23,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Stage:
-    """One phase at a time: entering the next leaves the one before. An empty name is none."""
+    """One phase at a time: entering the next leaves the one before. An empty name is none.
+
+    Between batches it is `data`, and none outside of a training: there nobody waits for a batch.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._phase: Phase | None = None
         self.name = ""
+        self.between = ""
+
+    def begin(self) -> None:
+        """A training."""
+        self.between = "data"
+        self.enter(self.between)
+
+    def end(self) -> None:
+        self.between = ""
+        self.enter()
+
+    def wait(self) -> None:
+        """For the next batch, if there is to be one."""
+        self.enter(self.between)
 
     def enter(self, name: str = "") -> None:
         if self._phase is not None:
@@ -73,7 +90,7 @@ class _Lightning:
         if 0 < total < float("inf"):
             self._progress.total = total
         self._first = self._progress.done = float(trainer.global_step) - self._progress.steps
-        self._stage.enter("data")
+        self._stage.begin()
 
     def on_train_batch_start(self, *_: Any) -> None:
         self._stage.enter("forward")
@@ -93,16 +110,17 @@ class _Lightning:
         self._stage.enter("evaluation")
 
     def on_validation_end(self, *_: Any) -> None:
-        self._stage.enter("data")
+        self._stage.wait()
 
     def on_save_checkpoint(self, *_: Any) -> None:
-        self._stage.enter("checkpoint")  # until the next batch
+        if self._stage.between:
+            self._stage.enter("checkpoint")  # until the next batch
 
     def on_train_epoch_end(self, *_: Any) -> None:
         self._progress.add(epochs=1)
 
     def on_train_end(self, *_: Any) -> None:
-        self._stage.enter()
+        self._stage.end()
 
     on_exception = on_train_end
 
@@ -135,7 +153,7 @@ class _HuggingFace:
             getattr(state, "train_batch_size", None) or args.train_batch_size
         )  # what `auto_find_batch_size` has found
         self._per_step = {"samples": float(size * args.gradient_accumulation_steps), **self._given}
-        self._stage.enter("data")
+        self._stage.begin()
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         self._stage.enter("forward_backward")
@@ -153,17 +171,19 @@ class _HuggingFace:
             self._stage.enter("evaluation")
 
     def on_evaluate(self, _args: Any, _state: Any, control: Any, **__: Any) -> None:
-        self._stage.enter("checkpoint" if control.should_save else "data")
+        self._stage.enter("checkpoint" if control.should_save else self._stage.between)
 
     def on_save(self, *_: Any, **__: Any) -> None:
-        self._stage.enter("data")
+        self._stage.wait()
+
+    on_predict = on_save
 
     def on_epoch_end(self, _args: Any, _state: Any, control: Any, **__: Any) -> None:
         self._progress.add(epochs=1)
         self._after(control)
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
-        self._stage.enter()
+        self._stage.end()
 
     def _after(self, control: Any) -> None:
         ahead = "evaluation" if control.should_evaluate else "checkpoint" if control.should_save else "data"
@@ -195,7 +215,7 @@ class _Keras:
         if steps and epochs:
             self._progress.total = float(steps * epochs)
             self._progress.done = -self._progress.steps  # of another fit
-        self._stage.enter("data")
+        self._stage.begin()
 
     def on_epoch_begin(self, epoch: int, *_: Any, **__: Any) -> None:
         if self._started:  # with `initial_epoch`, it goes on from there
@@ -216,13 +236,13 @@ class _Keras:
         self._stage.enter("evaluation")
 
     def on_test_end(self, *_: Any, **__: Any) -> None:
-        self._stage.enter("data")
+        self._stage.wait()
 
     def on_epoch_end(self, *_: Any, **__: Any) -> None:
         self._progress.add(epochs=1)
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
-        self._stage.enter()
+        self._stage.end()
 
 
 def keras(progress: Progress, batch_size: float = 0.0, **per_step: float) -> Any:
