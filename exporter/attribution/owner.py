@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_PLACES = re.compile(
-    r"unit:(?:[^/]+/)?(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|init\.scope|(?:user@.+|sshd?(?:@.+)?|crond?|atd)\.service)$"
+_DAEMONS = (
+    r"crond?|atd|condor|pbs(?:_jobs|_mom)?|torque-mom|lsfd|sge_?execd(?:\..+)?|gridengine-exec|supervisord?"
+    r"|gitlab-runner|actions\.runner\..+"
 )
-"""Units in which people start whatever they like."""
-_SHARED = re.compile(r"unit:(?:[^/]+/)?(?:init\.scope|(?:sshd?|crond?|atd)\.service)$")
-"""Of these, those in which several people do."""
+"""They start what has nothing to do with each other: cron; HTCondor, PBS, LSF and Grid Engine, whose jobs are not told
+apart; supervisors of programs; runners of tests."""
+_SHARED = re.compile(rf"unit:(?:[^/]+/)?(?:init\.scope|(?:sshd?|{_DAEMONS})\.service)$")
+"""Units in which several people start whatever they like."""
+_PLACES = re.compile(
+    rf"{_SHARED.pattern}|unit:(?:[^/]+/)?(?:(?:session|tmux-spawn|vte-spawn)-.+\.scope|(?:user@.+|sshd?@.+)\.service)$"
+)
+"""And those in which one does."""
 
 
 class Owner(NamedTuple):

@@ -123,6 +123,8 @@ def test_cgroup_shared_by_two_owners_is_nobodys_own() -> None:
     [
         ("/system.slice/cron.service", False),
         ("/system.slice/ssh.service", False),
+        ("/system.slice/condor.service", False),
+        ("/system.slice/supervisor.service", False),
         ("/init.scope", False),
         ("/user.slice/user-1000.slice/session-1.scope", True),
         ("/system.slice/jupyter.service", True),

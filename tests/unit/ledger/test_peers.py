@@ -145,6 +145,13 @@ def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:
     assert not any(straggling(half).values())
 
 
+DAEMONS = (
+    *("condor", "pbs", "pbs_jobs", "pbs_mom", "torque-mom", "lsfd", "sgeexecd.p6444", "sge_execd", "gridengine-exec"),
+    *("supervisor", "supervisord", "gitlab-runner", "actions.runner.org-repo.gpu1"),
+)
+"""Of HTCondor, PBS, LSF and Grid Engine; of programs and of jobs that test."""
+
+
 @pytest.mark.parametrize(
     ("workload", "one"),
     [
@@ -157,6 +164,10 @@ def test_half_of_the_ranks_behind_a_bad_link_hold_up_nobody() -> None:
         ("unit:user@1000.service", False),
         ("unit:sshd@7-10.0.0.1.service", False),
         ("unit:cron.service", False),
+        *[(f"unit:{daemon}.service", False) for daemon in DAEMONS],
+        ("unit:ada/condor.service", False),
+        ("unit:pbsync.service", True),
+        ("unit:vllm@1.service", True),
     ],
 )
 def test_units_in_which_people_start_what_they_like_are_not_one_work(workload: str, *, one: bool) -> None:
