@@ -78,9 +78,11 @@ class Connection(NamedTuple):
     inode: int
 
 
-def parse_connections(text: str) -> Iterator[Connection]:
+def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
+    """From and to these ports: a node may have thousands of others, of which each would cost as much."""
+    named = re.compile("|".join(f":{port:04X} " for port in of)).search
     for line in lines(text)[1:]:
-        words = line.split()
+        words = line.split() if named(line) else ()
         if len(words) > 9 and words[3] == _ESTABLISHED:  # noqa: PLR2004 - the tenth is the inode
             ports = [each.rpartition(":")[2] for each in words[1:3]]
             inode = natural(words[9])
@@ -140,8 +142,7 @@ class Listeners:
             found = self._connections[where] = [
                 each
                 for table in _TABLES
-                for each in parse_connections(_head(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES))
-                if each.port in ports or each.peer_port in ports
+                for each in parse_connections(_head(f"{self._procfs}/{pid}/net/{table}", _MEETING_BYTES), ports)
             ]
         accepted = {(each.peer_port, each.port) for each in found}
         met = [each.peer_port for each in found if each.inode in mine and (each.port, each.peer_port) in accepted]
