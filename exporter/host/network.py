@@ -16,6 +16,8 @@ _PORT = re.compile("[0-9A-F]{4}")
 _TABLES = ("tcp", "tcp6")
 _EPHEMERAL = 32768
 """First port the kernel gives out by itself: who listens there was not looked for by a client."""
+_GRPC = 50051
+"""But for this one, where servers of gRPC listen by custom."""
 _OF_TRAINING = frozenset({22, 2222, 6006, 6379, 8265, *range(15000, 15100), 28028, *range(29400, 29600)})
 """ssh (MPI starts its ranks by it, people log in), TensorBoard, Ray, Istio's sidecar, NCCL's RAS, and where ranks meet
 (torch's rendezvous and store)."""
@@ -82,7 +84,7 @@ def parse_connections(text: str, of: Collection[int]) -> Iterator[Connection]:
     """From and to these ports: a node may have thousands of others, of which each would cost as much."""
     named = re.compile("|".join(f":{port:04X} " for port in of)).search
     for line in lines(text)[1:]:
-        words = line.split() if named(line) else ()
+        words = line.split() if named(line) else []
         if len(words) > 9 and words[3] == _ESTABLISHED:  # noqa: PLR2004 - the tenth is the inode
             ports = [each.rpartition(":")[2] for each in words[1:3]]
             inode = natural(words[9])
@@ -130,7 +132,7 @@ class Listeners:
                 inode: port
                 for table in _TABLES
                 for inode, port in parse_listeners(_head(f"{self._procfs}/{pid}/net/{table}", _TABLE_BYTES)).items()
-                if port < _EPHEMERAL and port not in _OF_TRAINING
+                if (port < _EPHEMERAL or port == _GRPC) and port not in _OF_TRAINING
             }
         return found
 

@@ -48,6 +48,14 @@ def test_in_the_hosts_namespace_only_sockets_it_has_open_count(tmp_path: Path) -
     assert Listeners(tmp_path).ports([11, 10], own_namespace=False) == {8000}
 
 
+@pytest.mark.parametrize("port", [8000, 32767, 50051])
+def test_where_clients_look_for_a_server_is_served(tmp_path: Path, port: int) -> None:
+    """The last is where servers of gRPC listen (Riva's, and those made after its examples)."""
+    process(tmp_path, 10, port=port)
+
+    assert Listeners(tmp_path).ports([10], own_namespace=True) == {port}
+
+
 @pytest.mark.parametrize("port", [29500, 28028, 6006, 40000, 22, 15021])
 def test_where_ranks_meet_nobody_is_served(tmp_path: Path, port: int) -> None:
     process(tmp_path, 10, port=port, sockets=(777,))
