@@ -53,6 +53,8 @@ _COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "mode
 _TOLD = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
 """What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
 _clock = time.perf_counter
+_counting = threading.RLock()
+"""Held for some instructions: threads may `add` at once, as those of a server do, and so may what a signal starts."""
 _RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 
@@ -172,7 +174,7 @@ class Progress:
         self._part = _Part(self._path, self._start)
         self._counters = self._part.counters
         self._phases = self._part.phases
-        self._waits = Phase()  # what `phase("communication")` gives
+        self._waits: Phase | None = None  # what `phase("communication")` gives
         self._began = _clock()
         self._reached: float | None = None
         self._first: float | None = None
@@ -196,7 +198,9 @@ class Progress:
         """
         found = self._phases.get(name)
         if found is None:
-            found = self._phases[name] = self._waits if name == "communication" else Phase()
+            found = self._phases.setdefault(name, Phase())
+            if name == "communication":
+                self._waits = found
         return found
 
     def data(self, loader: Iterable[T]) -> Loader[T]:
@@ -204,7 +208,10 @@ class Progress:
         return Loader(loader, self.phase("data"))
 
     def step(self, count: float = 1, **counters: float) -> None:
-        """Count steps and what was worked off in them: `samples`, `images`, `tokens`, `requests`, `model_flops`."""
+        """Count steps and what was worked off in them: `samples`, `images`, `tokens`, `requests`, `model_flops`.
+
+        In one thread; several at once may `add`.
+        """
         totals = self._counters
         for name, value in counters.items():
             # In place, for each step pays it: what is no plain number, or not finite, goes through `_number`.
@@ -214,8 +221,11 @@ class Progress:
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""
+        totals = self._counters
         for name, value in counters.items():
-            self._counters[name] = self._counters.get(name, 0.0) + _number(value)
+            number = _number(value)
+            with _counting:
+                totals[name] = totals.get(name, 0.0) + number
 
     def set(self, **totals: float) -> None:
         """Say totals since the program started that it counts itself."""
@@ -230,7 +240,7 @@ class Progress:
 
     def _step(self, steps: float) -> None:
         self._counters["steps"] = steps
-        own = _clock() - self._waits.seconds
+        own = _clock() - (self._waits.seconds if self._waits else 0.0)
         if self._first is None:
             self._first = own
         self._part.stepped = (steps, own - self._first)
@@ -259,7 +269,7 @@ class Progress:
         return not self._stop.is_set() and self._send(socket.MSG_DONTWAIT)
 
     def _send(self, flags: int = 0) -> bool:
-        if not any(each.counters or each.phases for each in self._all()):
+        if os.getpid() != self._pid or not any(each.counters or each.phases for each in self._all()):
             return False
         # One after the other, or older totals could come after the last. A fork may have left it locked for ever.
         if not self._sending.acquire(timeout=_PATIENCE):
@@ -332,6 +342,16 @@ class Progress:
 
 
 _made: list[_Part] = []
+
+
+def _forked() -> None:
+    """In the child: another thread of the parent may have held it, which is not there to let go of it."""
+    global _counting  # noqa: PLW0603 - as `os.register_at_fork` has it
+    _counting = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _seconds(counted: Iterable[_Part]) -> dict[str, float]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -118,3 +123,70 @@ def test_evaluation_before_and_after_a_training_leaves_no_phase_open(
         open_after.append(callback._stage.name)
 
     assert open_after == ["", within, ""]
+
+
+def test_threads_that_count_at_once_lose_nothing(progress: Any) -> None:
+    """As those of a server do."""
+
+    def serve() -> None:
+        for _ in range(5000):
+            progress.add(requests=1, tokens=3)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=serve) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    report = progress.report()
+
+    assert (report["requests"], report["tokens"]) == (20000, 60000)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fork_while_another_thread_counts_leaves_the_child_free_to_count(progress: Any) -> None:
+    """And it reports nothing of what its parent had counted."""
+    held, release = threading.Event(), threading.Event()
+
+    class Slow(dict[str, float]):
+        def get(self, *_: Any) -> Any:
+            held.set()
+            release.wait(60)
+            return 0.0
+
+    progress._counters = Slow()
+    counting = threading.Thread(target=progress.add, kwargs={"requests": 1})
+    counting.start()
+    held.wait(60)
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # it ends also where it would wait for ever
+        progress._counters = {}
+        progress.add(requests=1)
+        os._exit(0 if progress._counters and not progress.send() else 1)
+    release.set()
+    counting.join()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_child_that_was_forked_off_reports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its parent had counted would count twice: a report is its sender's."""
+    monkeypatch.setattr(gpu_progress, "_made", [])
+    path = tmp_path / "p"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(path))
+        progress = gpu_progress.Progress(str(path), interval=0.0)
+        progress.step(samples=8)
+        child = os.fork()
+        if not child:
+            os._exit(int(progress.send()))
+
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert progress.send()
+        progress.close()
