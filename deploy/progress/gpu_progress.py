@@ -189,7 +189,7 @@ class Progress:
         _made.append(self._part)
         self._start()
         if interval > 0:
-            atexit.register(self.close)
+            _at_exit(self.close)
 
     def phase(self, name: str) -> Phase:
         """Give the phase of this name: `data`, `forward`, `backward`, `optimizer`, `communication`, `checkpoint`, ...
@@ -352,6 +352,14 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+
+
+def _at_exit(close: Callable[[], None]) -> None:
+    """Also where `multiprocessing` ends a process of its own, without Python's handlers."""
+    atexit.register(close)
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util and sys.modules["multiprocessing"].parent_process():
+        util.Finalize(None, close, exitpriority=0)
 
 
 def _seconds(counted: Iterable[_Part]) -> dict[str, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -190,3 +192,23 @@ def test_child_that_was_forked_off_reports_nothing(tmp_path: Path, monkeypatch: 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert progress.send()
         progress.close()
+
+
+def _rank_of_a_pool(path: str) -> None:
+    gpu_progress.Progress(path, interval=1e6).step(samples=8)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("start", ["fork", "spawn", "forkserver"])
+def test_process_of_multiprocessing_says_its_last_totals(tmp_path: Path, start: str) -> None:
+    """It ends without Python's own exit handlers: the last second of each rank was lost."""
+    path = tmp_path / "p"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
+        server.bind(str(path))
+        rank = multiprocessing.get_context(start).Process(target=_rank_of_a_pool, args=(str(path),))
+        rank.start()
+        rank.join(60)
+        server.setblocking(False)
+        report = json.loads(server.recv(4096))
+
+    assert (report["samples"], report["pid"]) == (8, rank.pid)
