@@ -208,7 +208,7 @@ def test_process_of_multiprocessing_says_its_last_totals(tmp_path: Path, start: 
         rank = multiprocessing.get_context(start).Process(target=_rank_of_a_pool, args=(str(path),))
         rank.start()
         rank.join(60)
-        server.setblocking(False)
+        server.settimeout(0.0)
         report = json.loads(server.recv(4096))
 
     assert (report["samples"], report["pid"]) == (8, rank.pid)
