@@ -12,6 +12,7 @@ Steps are the optimizer's: with gradient accumulation several batches make one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
@@ -38,6 +39,19 @@ class Stage:
         """A training."""
         self.between = "data"
         self.enter(self.between)
+        self._end_with_cell()
+
+    def _end_with_cell(self) -> None:
+        """Of a notebook: no framework but Lightning tells where it is stopped, or fails, in the midst of a training."""
+        shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        if shell is None:
+            return
+
+        def ended(*_: Any) -> None:
+            shell.events.unregister("post_run_cell", ended)
+            self.end()
+
+        shell.events.register("post_run_cell", ended)
 
     def end(self) -> None:
         self.between = ""

@@ -212,3 +212,23 @@ def test_process_of_multiprocessing_says_its_last_totals(tmp_path: Path, start: 
         report = json.loads(server.recv(4096))
 
     assert (report["samples"], report["pid"]) == (8, rank.pid)
+
+
+@pytest.mark.parametrize("name", ["hugging_face", "keras"])
+def test_training_that_is_stopped_with_its_cell_of_a_notebook_waits_for_no_data(
+    progress: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """No framework but Lightning tells of exceptions: until the kernel ended, its idle GPU was `wait_data`."""
+    registered: list[Callable[..., None]] = []
+    events = SimpleNamespace(
+        register=lambda event, each: registered.append(each) if event == "post_run_cell" else None,
+        unregister=lambda _, each: registered.remove(each),
+    )
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace(events=events)))
+    callback = framework(name, progress, monkeypatch)
+    callback.on_train_begin(*(HF if name == "hugging_face" else ()))
+    assert callback._stage.name == "data"
+    for each in tuple(registered):
+        each("its result")
+
+    assert (callback._stage.name, callback._stage.between, registered) == ("", "", [])
