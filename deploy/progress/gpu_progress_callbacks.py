@@ -44,14 +44,14 @@ class Stage:
     def _end_with_cell(self) -> None:
         """Of a notebook: no framework but Lightning tells where it is stopped, or fails, in the midst of a training."""
         shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        if shell is None:
-            return
+        events: Any = getattr(shell, "events", None)
 
         def ended(*_: Any) -> None:
-            shell.events.unregister("post_run_cell", ended)
+            events.unregister("post_run_cell", ended)
             self.end()
 
-        shell.events.register("post_run_cell", ended)
+        if events is not None:
+            events.register("post_run_cell", ended)
 
     def end(self) -> None:
         self.between = ""
