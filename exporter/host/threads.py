@@ -48,7 +48,8 @@ def places(procfs: str, pid: int, workers: Workers, apart: Container[int | None]
         return ()
     others = [f"{pid}/task/{thread}" for thread in threads if thread != str(pid)]
     own = (f"{pid}/task/{pid}", *others)[:SCAN_TASKS]
-    return (own[0], *workers.of(procfs, own, SCAN_TASKS, apart), *own[1:])[:SCAN_TASKS]
+    room = max(SCAN_TASKS - len(own), SCAN_TASKS // 2)
+    return (own[0], *workers.of(procfs, own, room, apart)[:room], *own[1:])[:SCAN_TASKS]
 
 
 def _process(pid: int, place: str) -> str:

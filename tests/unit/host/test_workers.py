@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.host.threads import places
+from exporter.host.threads import SCAN_TASKS, places
 from exporter.host.workers import Workers
 from tests.unit.host.test_threads import process, reader_of, stat
 
@@ -40,3 +40,17 @@ def test_ranks_on_other_gpus_are_no_workers_of_who_started_them(tmp_path: Path) 
     found = reader_of(tmp_path).read({"job": [10, 20]}, 0.0)
 
     assert {pid: set(tasks) for pid, tasks in found.items()} == {10: {"10/task/10"}, 20: {"20/task/20", "30"}}
+
+
+def test_hundreds_of_children_hide_no_thread(tmp_path: Path) -> None:
+    """Nor hundreds of threads a loader: each have half of the places where there are more than these."""
+    threads = {10 + number: 1 for number in range(300)}
+    process(tmp_path, 10, threads, children=tuple(range(1000, 1600)))
+    process(tmp_path, 9, {9: 1, 11: 1}, children=tuple(range(1000, 1600)))
+    process(tmp_path, 8, {8 + number: 1 for number in range(0, 4000, 4)}, children=(1000,))
+    found = {pid: places(str(tmp_path), pid, Workers()) for pid in (8, 9, 10)}
+    workers = {pid: sum("/" not in place for place in each) for pid, each in found.items()}
+
+    assert workers == {8: 1, 9: SCAN_TASKS - 2, 10: SCAN_TASKS // 2}
+    assert {len(each) for each in found.values()} == {SCAN_TASKS}
+    assert "9/task/11" in found[9]
