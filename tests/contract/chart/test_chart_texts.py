@@ -97,6 +97,11 @@ def test_duration_that_prometheus_cannot_read_is_refused(duration: str, files: F
 
 @pytest.mark.parametrize("duration", ["1h30m", "1w2d", "90s", "1y", "500ms"])
 def test_duration_that_prometheus_can_read_is_taken(duration: str, render: Render) -> None:
-    alerts = {"interval": duration, "rules": {"GpuHeldIdle": {"window": duration, "for": duration}}}
+    alerts = {"rules": {"GpuHeldIdle": {"window": duration, "for": duration}}}
 
     assert render({"prometheusRule": {"enabled": True, "alerts": alerts}, "serviceMonitor": {"interval": duration}})
+
+
+@pytest.mark.parametrize("duration", ["4m59s", "1m30s", "90s", "15s500ms"])
+def test_interval_shorter_than_five_minutes_is_taken(duration: str, render: Render) -> None:
+    assert render({"prometheusRule": {"enabled": True, "alerts": {"interval": duration}}})
