@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.driver.interface import GPM_SECONDS, DriverError, UnsupportedError
+from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.driver.interface import GPM_SECONDS, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.driver.nvml.library import Library
 from exporter.driver.timed_lock import TimedLock
 
@@ -25,7 +25,7 @@ _TWO = 2
 _SHORTEST = 0.09
 """Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
 _SLOW = 0.2
-"""Seconds of a reading after which the device rests: all other GPUs of the node wait for it meanwhile."""
+"""Seconds of a reading, good or failed, after which the device rests: all other GPUs of the node wait meanwhile."""
 _REST, _LONGEST_REST = 20.0, 15.0
 """Times as long as the reading took, and seconds at most; the next one tells of all of it."""
 
@@ -55,34 +55,52 @@ class Meter:
         self._samples: list[_Sample] = []
         self._taken: MonotonicTime | None = None
         """When the first of the samples was filled."""
-        self._rest = _SHORTEST
-        """Seconds until the next reading at least."""
+        self._again = NEVER
+        """Until then nothing is read."""
+        self._failed: DriverError | None = None
+        """How the last reading did, where it took so long that the device rests: it stands until the next one."""
 
     def read(self, metrics: Sequence[int]) -> Mapping[int, float]:
         """Values since the call before, and the seconds they cover.
 
         Nothing on the first call or too soon after one, and nothing for a metric the device lacks.
         """
-        if self._supported is not True:
+        if self._supported is False:
             self._require_support()
-        if self._taken is not None and self._clock() - self._taken < self._rest:
+        if self._clock() < self._again:
+            if self._failed:
+                raise DriverError(str(self._failed), self._failed.code)
             return {}
         with self._gate.hold():
-            if len(self._samples) < _TWO:
-                self._allocate()
-            earlier, later = self._samples
-            before, self._taken = self._taken, None  # what fails from here on begins a new window
             began = self._clock()
-            later.fill()
-            now = self._clock()
-            self._samples, self._taken = [later, earlier], now
-            found: Mapping[int, float] = {} if before is None else self._between(earlier, later, metrics)
-            self._rest = _rest(self._clock() - began)
-        return found if before is None else {GPM_SECONDS: now - before, **found}
+            self._failed = None
+            try:
+                found = self._read(metrics)
+            except (DeviceLostError, DriverGoneError, UnsupportedError):
+                raise  # what comes back is read at once
+            except DriverError as error:
+                now = self._clock()
+                if now - began > _SLOW:
+                    self._failed, self._again = error, now + _rest(now - began)
+                raise
+            self._again = (self._taken or began) + _rest(self._clock() - began)
+        return found
+
+    def _read(self, metrics: Sequence[int]) -> Mapping[int, float]:
+        if self._supported is not True:
+            self._require_support()
+        if len(self._samples) < _TWO:
+            self._allocate()
+        earlier, later = self._samples
+        before, self._taken = self._taken, None  # what fails from here on begins a new window
+        later.fill()
+        now = self._clock()
+        self._samples, self._taken = [later, earlier], now
+        return {} if before is None else {GPM_SECONDS: now - before, **self._between(earlier, later, metrics)}
 
     def free(self) -> None:
         """Give the buffers back; only while no call of this device is under way."""
-        samples, self._samples, self._taken = self._samples, [], None
+        samples, self._samples, self._taken, self._again = self._samples, [], None, NEVER
         for sample in samples:
             try:
                 with self._gate.hold():
@@ -93,8 +111,7 @@ class Meter:
     def _require_support(self) -> None:
         if self._supported is None:
             answer = ctypes.create_string_buffer(_SUPPORT.pack(_VERSION, 0), _SUPPORT.size)
-            with self._gate.hold():
-                self._library.ask("nvmlGpmQueryDeviceSupport", self._gpu, answer)
+            self._library.ask("nvmlGpmQueryDeviceSupport", self._gpu, answer)
             self._supported = bool(_SUPPORT.unpack(answer)[1])
         if not self._supported:
             raise UnsupportedError("nvmlGpmQueryDeviceSupport: no GPM on this device", "NOT_SUPPORTED")

@@ -90,6 +90,45 @@ for second in range(1, 13): now[0] = max(now[0], second); print(second, gpu.call
     ]
 
 
+def test_gpu_whose_gpm_is_slow_to_fail_keeps_the_others_waiting_now_and_then_alone(fake_nvml: Make) -> None:
+    """Each call takes 0.5 s by the clock and fails but the last: the failure stands while the device rests."""
+    code = """
+from exporter.driver.interface import DriverError
+now, asked = [0.0], []
+meter = gpu.target.meter
+meter._clock = lambda: now[0]
+def filling(pointer):
+    def slow():
+        now[0] += 0.5
+        asked.append(now[0])
+        if len(asked) < 3: raise DriverError("nvmlGpmSampleGet: no answer", "TIMEOUT")
+    return slow
+meter._filling = filling
+for second in range(1, 25): now[0] = max(now[0], second); print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
+print(asked)
+"""
+    assert printed(fake_nvml(), code) == [*["DriverError TIMEOUT"] * 22, *["{}"] * 2, "[1.5, 12.5, 23.5]"]
+
+
+def test_gpu_that_is_lost_for_a_moment_has_its_gpm_read_at_once(fake_nvml: Make) -> None:
+    code = """
+from exporter.driver.interface import DeviceLostError
+now, lost = [0.0], [True]
+meter = gpu.target.meter
+meter._clock = lambda: now[0]
+def filling(pointer):
+    def slow():
+        now[0] += 0.5
+        if lost[0]: raise DeviceLostError("nvmlGpmSampleGet: lost")
+    return slow
+meter._filling = filling
+print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
+lost[0] = False
+print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
+"""
+    assert printed(fake_nvml(), code) == ["DeviceLostError GPU_IS_LOST", "{}"]
+
+
 def test_gpm_window_survives_a_new_enumeration(fake_nvml: Make) -> None:
     code = """
 gpu.call("nvmlGpmMetricsGet", (1,))
