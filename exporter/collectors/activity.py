@@ -27,6 +27,8 @@ UNIT_IDS = tuple(id_ for _, id_, _ in UNITS)
 
 
 _FULL, _INFINITE = 100.0, math.inf
+_LONGER = 2.5
+"""Times a pass: what GPM covers is no longer than that where it was asked in the pass before, however late."""
 
 
 @record
@@ -53,6 +55,14 @@ def activity(before: Activity, values: Mapping[int, Any], seconds: float) -> Act
         ratio = ratios[unit] = percent / 100 if 0.0 <= percent <= _FULL else 0.0 if percent < 0.0 else 1.0
         totals[unit] = totals[unit] + ratio * seconds if unit in totals else 0.0
     return Activity(ratios, totals)
+
+
+def is_of_pass(values: Mapping[int, Any], seconds: float) -> bool:
+    """Whether GPM reports of the `seconds` since the last good reading, and not of a longer time, as after a rest.
+
+    What it reports of more than that adds to the totals, and is not compared with what else is known of the pass.
+    """
+    return bool(values.get(GPM_SECONDS, seconds) <= _LONGER * seconds)
 
 
 def silent(before: Activity | None) -> Activity | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from exporter.clock import UnixTime
-from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, silent
+from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, is_of_pass, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.driver import constants as nvml
@@ -92,11 +92,11 @@ def read(device: Device, previous: Gpm | None, tick: Tick) -> Gpm:
     nvlink = _traffic(NVLINK, nvlink_fields, rates, previous.nvlink.totals if previous else {}, tick.seconds)
     if values is None and not pcie.totals and not nvlink.totals:
         raise UnsupportedError("neither GPM nor byte counters")
-    units = (
-        activity(before, values, tick.seconds)
-        if values is not None
-        else silent(previous.activity if previous else None)
-    )
+    units = previous.activity if previous else None
+    if values is not None:
+        units = activity(before, values, tick.seconds)
+    if values is None or not is_of_pass(values, tick.seconds):
+        units = silent(units)
     return Gpm(units, pcie, nvlink, tried_at)
 
 
@@ -141,7 +141,8 @@ def _moved(
     if mebibytes is None:
         return before, None
     rate = max(mebibytes, 0.0) * _MIB
-    return (0.0 if before is None else before + rate * values.get(GPM_SECONDS, seconds)), rate
+    total = 0.0 if before is None else before + rate * values.get(GPM_SECONDS, seconds)
+    return total, rate if is_of_pass(values, seconds) else None
 
 
 def _seconds_of(unit: str, what: str) -> Family[Gpm]:

@@ -62,6 +62,19 @@ def test_time_whose_answer_was_lost_is_not_booked_as_what_came_after_it() -> Non
     }
 
 
+def test_what_gpm_reports_after_a_rest_counts_and_is_not_of_the_pass() -> None:
+    """Fifteen seconds, the last of which was the pass: their mean is not compared with how busy the GPU was in it."""
+    device = hopper()
+    device.fields = {}
+    window = [1.0, 1.0, 15.0, 2.0]
+    device.answers["nvmlGpmMetricsGet"] = lambda _ids: {0: window.pop(0), 2: 10.0, 20: 100.0, 21: 200.0}
+    _, before, rested, soon = passes(GPM, device, 4)
+
+    assert [dict(each.ratios) for each in (before, rested, soon)] == [{"sm": 0.1}, {}, {"sm": 0.1}]
+    assert [each.pcie.rate for each in (before, rested, soon)] == [300 * 2**20, None, 300 * 2**20]
+    assert samples(GPM, soon)["gpu_sm_active_seconds_total"] == {(): pytest.approx(1.8)}
+
+
 VALUE = st.one_of(st.floats(-10, 200), st.just(math.nan), st.none())
 
 
