@@ -25,7 +25,8 @@ _TWO = 2
 _SHORTEST = 0.09
 """Seconds. Samples must be 100 ms apart; a little less is allowed for, since the clocks differ."""
 _SLOW = 0.2
-"""Seconds of a reading, good or failed, after which the device rests: all other GPUs of the node wait meanwhile."""
+"""Seconds of a reading, good or failed, for which all other GPUs of the node wait too long. A second one in a row makes
+the device rest: once may be a thread that waited for a CPU, or a GPU that woke up."""
 _REST, _LONGEST_REST = 20.0, 15.0
 """Times as long as the reading took, and seconds at most; the next one tells of all of it."""
 
@@ -57,6 +58,8 @@ class Meter:
         """When the first of the samples was filled."""
         self._again = NEVER
         """Until then nothing is read."""
+        self._slow = False
+        """Whether the last reading took long."""
         self._failed: DriverError | None = None
         """How the last reading did, where it took so long that the device rests: it stands until the next one."""
 
@@ -79,12 +82,17 @@ class Meter:
             except (DeviceLostError, DriverGoneError, UnsupportedError):
                 raise  # what comes back is read at once
             except DriverError as error:
-                now = self._clock()
-                if now - began > _SLOW:
-                    self._failed, self._again = error, now + _rest(now - began)
+                if rest := self._rest(began):
+                    self._failed, self._again = error, self._clock() + rest
                 raise
-            self._again = (self._taken or began) + _rest(self._clock() - began)
+            self._again = (self._taken or began) + (self._rest(began) or _SHORTEST)
         return found
+
+    def _rest(self, began: MonotonicTime) -> float:
+        """For how many seconds the device is to be left alone after a reading that began then; 0 where it need not."""
+        seconds, before = self._clock() - began, self._slow
+        self._slow = seconds > _SLOW
+        return min(_REST * seconds, _LONGEST_REST) if self._slow and before else 0.0
 
     def _read(self, metrics: Sequence[int]) -> Mapping[int, float]:
         if self._supported is not True:
@@ -135,11 +143,6 @@ class Meter:
         if query is None or query.metrics != tuple(metrics):
             query = self._query = _Query(self._library, metrics)
         return query.answers(earlier, later)
-
-
-def _rest(seconds: float) -> float:
-    """How long a device is left alone whose reading took so long."""
-    return min(_REST * seconds, _LONGEST_REST) if seconds > _SLOW else _SHORTEST
 
 
 class _Sample(NamedTuple):

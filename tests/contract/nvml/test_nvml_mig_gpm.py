@@ -70,7 +70,7 @@ for seconds in (0.0, 0.0625, 0.0625): now[0] += seconds; print(gpu.call("nvmlGpm
 
 
 def test_gpu_whose_gpm_is_slow_keeps_the_others_waiting_now_and_then_alone(fake_nvml: Make) -> None:
-    """Each call takes 0.5 s by the clock; the answer after the rest covers all of it."""
+    """Each call takes 0.5 s by the clock, which may be so once; the answer after the rest covers all of it."""
     code = """
 now = [0.0]
 meter = gpu.target.meter
@@ -81,13 +81,30 @@ def filling(pointer):
     def slow(): now[0] += 0.5; fill()
     return slow
 meter._filling = filling
-for second in range(1, 13): now[0] = max(now[0], second); print(second, gpu.call("nvmlGpmMetricsGet", (1,)))
+for second in range(1, 14): now[0] = max(now[0], second); print(second, gpu.call("nvmlGpmMetricsGet", (1,)))
 """
     assert printed(fake_nvml(), code) == [
         "1 {}",
-        *[f"{second} {{}}" for second in range(2, 12)],
-        "12 {0: 11.0, 1: 40.0}",
+        "2 {0: 1.0, 1: 40.0}",
+        *[f"{second} {{}}" for second in range(3, 13)],
+        "13 {0: 11.0, 1: 40.0}",
     ]
+
+
+def test_gpm_that_was_slow_once_is_asked_on(fake_nvml: Make) -> None:
+    code = """
+now, took = [0.0], [0.0, 0.5, 0.0, 0.5, 0.0]
+meter = gpu.target.meter
+meter._clock = lambda: now[0]
+get = meter._filling
+def filling(pointer):
+    fill = get(pointer)
+    def fill_in(): now[0] += took.pop(0); fill()
+    return fill_in
+meter._filling = filling
+for second in range(1, 6): now[0] = second; print(gpu.call("nvmlGpmMetricsGet", (1,)))
+"""
+    assert printed(fake_nvml(), code) == ["{}", *[f"{{0: {seconds}, 1: 40.0}}" for seconds in (1.5, 0.5, 1.5, 0.5)]]
 
 
 def test_gpu_whose_gpm_is_slow_to_fail_keeps_the_others_waiting_now_and_then_alone(fake_nvml: Make) -> None:
@@ -101,13 +118,13 @@ def filling(pointer):
     def slow():
         now[0] += 0.5
         asked.append(now[0])
-        if len(asked) < 3: raise DriverError("nvmlGpmSampleGet: no answer", "TIMEOUT")
+        if len(asked) < 4: raise DriverError("nvmlGpmSampleGet: no answer", "TIMEOUT")
     return slow
 meter._filling = filling
-for second in range(1, 25): now[0] = max(now[0], second); print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
+for second in range(1, 26): now[0] = max(now[0], second); print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
 print(asked)
 """
-    assert printed(fake_nvml(), code) == [*["DriverError TIMEOUT"] * 22, *["{}"] * 2, "[1.5, 12.5, 23.5]"]
+    assert printed(fake_nvml(), code) == [*["DriverError TIMEOUT"] * 23, *["{}"] * 2, "[1.5, 2.5, 13.5, 24.5]"]
 
 
 def test_gpu_that_is_lost_for_a_moment_has_its_gpm_read_at_once(fake_nvml: Make) -> None:
