@@ -12,6 +12,7 @@ from dashboards.parts import block, look, mfu, panel, price, states, uid, variab
 from dashboards.parts.frame import dashboard
 from dashboards.parts.link import cell, to_gpu, to_node
 from dashboards.parts.look import BLUE
+from dashboards.parts.once import once
 from dashboards.parts.query import (
     CLUSTER,
     GPU_HOURS,
@@ -71,13 +72,14 @@ def job() -> build.Dashboard:
 
 
 def _starts() -> build.AnnotationQuery:
+    """At the time that the value is. The look back meets each start more than once, on steps of minutes too."""
     return (
         build.AnnotationQuery()
         .name("Starts of its parts")
         .datasource(SOURCE)
         .enable(True)
         .icon_color(BLUE)
-        .expr(f"{_STARTED} * 1000 and (changes({_STARTED}[2m]) > 0 or delta({_RESTARTED}[2m]) > 0)")
+        .expr(once(f"{_STARTED} * 1000 and (changes({_STARTED}[10m]) > 0 or delta({_RESTARTED}[10m]) > 0)"))
         .use_value_for_time(True)
         .step("60s")
         .title_format("Started again")
@@ -90,7 +92,7 @@ def _numbers(made: build.Dashboard) -> None:
     numbers = (
         ("GPUs held", "Now, over all its pods and nodes.", f"sum(workload:gpu_workload_gpus:sum{{{SCOPE}}})", look.COUNT, 1),
         ("Parts", "Containers of pods, or the job on each of its nodes, that hold GPUs now.", f"sum(workload:gpu_workload_parts:count{{{SCOPE}}})", look.COUNT, 0),
-        ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within a minute counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
+        ("Started again", "In the time range: new pods, restarted containers, requeues. What starts within two and a half minutes counts once.", f"max(changes({_STARTED}[$__range]) > (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or (max_over_time({_RESTARTED}[$__range]) - min_over_time({_RESTARTED}[$__range])) or changes({_STARTED}[$__range]))", look.COUNT, 0),
         ("Utilization", f"Share of the held and observed GPU time of the range in which a kernel ran. {mfu.MEANING}", UTILIZATION.promql(everything), units.PercentUnit, 0),
         ("GPU hours held", "In the time range.", HELD.promql(everything), GPU_HOURS, 1),
         ("GPU hours wasted", "Held and idle, waiting or throttled, in the time range.", WASTED.promql(everything), GPU_HOURS, 1),

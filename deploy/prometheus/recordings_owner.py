@@ -60,7 +60,7 @@ STARTS = record(
     f'label_replace(changes({_STARTED}[1d]), "told", "start", "", "")'
     f' or label_replace({_COUNTED}, "told", "restarts", "", ""))',
     "How often something of it was started again in the last 24 hours: new pods, restarted containers, requeues. "
-    "What starts within a minute counts once.",
+    "What starts within two and a half minutes counts once.",
 )
 WORKLOAD_NOW = (
     *(

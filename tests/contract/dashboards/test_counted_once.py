@@ -1,4 +1,4 @@
-"""Two targets may scrape one exporter: no panel takes its series twice."""
+"""Two targets may scrape one exporter, and two replicas evaluate the rules: no panel takes a series twice."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import promql_parser as promql
 import pytest
 
 from dashboards.parts.once import SAME_TARGET, once
+from exporter.report.definitions import REPLICAS
 from tests.contract.dashboards.inference import children, labels, selectors, walk
 from tests.contract.dashboards.reading import NAMES, load, queries
 from tests.contract.dashboards.vocabulary import RECORDED
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_two_targets_scrape_is_taken_once(name: str) -> None:
+def test_what_two_targets_scrape_or_two_replicas_record_is_taken_once(name: str) -> None:
     asked = [query.promql for query in queries(name)] + [each["expr"] for each in load(name)["annotations"]["list"]]
 
     assert {(metric, expr) for expr in asked for metric in _twice(promql.parse(expr))} == set()
 
 
 def _twice(expr: Any) -> Iterator[str]:
-    """Scraped metrics that more than the largest or smallest of their targets is taken of."""
+    """Metrics that more than the largest or smallest of their targets or replicas is taken of."""
     if isinstance(expr, promql.VectorSelector):
-        yield from {expr.name} - RECORDED
+        yield str(expr.name)
     elif _is_extreme(expr) and all(map(_within_a_target, walk(expr.expr))):
         left = labels(expr) & {"job"}
         yield from (selector.name for selector in selectors(expr) if left and selector.name not in RECORDED)
@@ -54,7 +55,8 @@ def _within_a_target(expr: Any) -> bool:
 
 
 _OF_GPU = "max by (cluster, instance, gpu, uuid)"
-_OF_ALERT = "max without (job, endpoint, service)"
+_OF_RULE = f"max without ({REPLICAS})"
+_OF_ALERT = f"max without (job, endpoint, service, {REPLICAS})"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,11 @@ _OF_ALERT = "max without (job, endpoint, service)"
         ("max by (gpu) (gpu_up{} > 0)", "max by (gpu) (gpu_up{} > 0)"),
         ("count(ALERTS{})", f"count({_OF_ALERT} (ALERTS{{}}))"),
         ("count_over_time(ALERTS{}[1h] @ end())", f"{_OF_ALERT} (count_over_time(ALERTS{{}}[1h] @ end()))"),
-        ("sum(node:gpu_up:count{})", "sum(node:gpu_up:count{})"),
+        ("sum(node:gpu_up:count{})", f"sum({_OF_RULE} (node:gpu_up:count{{}}))"),
+        (f"{_OF_RULE} (sum_over_time(node:gpu_up:count{{}}[1h]))",) * 2,
+        ("sum(another:rule:sum{})", "sum(another:rule:sum{})"),
         (f"max (up and {SAME_TARGET} gpu_up{{}})", f"max (up and {SAME_TARGET} gpu_up{{}})"),
     ],
 )  # fmt: skip
-def test_a_scraped_series_becomes_the_largest_of_its_targets(expr: str, wanted: str) -> None:
+def test_a_series_becomes_the_largest_of_its_targets_and_replicas(expr: str, wanted: str) -> None:
     assert once(expr) == wanted

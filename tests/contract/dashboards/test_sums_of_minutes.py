@@ -1,4 +1,4 @@
-"""What is summed over a time range is recorded once a minute: sixty such sums are taken for an hour."""
+"""How often what panels look back at is recorded: sums are of minutes, and a change is between two samples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 
 from deploy.prometheus.recordings import GROUPS
 from tests.contract.dashboards.inference import walk
-from tests.contract.dashboards.reading import NAMES, queries
+from tests.contract.dashboards.reading import NAMES, load, queries
 
+SECONDS = {
+    rule.record: promql.parse_duration(group.interval).total_seconds() for group in GROUPS for rule in group.rules
+}
 RARE = {rule.record for group in GROUPS if group.interval != "1m" for rule in group.rules}
 
 
@@ -38,3 +41,31 @@ def test_a_sum_is_found() -> None:
 
     assert found == {"node:gpu_power_watts:sum"}
     assert found <= RARE
+
+
+OF_TWO = {"changes", "delta", "deriv", "increase", "rate", "resets"}
+"""Functions that say nothing of one sample."""
+
+
+def too_short(expr: str) -> Iterator[str]:
+    """Recordings that a query looks back at for so short that it may meet one sample, where it needs two."""
+    for each in walk(promql.parse(expr)):
+        if isinstance(each, promql.Call) and each.func.name in OF_TWO:
+            [looked] = [inner for inner in walk(each) if isinstance(inner, promql.MatrixSelector)]
+            name = looked.vector_selector.name
+            if looked.range.total_seconds() < 2 * SECONDS.get(name, 0):
+                yield name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_panels_and_marks_meet_two_samples_of_what_changes(name: str) -> None:
+    asked = [query.promql for query in queries(name)] + [each["expr"] for each in load(name)["annotations"]["list"]]
+
+    assert {metric for expr in asked for metric in too_short(expr)} == set()
+
+
+def test_a_look_that_is_too_short_is_found() -> None:
+    started = "workload:gpu_workload_start_time_seconds:max"
+
+    assert set(too_short(f"sum(changes({started}[2m]))")) == {started}
+    assert set(too_short(f"sum(changes({started}[5m]) or rate(gpu_busy_seconds_total[1m]))")) == set()

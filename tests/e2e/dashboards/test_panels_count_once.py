@@ -1,4 +1,4 @@
-"""Every panel of every dashboard answers the same where a second job scrapes the nodes: nothing is counted twice."""
+"""Every panel answers the same where a second job scrapes the nodes, and a second replica evaluates the rules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def once() -> Iterator[Archive]:
 
 @pytest.fixture(scope="module")
 def twice(once: Archive) -> Iterator[Archive]:
-    """With the series of the second job, and the alerts that fire for them too."""
+    """With the series of the second job, the alerts that fire for them too, and what a second replica recorded."""
     with tempfile.TemporaryDirectory(prefix="gpu-twice-") as folder:
         archive = Archive(Path(folder), SPAN)
         copytree(once.data, archive.data, ignore=ignore_patterns("wal", "chunks_head", "lock", "queries.active"))
@@ -47,6 +47,8 @@ def twice(once: Archive) -> Iterator[Archive]:
         with again.open("w") as out:
             for name in ("history.om", "alerts.om"):
                 out.writelines(_again((once.folder / name).read_text()))
+            for rules in ("alerts.om", *(path.name for path in once.folder.glob("layer*.om"))):
+                out.writelines(_of_replica((once.folder / rules).read_text()))
             out.write("# EOF\n")
         archive.add(again)
         yield archive
@@ -58,20 +60,27 @@ def _again(text: str) -> Iterator[str]:
             yield line.replace(f'job="{JOB}"', 'job="monitoring/again"')
 
 
+def _of_replica(text: str) -> Iterator[str]:
+    for line in text.splitlines(keepends=True):
+        if not line.startswith("#"):
+            yield line.replace("{", '{prometheus_replica="b",', 1).replace(",}", "}", 1)
+
+
 @pytest.fixture(scope="module")
 def urls(once: Archive, twice: Archive) -> Iterator[tuple[str, str]]:
     with once.served() as one, twice.served() as other:
         yield one, other
 
 
-def test_the_second_job_is_there(urls: tuple[str, str]) -> None:
-    one, other = (len(ask_at(url, "gpu_up", SPAN.end)) for url in urls)
+@pytest.mark.parametrize("name", ["gpu_up", "node:gpu_up:count"])
+def test_the_second_job_and_replica_are_there(urls: tuple[str, str], name: str) -> None:
+    one, other = (len(ask_at(url, name, SPAN.end)) for url in urls)
 
-    assert other == 2 * one
+    assert other == 2 * one > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_panel_counts_a_node_twice_that_two_jobs_scrape(urls: tuple[str, str], name: str) -> None:
+def test_no_panel_counts_twice_what_two_jobs_scrape_or_two_replicas_record(urls: tuple[str, str], name: str) -> None:
     chosen = HOT if name in {"node", "gpu"} else {}
     one, other = (dict(Reader(url, COARSE, chosen).asked(name)) for url in urls)
 
