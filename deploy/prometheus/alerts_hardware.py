@@ -249,14 +249,19 @@ LIMITED = Alert(
     name="GpuPerformanceLimited",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    # A card of few watts has clocks that low wherever it works hard: what draws all its power is not held down.
+    # What draws all its power is not held down: a card of few watts has clocks that low wherever it works hard. Work
+    # comes in bursts: what it never gets over counts, and the load on the average.
     expr="""\
 label_replace(gpu_power_limit_watts / gpu_power_default_limit_watts < <power>, "limit", "power limit", "", "")
 or
 (
-  label_replace(gpu_clock_hertz{domain="sm"} / gpu_clock_max_hertz{domain="sm"} < <clock>, "limit", "clock", "", "")
-  and on (cluster, instance, uuid) gpu_utilization_ratio > <load>
-  unless on (cluster, instance, uuid) gpu_power_watts > 0.9 * gpu_power_default_limit_watts
+  label_replace(
+    max_over_time(gpu_clock_hertz{domain="sm"}[<window>]) / gpu_clock_max_hertz{domain="sm"} < <clock>,
+    "limit", "clock", "", ""
+  )
+  and on (cluster, instance, uuid) avg_over_time(gpu_utilization_ratio[<window>]) > <load>
+  unless on (cluster, instance, uuid)
+    max_over_time(gpu_power_watts[<window>]) > 0.9 * gpu_power_default_limit_watts
 )""",
     for_="15m",
     keep_firing_for="30m",
@@ -264,6 +269,9 @@ or
         Param("power", 0.5, Unit.RATIO, "Power limit, as a part of the one the GPU starts with."),
         Param("clock", 0.5, Unit.RATIO, "SM clock under load, as a part of the highest."),
         Param("load", 0.5, Unit.RATIO, "Utilization above which the clock is looked at."),
+        Param(
+            "window", "10m", Unit.DURATION, "Time in which clock and power are highest, and of the mean utilization."
+        ),
     ),
     summary=f"The {{{{ $labels.limit }}}} of {GPU} is low",
     description=f"The {{{{ $labels.limit }}}} of {GPU} is at {{{{ $value | humanizePercentage }}}} of what it should "

@@ -161,6 +161,25 @@ LIMITED = (
         "40m",
         slow(clock="345000000x60") | gauge("gpu_power_watts", "110x60"),
     ),
+    fires(
+        "GpuPerformanceLimited",
+        "345 MHz under load that comes in bursts",
+        "40m",
+        slow(clock="345000000x60", load=" ".join(["0.98 0.98 0.2"] * 20)),
+    ),
+    silent(
+        "GpuPerformanceLimited",
+        "bursts at the highest clock, which falls between them",
+        "40m",
+        slow(clock=" ".join(["1980000000 1980000000 345000000"] * 20), load=" ".join(["0.98 0.98 0.2"] * 20)),
+    ),
+    silent(
+        "GpuPerformanceLimited",
+        "a card of few watts, whose work comes in bursts that take all of them",
+        "40m",
+        slow(clock="860000000x60", load=" ".join(["0.98 0.98 0.2"] * 20))
+        | gauge("gpu_power_watts", " ".join(["698 698 150"] * 20)),
+    ),
     silent(
         "GpuPerformanceLimited",
         "a card of few watts, whose work takes all of them",
