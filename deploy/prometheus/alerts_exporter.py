@@ -128,12 +128,17 @@ or on (cluster, instance)
         name="GpuCollectorFailing",
         audience=Audience.ONCALL,
         severity=Severity.INFO,
-        expr="gpu_scrape_collector_success == 0",
+        # XIDs come by themselves, to threads of their own: nobody who asks would notice that none is heard of any more.
+        expr="""\
+gpu_scrape_collector_success == 0
+or
+label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector", "xid", "", "")""",
         for_="15m",
         keep_firing_for="15m",
         summary=f"Collector {{{{ $labels.collector }}}} of {NODE} fails",
-        description=f"Collector {{{{ $labels.collector }}}} of {NODE} keeps failing: its series are missing. "
-        "See the exporter's log.",
+        description=f"Collector {{{{ $labels.collector }}}} of {NODE} keeps failing: "
+        "{{ if eq $labels.collector `xid` }}no XID is heard of, from the driver or from the kernel log"
+        "{{ else }}its series are missing{{ end }}. See the exporter's log.",
     ),
     Alert(
         name="GpuExporterSimulated",

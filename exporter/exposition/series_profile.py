@@ -103,7 +103,7 @@ gpu_workload_progress_ratio gpu_workload_expected_seconds_remaining gpu_workload
 gpu_workload_resident_memory_bytes gpu_workload_memory_limit_bytes gpu_workload_straggler_seconds_total
 gpu_memory_reserved_bytes gpu_exporter_build_info gpu_exporter_simulated gpu_exporter_driver_error
 gpu_exporter_last_sample_timestamp_seconds gpu_exporter_passes_total gpu_exporter_device_sample_age_seconds
-gpu_exporter_attribution_success gpu_exporter_node_source_success
+gpu_exporter_attribution_success gpu_exporter_node_source_success gpu_exporter_xid_source_up
 """
 _CLOCK = Part("domain `sm`", label="domain", among=frozenset({"sm"}))
 _HELD_DOWN = Part("heat and power brake", label="reason", among=frozenset({"sw_thermal", "hw_thermal", "thermal", "hw_power_brake"}))

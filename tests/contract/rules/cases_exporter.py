@@ -240,6 +240,21 @@ CASES: tuple[Case, ...] = (
     fires(
         "GpuCollectorFailing", "for long", "40m", node("gpu_scrape_collector_success", "1x10 0x40", ',collector="ecc"')
     ),
+    fires(
+        "GpuCollectorFailing",
+        "no XID is heard of",
+        "40m",
+        node("gpu_exporter_xid_source_up", "1x10 0x40", ',source="nvml"')
+        | node("gpu_exporter_xid_source_up", "0x50", ',source="kmsg"')
+        | node("gpu_scrape_collector_success", "1x50", ',collector="xid"'),
+    ),
+    silent(
+        "GpuCollectorFailing",
+        "the kernel log may not be read, and the driver tells of XIDs",
+        "40m",
+        node("gpu_exporter_xid_source_up", "1x50", ',source="nvml"')
+        | node("gpu_exporter_xid_source_up", "0x50", ',source="kmsg"'),
+    ),
     silent(
         "GpuCollectorFailing",
         "now and then",
