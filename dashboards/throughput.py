@@ -47,16 +47,21 @@ def throughput() -> build.Dashboard:
 
 
 def _programs() -> table.Panel:
-    name, rank = link.cell("Workload"), f"workload:gpu_workload_slowest_rank_step_seconds:max{{{SCOPE}}}"
+    name, cluster = link.cell("Workload"), link.cell("Cluster")
+    rank = f"workload:gpu_workload_slowest_rank_step_seconds:max{{{SCOPE}}}"
     by = "cluster, workload"
     only = f" and on ({by}) ({_REPORTED}{{{SCOPE}}} or gpu_workload_progress_ratio{{{SCOPE}}})"
     return Table(
         title="Programs that report their progress",
         description="One row per workload, with what it gets done in each unit that it reports. Slowest rank: the one whose steps take longest "
         f"without waiting for others. {mfu.MEANING} Click one to see why it is not faster.",
-        keys=(Key("workload", "Workload", (link.to_pod(name), link.to_job(name))), Key("user", "User", width=85)),
+        keys=(
+            Key("cluster", "Cluster", width=75),
+            Key("workload", "Workload", (link.to_pod(name, cluster), link.to_job(name, cluster))),
+            Key("user", "User", width=80),
+        ),
         columns=(
-            gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", look.PLAIN, width=120),
+            gauge("Progress", f"gpu_workload_progress_ratio{{{SCOPE}}}", look.PLAIN, width=95),
             *reported.columns(SCOPE),
             Text("Slowest rank", rank, "rank", width=105),
             Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"),

@@ -241,6 +241,7 @@ def processes(scope: str, *, size: tuple[int, int] = (24, 8)) -> table.Panel:
         description="Processes on the GPUs of this selection, and whose they are. "
         "Those beyond the exporter's limit are summed up as pid 'other'. Memory is a dash where the driver does not tell it.",
         keys=(
+            Key("cluster", "Cluster", hidden=True),
             Key("instance", "Node", (link.to_node(node),), width=140),
             Key("gpu", "GPU", (link.to_gpu(node, link.cell("GPU")),), width=60),
             Key("pid", "PID", width=90),

@@ -222,7 +222,7 @@ def progress(made: build.Dashboard, kind: Kind) -> None:
         panel.bars(
             "Progress",
             "How far it is, as the program reports; of many, the twelve furthest.",
-            now(f"topk(12, max by (workload) (gpu_workload_progress_ratio{{{kind.scope}}}))", BY_WORKLOAD),
+            now(f"topk(12, max by (cluster, workload) (gpu_workload_progress_ratio{{{kind.scope}}}))", BY_WORKLOAD),
             units.PercentUnit,
             size=(8, 8),
             ceiling=1,

@@ -56,6 +56,16 @@ def _parsed(query: Query) -> Any:
     return promql.parse(query.promql)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in {"node", "gpu"}])
+def test_what_two_clusters_call_alike_is_told_apart(name: str) -> None:
+    """Slurm counts its jobs from 1 in each. The boards that are left out are of one node, and of one GPU."""
+    found = {query.panel: labels(_parsed(query)) for query in queries(name)}
+
+    assert {
+        panel for panel, shown in found.items() if shown & {"workload", "instance"} and "cluster" not in shown
+    } == set()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_queries_parse(name: str) -> None:
     for query in queries(name):
