@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_device import PART_MODELS
 from deploy.prometheus.recordings_owner import PART_STATES
+from exporter.report.definitions import SCRAPE
 
 BY = ("namespace", "pod", "instance", "model_name", "engine")
 _HOLDER = ("namespace", "pod", "host", "port")
@@ -128,14 +129,16 @@ def _record(record: str, expr: str, help: str, by: tuple[str, ...] = BY) -> Reco
 
 
 _EACH = "by (cluster, namespace, pod, instance, <label>)"
+_ONCE = f"max without ({SCRAPE})"
+"""A pod that two services select is scraped twice. The labels that are left tell parts of the engine apart."""
 
 
 def _total(name: str, field: str, text: str) -> Recording:
-    return _record(f"engine:llm_{name}:rate5m", _of_all(field, f"sum {_EACH} (<rate>)"), text)
+    return _record(f"engine:llm_{name}:rate5m", _of_all(field, f"sum {_EACH} ({_ONCE} (<rate>))"), text)
 
 
 def _level(name: str, field: str, text: str) -> Recording:
-    return _record(f"engine:llm_{name}:sum", _of_all(field, f"sum {_EACH} (<series>)"), text)
+    return _record(f"engine:llm_{name}:sum", _of_all(field, f"sum {_EACH} ({_ONCE} (<series>))"), text)
 
 
 def _quantiles(name: str, field: str, text: str) -> tuple[Recording, ...]:

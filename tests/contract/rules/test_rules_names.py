@@ -25,12 +25,13 @@ from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
 from exporter.check.runbooks import RUNBOOK
 from exporter.metrics.family import Type
+from exporter.report.definitions import SCRAPE
 from exporter.sampling.families import families
 from tests.stack import ROOT
 
 TARGET = {"job", "instance", "node", "cluster", "rack", "site"}
-OF_RULERS = {"rule_replica", "ruler_replica", "thanos_ruler_replica"}
-"""Labels that a site's ruler may add to what it evaluates."""
+OF_SCRAPERS = set(SCRAPE.split(", "))
+"""Labels that whoever scrapes, or a site's ruler, may add."""
 OTHERS = {
     "up": set(),
     "kube_node_info": set(),
@@ -92,7 +93,7 @@ def wrong(query: str) -> list[str]:
         names = {matcher.name for matcher in each.matchers.matchers}
         found += [f"{each.name} has no label {name}" for name in names - series.get(str(each.name), names) - TARGET]
     made = re.findall(r'"([a-z_]+)", "[^"]*", "[a-z_]*", "', query)
-    all_labels = TARGET.union(OF_RULERS, made, *(series.get(str(each.name), set()) for each in selectors(expr)))
+    all_labels = TARGET.union(OF_SCRAPERS, made, *(series.get(str(each.name), set()) for each in selectors(expr)))
     return found + [f"no label {name}" for name in labels(expr) if name not in all_labels]
 
 

@@ -6,6 +6,7 @@ of which. What a counter holds is taken as what it gains each minute.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,12 @@ def of(engine: str, where: str) -> str:
     return f'cluster="c1",engine="{engine}",instance="gpu1:8000"{model}{where}'
 
 
+@pytest.mark.parametrize("services", [("serve",), ("serve", "serve-headless")], ids=["once", "by two services"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_engine_in_a_pod(engine: str, tmp_path: Path) -> None:
+def test_engine_in_a_pod(engine: str, services: tuple[str, ...], tmp_path: Path) -> None:
+    """However many services select the pod, and are scraped."""
+    target = f'cluster="c1",instance="gpu1:8000",{POD}'
+    each = [scraped(engine, f'{target},job="{service}",service="{service}"') for service in services]
     labels = of(engine, f",{POD}")
     place = f'cluster="c1",{POD}'
     times = {"first": (0.25, 0.5), "between": (0.025, 0.05), **TIMES.get(engine, {})}
@@ -92,7 +97,7 @@ def test_engine_in_a_pod(engine: str, tmp_path: Path) -> None:
     check(
         tmp_path,
         {"gpu-device", "gpu-part", "gpu-held", "gpu-serving"},
-        {**scraped(engine, f'cluster="c1",instance="gpu1:8000",{POD}'), **gpus(IN_POD, 2, 8000)},
+        {**ChainMap(*each), **gpus(IN_POD, 2, 8000)},
         {
             "engine:llm_requests:rate5m": {labels: 2},
             "engine:llm_requests_waiting:sum": told("requests_waiting", 3),
