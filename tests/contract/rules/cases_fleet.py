@@ -240,6 +240,7 @@ DOWN: tuple[Case, ...] = (
     silent("GpuTargetsGone", "exporters that are down", "40m", ups(4, "1x10 0x50") | known("4x10 _x50")),
     silent("GpuTargetsGone", "one of ten", "40m", ups(9, "1x60") | ups(1, "1x10 _x50", 10) | known("10x10 9x50")),
     fires("GpuScrapeFlapping", "every second scrape for two hours", "110m", node("up", " ".join(["1", "0"] * 60))),
+    fires("GpuScrapeFlapping", "three restarts", "25m", node("up", "1x10 0x2 1x1 0x2 1x1 0x2 1x30")),
     silent("GpuScrapeFlapping", "two restarts", "30m 45m", node("up", "1x10 0x2 1x10 0x2 1x30")),
     silent("GpuScrapeFlapping", "down", "30m", node("up", "1x10 0x40")),
     fires("GpuDeviceDuplicated", "two scrape jobs", "40m", twice(gauge("gpu_up", "1x60"))),

@@ -180,6 +180,18 @@ LIMITED = (
         slow(clock="860000000x60", load=" ".join(["0.98 0.98 0.2"] * 20))
         | gauge("gpu_power_watts", " ".join(["698 698 150"] * 20)),
     ),
+    fires(
+        "GpuPerformanceLimited",
+        "345 MHz under load that takes most of its power",
+        "40m",
+        slow(clock="345000000x60") | gauge("gpu_power_watts", "600x60"),
+    ),
+    fires(
+        "GpuPerformanceLimited",
+        "345 MHz under load that takes all that a cap leaves",
+        "40m",
+        slow(limit="500x60", clock="345000000x60") | gauge("gpu_power_watts", "498x60"),
+    ),
     silent(
         "GpuPerformanceLimited",
         "a card of few watts, whose work takes all of them",

@@ -100,7 +100,11 @@ def made_by(scontrol: str, file: Path, *more: str | Path) -> subprocess.Complete
     command.write_text(f"#!/bin/sh\n{scontrol}\n")
     command.chmod(0o755)
     return subprocess.run(
-        [sys.executable, FILE, file, "--scontrol", command, *more], capture_output=True, text=True, check=False
+        [sys.executable, FILE, file, "--scontrol", command, *more],
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=0o077,
     )
 
 
@@ -133,7 +137,20 @@ def test_reason_in_another_encoding_takes_no_node_away(tmp_path: Path) -> None:
 def test_nodes_of_hidden_partitions_are_targets_and_the_file_is_for_prometheus_to_read(tmp_path: Path) -> None:
     file = tmp_path / "targets.json"
     said = 'case " $* " in *" -a "*) echo NodeName=n1 Gres=gpu:4 NodeAddr=n1 State=IDLE ;; esac'
-    done = made_by(f"umask 077\n{said}", file)
+    done = made_by(said, file)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert file.stat().st_mode & 0o7777 == 0o644
+
+
+def test_scontrol_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float | None] = []
+
+    def run(*_: object, timeout: float | None = None, **__: object) -> subprocess.CompletedProcess[str]:
+        waited.append(timeout)
+        return subprocess.CompletedProcess((), 0, SHOWN, "")
+
+    monkeypatch.setattr(KIT.subprocess, "run", run)
+
+    assert KIT._shown("scontrol") == SHOWN
+    assert waited == [60]

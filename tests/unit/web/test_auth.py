@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import bcrypt
 import pytest
 import requests
@@ -131,3 +133,25 @@ def test_only_so_many_peers_are_remembered() -> None:
 
 def test_hash_that_is_none_lets_nobody_in() -> None:
     assert BasicAuth({"prom": "no hash"}).check(basic("prom", "no hash")) is Verdict.REFUSED
+
+
+def test_passwords_sent_at_once_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    auth, together, met = BasicAuth({"prom": hashed("secret")}), threading.Barrier(2), list[bool]()
+
+    def checked(*_: object) -> bool:
+        try:
+            together.wait(0.2)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        else:
+            met.append(True)
+        return False
+
+    monkeypatch.setattr(bcrypt, "checkpw", checked)
+    threads = [threading.Thread(target=auth.check, args=(basic("prom", f"guess{n}"), f"peer{n}")) for n in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert met == [False, False]
