@@ -42,7 +42,8 @@ def gpus(kind: Kind) -> table.Panel:
     return Table(
         title="Its GPUs: which one the others wait for, which one is not used",
         description="One row per GPU the selection holds; the one that the others wait for comes first, then the least used. Others wait: how much "
-        "more of its time some other GPU of the workload waits for its peers than this one does. Busy: of its held and observed time. Click a GPU to open it.",
+        "more of its time some other GPU of the workload waits for its peers than this one does. Busy: of its held and observed time. What a row shows is "
+        "of the whole GPU, with whatever others do on a shared one. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", width=75),
             Key("workload", kind.noun.capitalize()),
