@@ -9,7 +9,3 @@ fuzz: venv ## Random input for every parser, one to three minutes each (atheris 
 .PHONY: hardship
 hardship: venv setup-nvml ## As nobody, with hidepid=2, 20 descriptors, 64 MiB, a full disk: what still holds (root)
 	$(BIN)/python -m tests.hardship.hardship
-
-.PHONY: reproducible
-reproducible: $(PACKAGE_TOOLS)/bin/shiv ## Make the artefacts of a release twice, in two folders, and compare them bit by bit
-	@.ci/make/reproducible.sh $(PACKAGE_TOOLS)/bin/python $(PACKAGE_TOOLS)/bin/shiv

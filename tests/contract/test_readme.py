@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -46,10 +47,21 @@ def test_the_mail_is_one_that_the_rules_send() -> None:
     assert f"{alert['description']} Runbook: {alert['runbook_url']} Since " in " ".join(body.split())
 
 
+MAKEFILES = (ROOT / "Makefile", *sorted((ROOT / ".ci/make").glob("*.mk")))
+
+
+def test_make_finds_what_every_target_needs() -> None:
+    targets = {name for file in MAKEFILES for name in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)}
+    told = ("make", "--dry-run", "--keep-going", *sorted(targets))
+    alone = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
+    done = subprocess.run(told, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_make_target_exists(page: str) -> None:
-    files = [ROOT / "Makefile", *(ROOT / ".ci/make").glob("*.mk")]
-    known = {name for file in files for name in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)}
+    known = {name for file in MAKEFILES for name in re.findall(r"^([a-z0-9-]+):", file.read_text(), re.MULTILINE)}
     asked = re.findall(r"(?:^|`|&& )make ([a-z0-9-]+(?: [a-z]+)*)", (ROOT / page).read_text(), re.MULTILINE)
     assert {name for names in asked for name in names.split()} <= known
 
