@@ -22,4 +22,5 @@ reproducible: $(PACKAGE_TOOLS)/bin/shiv ## Make the artefacts of a release twice
 
 .PHONY: walk-installs
 walk-installs: venv setup-rules $(PACKAGE_TOOLS)/bin/shiv ## The README's installs, word for word, on a bare Debian and Ubuntu (root, debootstrap)
+	@command -v rpmbuild >/dev/null || { echo "rpmbuild is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends rpm; }
 	$(BIN)/python -m tests.walk.installs $(BARE)
