@@ -52,6 +52,8 @@ _DIAGNOSED = ("data", "checkpoint", "evaluation", "communication")
 _COUNTERS = ("samples", "images", "tokens", "requests", "steps", "epochs", "model_flops")
 _TOLD = frozenset({*_COUNTERS, "progress", "remaining_seconds", "time_to_target_seconds"})
 """What the protocol knows: a program's other numbers would only fill the report, or take the place of its `version`."""
+_MOST = 1 << 63
+"""Whole numbers below it are added as they are; a float may not hold a greater one."""
 _clock = time.perf_counter
 _counting = threading.RLock()
 """Held for some instructions: threads may `add` at once, as those of a server do, and so may what a signal starts."""
@@ -215,9 +217,10 @@ class Progress:
         totals = self._counters
         for name, value in counters.items():
             # In place, for each step pays it: what is no plain number, or not finite, goes through `_number`.
-            plain = type(value) is int or (type(value) is float and value - value == 0.0)
+            plain = -_MOST < value < _MOST if type(value) is int else type(value) is float and value - value == 0.0
             totals[name] = totals.get(name, 0.0) + (value if plain else _number(value))
-        self._step(totals.get("steps", 0.0) + (count if type(count) is int else _number(count)))
+        plain = type(count) is int and -_MOST < count < _MOST
+        self._step(totals.get("steps", 0.0) + (count if plain else _number(count)))
 
     def add(self, **counters: float) -> None:
         """Count what is no step: `epochs`, `requests`, ..."""

@@ -167,6 +167,17 @@ def test_tensors_are_counted_and_what_is_no_number_silences_nothing(progress: An
     assert (sent["epochs"], sent["requests"], sent["total"]) == (4096, 4096, 4096)
 
 
+def test_whole_number_beyond_what_a_float_holds_stops_no_program(progress: Any) -> None:
+    progress.step(10**400, tokens=10**400, samples=2)
+    progress.step(-(10**400), samples=-(10**400))
+    progress.add(tokens=10**400)
+    progress.set(requests=10**400)
+    progress.step()
+    sent = progress.report()
+
+    assert (sent["steps"], sent["samples"], sent["tokens"], sent["requests"]) == (1, 2, 0, 0)
+
+
 def test_optimizer_without_hooks_is_counted(progress: Any) -> None:
     hooks: dict[str, Any] = {}
     model = SimpleNamespace(
