@@ -1,4 +1,4 @@
-"""MIG instances that a real Slurm found by itself: each idle job holds its own, or nobody's, never a whole GPU."""
+"""GPUs and MIG instances that a real Slurm found by itself: each idle job holds its own, or nobody's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from exporter.attribution.devices import Devices
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.attribution.slurm.source import Slurm
-from tests.attribution_kit.nodes import becomes, until
+from tests.attribution_kit.nodes import becomes, gpu, until
 from tests.attribution_kit.slurm_cluster import TRACKING
-from tests.attribution_kit.slurm_mig import INSTANCES, LACKING, MigCluster, targets
+from tests.attribution_kit.slurm_mig import INSTANCES, LACKING, ListedCluster, MigCluster, targets
 
 pytestmark = [
     pytest.mark.deep,
@@ -37,7 +37,7 @@ def test_idle_jobs_hold_the_instances_that_slurm_gives_their_steps(cluster: MigC
 
     assert given.keys() == {target.uuid for target in targets()}
     with _attribution(cluster, str(cluster.work / "gpumap")) as found:
-        becomes(given, lambda: _held(found))
+        becomes(given, lambda: _held(found, Devices(targets())))
 
 
 @pytest.mark.skipif(
@@ -51,7 +51,30 @@ def test_without_the_prologs_files_an_index_gives_nobody_a_gpu(cluster: MigClust
     assert _visible(cluster, second) == targets()[2].uuid
     with _attribution(cluster, "") as found:
         until(lambda: {job for job in _jobs(cluster) if _known(found, job)} == set(_jobs(cluster)))
-        assert _held(found) == {}
+        assert _held(found, Devices(targets())) == {}
+
+
+@pytest.mark.skipif(TRACKING[0] != "cgroup", reason="without cgroups nothing keeps a job from what is not its own")
+def test_files_and_kinds_in_gres_conf_number_nothing_where_slurm_detects() -> None:
+    """A job is said to hold the GPU that slurmd lets it open."""
+    with ListedCluster() as cluster:
+        for kind in ("h100", "a100", "h100", "a100"):
+            cluster.run("salloc", "-Q", "--no-shell", f"--gres=gpu:{kind}:1")
+        until(lambda: len(list((cluster.work / "gpumap").glob("job_*"))) == 4)
+        opened = {gpu(index, minor).uuid: job for job in _jobs(cluster) for index, minor in _opens(cluster, job)}
+        with _attribution(cluster, str(cluster.work / "gpumap")) as found:
+            devices = Devices([gpu(index, 3 - index) for index in range(4)])
+            becomes(opened, lambda: _held(found, devices))
+
+    assert len(opened) == 4
+
+
+def _opens(cluster: MigCluster, job: str) -> Iterator[tuple[int, int]]:
+    """Index and minor of the GPUs that a step of the job may open."""
+    for minor in range(4):
+        tried = f"(: </dev/nvidia{minor}) 2>&1 || true"
+        if "not permitted" not in cluster.run("srun", "-Q", "--overlap", f"--jobid={job}", "sh", "-c", tried):
+            yield 3 - minor, minor
 
 
 def _jobs(cluster: MigCluster) -> Sequence[str]:
@@ -85,9 +108,8 @@ def _known(slurm: Slurm, job: str) -> bool:
     return bool(found and found.gres)
 
 
-def _held(slurm: Slurm) -> Mapping[str, str]:
-    """Instance to job, by all that any source says."""
-    devices = Devices(targets())
+def _held(slurm: Slurm, devices: Devices) -> Mapping[str, str]:
+    """Device to job, by all that any source says."""
     return {
         target.uuid: job
         for job in slurm.present()

@@ -12,20 +12,33 @@ from pathlib import Path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import conf
 from exporter.attribution.slurm.job import hosts
-from exporter.host.presence import exists
+from exporter.host.text import read_text
 
 NVIDIA_MAJOR = 195
 DEFAULT = Path("/etc/slurm/gres.conf")
 CONFIGLESS = Path("/run/slurm/conf/gres.conf")
 """Where slurmd keeps what it was sent by slurmctld, on a node without a configuration of its own."""
+UNREADABLE = (None,)
+"""What GRES indices mean where there is a gres.conf that this user may not read: it may list GPUs in any order."""
 _NVIDIA = re.compile(r".*/nvidia([0-9]{1,9})")
 _CAP = re.compile(r".*/nvidia-cap([0-9]{1,9})")
+_MINOR = re.compile(r"^Device Minor:\s*([0-9]{1,9})$", re.MULTILINE)
 _MINORS = re.compile(r"gpu([0-9]{1,9})/gi([0-9]{1,9})(?:/ci([0-9]{1,9}))?/access ([0-9]{1,9})")
 
 
 def in_use(gres_conf: Path) -> Path:
     """The file that slurmd goes by: asked anew each time, for slurmd may start later than its reader."""
-    return CONFIGLESS if gres_conf == DEFAULT and not exists(gres_conf) else gres_conf
+    return CONFIGLESS if gres_conf == DEFAULT and _missing(gres_conf) else gres_conf
+
+
+def _missing(file: Path) -> bool:
+    try:
+        file.stat()
+    except PermissionError:  # it may be there, in a folder that is closed
+        return False
+    except OSError:
+        return True
+    return False
 
 
 def files_of(gres_conf: Path, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
@@ -68,6 +81,29 @@ def _as_numbered(
     return sorted(listed, key=lambda each: place.get(each[0], len(kinds)))
 
 
+def detection(text: str, nodes: frozenset[str]) -> str:
+    """What slurmd finds the node's GPUs with: `nvml`, `nvidia`, or empty where it goes by the files alone.
+
+    As slurmd reads it: of the node's own lines the first word counts, and before that of all nodes, the last. One on a
+    line that begins with `Name=` is nobody's.
+    """
+    everywhere = ""
+    for fields in conf.fields(text):
+        said = fields.get("autodetect", "").lower()
+        first = next(iter(fields), "")
+        if said and first == "nodename" and not nodes.isdisjoint(hosts(fields["nodename"])):
+            return _detector(said)
+        if first == "autodetect":
+            everywhere = said
+    return _detector(everywhere)
+
+
+def _detector(said: str) -> str:
+    if "full" in said or "nvml" in said:  # the former tries NVML first
+        return "nvml"
+    return "nvidia" if "nvidia" in said else ""
+
+
 def mig_minors(text: str) -> Mapping[int, DeviceName]:
     """/proc/driver/nvidia-caps/mig-minors: which MIG instance a capability node opens."""
     return {
@@ -107,24 +143,39 @@ def device(
 
 
 def read(gres_conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceName | None, ...]:
-    """Device by GRES index; empty without a readable gres.conf that names files."""
+    """Device by GRES index; empty without a gres.conf that names files.
+
+    Where slurmd detects GPUs, files and types only check what it finds: its gres_gpu plugin sorts them all by links, so
+    that NVML's order stays (slurmctld refuses a node with fewer than NVML has), and without NVML by their files.
+    """
     try:
-        files = files_of(gres_conf, nodes)
+        text, files = conf.text(in_use(gres_conf)), files_of(gres_conf, nodes)
+    except PermissionError:
+        return UNREADABLE
     except OSError:
         return ()
-    try:
-        caps = mig_minors((procfs / "driver/nvidia-caps/mig-minors").read_text())
-    except OSError:
-        caps = mig_minors("")
+    detector = detection(text, nodes)
+    if detector == "nvml":
+        return tuple(DeviceName(driver_index=index) for index in range(len(files)))
+    if detector == "nvidia":
+        files = tuple(sorted(files or _detected(procfs), key=_natural))
+    caps = mig_minors(read_text(f"{procfs}/driver/nvidia-caps/mig-minors"))
     return tuple(device(each, caps) for each in files)
 
 
-def by_index(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName | None:
-    """The device of a GRES index.
+def _detected(procfs: Path) -> tuple[tuple[str, ...], ...]:
+    """Files of the GPUs that the driver lists."""
+    found = (_MINOR.search(read_text(str(file))) for file in (procfs / "driver/nvidia/gpus").glob("*/information"))
+    return tuple((f"/dev/nvidia{match[1]}",) for match in found if match)
 
-    Without files in gres.conf slurmd detects the GPUs itself and keeps NVML's own order (its gres_gpu plugin
-    sorts by links so that it does), so there, and only there, the index is the driver's.
-    """
-    if not devices:
+
+def _natural(files: tuple[str, ...]) -> list[str | int]:
+    """nvidia2 before nvidia10."""
+    return [int(part) if part.isdecimal() else part for part in re.split("([0-9]+)", ",".join(files))]
+
+
+def by_index(devices: tuple[DeviceName | None, ...], index: int) -> DeviceName | None:
+    """The device of a GRES index: the driver's own index without files in gres.conf, or where slurmd asks NVML."""
+    if not devices or (devices[0] and devices[0].driver_index is not None):
         return DeviceName(driver_index=index)
     return devices[index] if index < len(devices) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
@@ -16,6 +17,8 @@ from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, oc
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.host.presence import is_folder
 from exporter.host.text import read_text
+
+log = logging.getLogger(__name__)
 
 Allocation = Mapping[DeviceName, float | None]
 """Devices of a job; with each the amount of it (shards, MPS percent) where one is stated."""
@@ -121,6 +124,7 @@ class LocalFiles:
         self._user_name = user_name
         self._programs = DevicePrograms(site, bpf)
         self._mapped: AbstractSet[str] = frozenset()
+        self._last: tuple[DeviceName | None, ...] = ()
         self.names = site.names
         self.parents: frozenset[str] = frozenset()
         """Cgroups that jobs were seen under, beside where Slurm puts them by itself."""
@@ -133,7 +137,7 @@ class LocalFiles:
         cgroups.pop("", None)
         places = {job: parse_path(at) for job, at in cgroups.items()}
         self.names |= {place.node for place in places.values()} - {""}
-        devices = gres.read(site.gres_conf, site.procfs, self.names)
+        devices = self._devices()
         constrained = self._programs.read(cgroups)
         known_jobs = mapped | constrained.keys() | {job for job in cgroups if known(job)}
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
@@ -152,6 +156,13 @@ class LocalFiles:
             program_error=self._programs.error,
             devices=devices,
         )
+
+    def _devices(self) -> tuple[DeviceName | None, ...]:
+        found = gres.read(self._site.gres_conf, self._site.procfs, self.names)
+        if found is gres.UNREADABLE is not self._last:
+            log.warning("%s: may not be read: which GPUs Slurm's numbers mean is not known", self._site.gres_conf)
+        self._last = found
+        return found
 
     def _environ_of(self, job: str, path: str) -> JobEnviron | None:
         pids = processes(self._site.cgroupfs, path)

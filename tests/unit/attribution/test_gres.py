@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import conf, gres
+from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
 from exporter.faults.expected import slurm_gpus
 
 HERE = frozenset({"n1"})
@@ -124,6 +126,74 @@ def test_kinds_of_gpus_have_their_numbers_in_the_order_of_slurm_conf(
 )
 def test_kinds_that_slurm_conf_gives_a_node(given: str, kinds: tuple[str, ...]) -> None:
     assert conf.kinds(f"NodeName=n1 Gres={given}\n", HERE) == kinds
+
+
+@pytest.mark.parametrize(
+    ("detects", "detector"),
+    [
+        ("AutoDetect=nvml", "nvml"),
+        ("AutoDetect=Full\nAutoDetect=nvidia", "nvidia"),
+        ("AutoDetect=nvml\nNodeName=n[1-2] AutoDetect=off", ""),
+        ("AutoDetect=off\nNodeName=n[1-2] AutoDetect=NVML Name=gpu File=/dev/nvidia0", "nvml"),
+        ("NodeName=n2 AutoDetect=nvml Name=gpu File=/dev/nvidia0", ""),
+        ("Name=gpu AutoDetect=nvml File=/dev/nvidia0", ""),
+        ("AutoDetect=rsmi", ""),
+    ],
+)
+def test_what_slurmd_detects_gpus_with(detects: str, detector: str) -> None:
+    assert gres.detection(detects, HERE) == detector
+
+
+@pytest.mark.parametrize(
+    ("detects", "listed", "devices"),
+    [
+        ("nvml", "File=/dev/nvidia[3,1,2]", {index: DeviceName(driver_index=index) for index in range(4)}),
+        ("nvidia", "File=/dev/nvidia[3,10,2]", {0: DeviceName(minor=2), 1: DeviceName(minor=3), 2: DeviceName(minor=10), 3: None}),
+        ("nvidia", "Type=h100", {0: DeviceName(minor=4), 1: DeviceName(minor=7), 2: DeviceName(minor=12), 3: None}),
+        ("off", "File=/dev/nvidia[3,1,2]", {0: DeviceName(minor=3), 3: None}),
+    ],
+)  # fmt: skip
+def test_detected_gpus_have_the_order_in_which_slurmd_sorts_them(
+    tmp_path: Path, detects: str, listed: str, devices: dict[int, DeviceName | None]
+) -> None:
+    """Files and kinds in gres.conf check what is found; NVML keeps its own order, without it the files' counts."""
+    (tmp_path / "slurm.conf").write_text("NodeName=n1 Gres=gpu:h100:2,gpu:a100:2\n")
+    (tmp_path / "gres.conf").write_text(f"AutoDetect={detects}\nName=gpu {listed}\n")
+    for bus, minor in enumerate((12, 4, 7)):
+        gpu = tmp_path / f"driver/nvidia/gpus/0000:{bus:02x}:00.0"
+        gpu.mkdir(parents=True)
+        (gpu / "information").write_text(f"Model: \t\t NVIDIA H100\nDevice Minor: \t {minor}\nGPU Excluded:\t No\n")
+    found = gres.read(tmp_path / "gres.conf", tmp_path, HERE)
+
+    assert {index: gres.by_index(found, index) for index in devices} == devices
+
+
+def test_gres_conf_that_may_not_be_read_leaves_it_open_which_gpu_a_number_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may list GPUs in any order; that is told once."""
+    closed = tmp_path / "gres.conf"
+
+    def refused(_: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(conf, "text", refused)
+    files = LocalFiles(SlurmSite(gres_conf=closed, procfs=tmp_path, cgroupfs=tmp_path), lambda *_: 0, str)
+    found = [files.look(frozenset(), lambda _: None).devices for _ in range(2)]
+
+    assert [gres.by_index(each, 0) for each in found] == [None, None]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{closed}: may not be read: which GPUs Slurm's numbers mean is not known"
+    ]
+
+
+def test_folder_that_may_not_be_searched_is_no_missing_gres_conf(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refused)
+
+    assert gres.in_use(gres.DEFAULT) == gres.DEFAULT
 
 
 def test_index_is_the_drivers_only_where_slurm_detects_the_gpus() -> None:
