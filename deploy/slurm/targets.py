@@ -55,7 +55,7 @@ def _address(host: str, port: int) -> str:
 
 def write(file: Path, content: str) -> bool:
     """Replace the file unless it has this content; whether it was replaced."""
-    if file.exists() and file.read_text() == content:
+    if file.exists() and file.read_bytes() == content.encode():
         return False
     new = file.with_name(f".{file.name}.new")
     new.write_text(content)
@@ -78,15 +78,24 @@ def _json(entries: Sequence[Mapping[str, object]]) -> str:
     return json.dumps(entries, indent=1) + "\n"
 
 
+def _port(text: str) -> int:
+    port = int(text) if text.isascii() and text.isdigit() else 0
+    if not 0 < port < 1 << 16:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to 65535, got {text!r}")
+    return port
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="file of Prometheus's file_sd_configs to keep")
     parser.add_argument(
         "--powered-down", type=Path, metavar="FILE", help="file to keep of the nodes that are switched off on purpose"
     )
-    parser.add_argument("--port", type=int, default=9836, help="port of the exporters (default: 9836)")
+    parser.add_argument("--port", type=_port, default=9836, help="port of the exporters (default: 9836)")
     parser.add_argument("--scontrol", default="scontrol", help="scontrol to ask")
     given = parser.parse_args()
+    if given.powered_down and given.powered_down.resolve() == given.file.resolve():
+        parser.error(f"--powered-down: expected another file than {given.file}")
     try:
         shown = _shown(given.scontrol)
         # Those that are off first: a node that is in neither file for a moment is missed.

@@ -138,7 +138,7 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     option: int = config["expect.gpus"]
     if driver.simulated:
         return Site(state_dir(config, driver), "", lambda: {"option": option}, read_only=read_only)
-    short, names = _slurm_names()
+    names = slurm_names()
     gres_conf = Path(config["attribution.slurm.gres-conf"])
     in_slurm = config["attribution.slurm"] != "off"  # gres.conf may come later: a configless slurmd is sent it
     name = node_name(config, driver)
@@ -155,15 +155,15 @@ def fault_site(config: Config, driver: Driver, *, read_only: bool = False) -> Si
     return Site(
         folder=state_dir(config, driver),
         boot=boot_id(Path(config["path.procfs"])),
-        expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, names) if in_slurm else None},
+        expected=lambda: {"option": option, "slurm": slurm_gpus(gres_conf, frozenset(names)) if in_slurm else None},
         maintenance_file=Path(config["maintenance.file"]) if config["maintenance.file"] else None,
-        slurm=None if read_only else _slurm_node(config, short),
+        slurm=None if read_only else _slurm_node(config, names),
         kubernetes=None if read_only else kubernetes,
         read_only=read_only,
     )
 
 
-def _slurm_node(config: Config, name: str) -> BackgroundSource[bool | None] | None:
+def _slurm_node(config: Config, names: Sequence[str]) -> BackgroundSource[bool | None] | None:
     """What asks slurmctld about this node; None where it is not to be asked."""
     mode, scontrol = config["attribution.slurm"], config["attribution.slurm.scontrol"]
     if mode == "off" or not scontrol:
@@ -171,7 +171,7 @@ def _slurm_node(config: Config, name: str) -> BackgroundSource[bool | None] | No
     conf = Path(config["attribution.slurm.gres-conf"])
     seen = (lambda: True) if mode == "on" else (lambda: exists(gres.in_use(conf)))
     return BackgroundSource(
-        SlurmNode(seen, lambda: slurm_maintenance(scontrol, name)),
+        SlurmNode(seen, lambda: slurm_maintenance(scontrol, names)),
         nothing=None,
         name="slurm-node",
         interval=lambda known: _ABSENT_EVERY if known is None else _NODE_EVERY,
@@ -179,17 +179,18 @@ def _slurm_node(config: Config, name: str) -> BackgroundSource[bool | None] | No
     )
 
 
-def _slurm_names() -> tuple[str, frozenset[str]]:
-    """The short name of this node, and all that Slurm may call it."""
-    host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+def slurm_names() -> Sequence[str]:
+    """What Slurm may call this node: the name it was given, else the short or the full one of the host."""
+    named = os.environ.get("SLURMD_NODENAME")
+    host = named or socket.gethostname()
     short = host.partition(".")[0]
-    return short, frozenset({host, short})
+    return tuple(dict.fromkeys((host, short) if named else (short, host)))
 
 
 def gres_devices(config: Config) -> tuple[DeviceName | None, ...]:
     """What Slurm means by its numbers of GPUs; empty where gres.conf names no files."""
-    _, names = _slurm_names()
-    return gres.read(Path(config["attribution.slurm.gres-conf"]), Path(config["path.procfs"]), names)
+    conf, names = Path(config["attribution.slurm.gres-conf"]), frozenset(slurm_names())
+    return gres.read(conf, Path(config["path.procfs"]), names)
 
 
 def selection(config: Config) -> Selection:

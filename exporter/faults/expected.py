@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from exporter.attribution.background_source import SourceError
@@ -33,11 +33,14 @@ def slurm_gpus(gres_conf: Path, names: frozenset[str]) -> int | None:
     return len({file for group in files for file in group if _DEVICE.fullmatch(file)}) or None
 
 
-def slurm_maintenance(scontrol: str, node: str) -> bool:
-    """Whether somebody took the node out of service in Slurm. Raises SourceError."""
+def slurm_maintenance(scontrol: str, names: Sequence[str]) -> bool:
+    """Whether somebody took the node out of service in Slurm, by the first of the names it has. Raises SourceError."""
+    name, *others = names
     try:
-        return in_maintenance(program.output((scontrol, "show", "node", node), _TIMEOUT, _MAX_BYTES))
+        return in_maintenance(program.output((scontrol, "show", "node", name), _TIMEOUT, _MAX_BYTES))
     except program.ProgramError as error:
+        if others and f"Node {name} not found" in str(error):
+            return slurm_maintenance(scontrol, others)
         raise SourceError(str(error)) from None
 
 

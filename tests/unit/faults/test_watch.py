@@ -14,7 +14,6 @@ import pytest
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.faults import acknowledgements, state_file
-from exporter.faults.expected import slurm_maintenance
 from exporter.faults.model import FaultState, KnownGpu, ObservedGpu
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME, FaultWatch, Saver, Site
@@ -179,21 +178,6 @@ def test_file_of_maintenance_that_has_no_name_on_this_node_ends_no_pass(tmp_path
     look(watch, 0.0)
 
     assert (watch.status.maintenance, watch.status.sources) == ((), {"file": False})
-
-
-def scontrol(folder: Path, body: str) -> str:
-    program = folder / "scontrol"
-    program.write_text(f"#!/bin/sh\n{body}\n")
-    program.chmod(0o755)
-    return str(program)
-
-
-def test_slurm_is_asked_of_this_node(tmp_path: Path) -> None:
-    asked = scontrol(tmp_path, 'test "$*" = "show node n1" && echo "NodeName=n1 State=MAINT"')
-
-    assert slurm_maintenance(asked, "n1")
-    with pytest.raises(SourceError):
-        slurm_maintenance(asked, "n2")
 
 
 def test_source_that_fails_is_logged_once_and_again_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:

@@ -154,3 +154,29 @@ def test_scontrol_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.Monk
 
     assert KIT._shown("scontrol") == SHOWN
     assert waited == [60]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--port", "0"), "argument --port: expected a port from 1 to 65535, got '0'"),
+        (("--port", "65536"), "argument --port: expected a port from 1 to 65535, got '65536'"),
+        (("--port", "-9836"), "argument --port: expected a port from 1 to 65535, got '-9836'"),
+        (("--powered-down", "./targets.json"), "--powered-down: expected another file than targets.json"),
+    ],
+)
+def test_options_that_make_no_targets_are_refused(options: tuple[str, ...], complaint: str, tmp_path: Path) -> None:
+    command = [sys.executable, FILE, "targets.json", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"targets.py: error: {complaint}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_file_that_was_left_as_no_text_is_replaced(tmp_path: Path) -> None:
+    """As by a disk that failed."""
+    file = tmp_path / "targets.json"
+    file.write_bytes(b"\xff\x00")
+    done = made_by("echo NodeName=n1 Gres=gpu:4 NodeAddr=n1 State=IDLE", file)
+
+    assert (done.returncode, done.stderr, len(json.loads(file.read_text()))) == (0, "", 1)
