@@ -52,7 +52,7 @@ RULES: dict[str, Schema] = {
     "progress.socketHostPath": {"pattern": MAYBE_ABSOLUTE},
     "state.hostPath": {"pattern": MAYBE_ABSOLUTE},
     "extraArgs": {"items": {"type": "string", "pattern": "^--"}},
-    "extraEnv": {"items": _NAMED},
+    "extraEnv": {"items": {**_NAMED, "properties": {**_NAMED["properties"], "value": {"type": ["string", "null"]}}}},
     "extraVolumes": {"items": _NAMED},
     "extraVolumeMounts": {"items": {**_NAMED, "required": ["name", "mountPath"]}},
     "extraContainers": {"items": _NAMED},

@@ -34,10 +34,15 @@ app.kubernetes.io/name: {{ include "gpu-exporter.name" . | quote }}
 app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end -}}
 
+{{/* A text that a label may have: not the "+" of a build's version. */}}
+{{- define "gpu-exporter.labelValue" -}}
+{{- . | replace "+" "_" | trunc 63 | trimAll "-_." -}}
+{{- end -}}
+
 {{- define "gpu-exporter.chartLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | include "gpu-exporter.labelValue" }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ include "gpu-exporter.labelValue" .Chart.AppVersion | quote }}
 app.kubernetes.io/component: exporter
 {{- end -}}
 
@@ -70,7 +75,7 @@ annotations:
 {{- define "gpu-exporter.image" -}}
 {{- $image := .Values.image -}}
 {{- with default $image.registry (dig "imageRegistry" "" (default (dict) .Values.global)) }}{{ . }}/{{ end }}{{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default .Chart.AppVersion $image.tag }}{{ end }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ default (replace "+" "_" .Chart.AppVersion) $image.tag }}{{ end }}
 {{- end -}}
 
 {{/* Of the chart and of an umbrella chart, which may give plain names. */}}

@@ -10,6 +10,12 @@ restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
 nodeSelector: {kubernetes.io/os: linux}
+{{- /* Every node may have a taint for its GPUs; one that is not ready has one that evicts, too. */}}
+tolerations:
+- {operator: Exists, effect: NoSchedule}
+{{- with .root.Values.tolerations }}
+{{ toYaml . }}
+{{- end }}
 securityContext:
   runAsNonRoot: true
   {{- /* A cluster that assigns users refuses every other. */}}

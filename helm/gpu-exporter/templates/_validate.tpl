@@ -41,6 +41,9 @@
 {{- if and (or $v.hostNetwork $v.podSpec.hostNetwork) (eq $v.updateStrategy.type "RollingUpdate") (not (has $surge (list "0" "0%"))) -}}
 {{- fail "updateStrategy.rollingUpdate.maxSurge cannot be had with hostNetwork: the port of the old pod keeps the new one from starting, and the upgrade would never end" -}}
 {{- end -}}
+{{- if and (eq $v.updateStrategy.type "RollingUpdate") (has $surge (list "0" "0%")) (has (toString (dig "rollingUpdate" "maxUnavailable" 1 $v.updateStrategy)) (list "0" "0%")) -}}
+{{- fail "updateStrategy.rollingUpdate.maxUnavailable=0 needs maxSurge: an upgrade could replace no pod, and the API server refuses it" -}}
+{{- end -}}
 {{- if and $v.runtimeClass.create (not $v.runtimeClass.name) -}}
 {{- fail "runtimeClass.create needs runtimeClass.name" -}}
 {{- end -}}
@@ -101,6 +104,28 @@
 {{- $rarely := ge (include "gpu-exporter.milliseconds" $rule.alerts.interval | int64) 300000 -}}
 {{- if and $rule.enabled $rule.alerts.enabled $rarely -}}
 {{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $rule.alerts.interval) -}}
+{{- end -}}
+{{- if $rule.enabled -}}
+{{- include "gpu-exporter.validatePatterns" (list "prometheusRule.alerts.jobs" (printf `=~"%s"` $rule.alerts.jobs)) -}}
+{{- range $place, $override := $rule.alerts.overrides -}}
+{{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.overrides[%d].where" $place) $override.where) -}}
+{{- end -}}
+{{- range $alert, $settings := $rule.alerts.rules -}}
+{{- range $key, $value := $settings -}}
+{{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.rules.%s.%s" $alert $key) (toString $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Every pattern in a piece of PromQL is one: of a list of the value's name and the text. */}}
+{{- define "gpu-exporter.validatePatterns" -}}
+{{- $name := index . 0 -}}
+{{- range regexFindAll `[=!]~ *"(?:[^"\\]|\\.)*"` (index . 1) -1 -}}
+{{- $pattern := regexReplaceAll `^[^"]*"` . "" | trimSuffix `"` | replace `\"` `"` | replace `\\` `\` -}}
+{{- if not (regexMatch (printf "(?:%s)|" $pattern) "") -}}
+{{- fail (printf "%s: %s is no regular expression: Prometheus would load no rule" $name .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

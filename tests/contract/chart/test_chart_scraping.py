@@ -6,13 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import helm_python
 import pytest
 import yaml
 
 from deploy.prometheus.overrides import Override
 from deploy.prometheus.render import Settings, render_recordings
 from deploy.prometheus.render import render as render_rules
-from tests.contract.chart.conftest import CHART, Documents, One, Render, Values
+from tests.contract.chart.conftest import CHART, Documents, Files, One, Render, Values
 from tests.stack import program
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -211,3 +212,34 @@ def test_alerts_and_dashboards_ask_for_the_jobs_of_the_monitors(given: Values, j
     # The job of a target is named after the chart, as an umbrella chart's alias or nameOverride call it.
     for texts in (asked, alerts):
         assert {found for text in texts for found in re.findall(r'up{job=~"([^"]*)"', text)} == {jobs}
+
+
+def alerts(**given: Any) -> Values:
+    return {"prometheusRule": {"enabled": True, "alerts": given}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"jobs": "a("}, 'prometheusRule.alerts.jobs: =~"a(" is no regular expression'),
+        ({"rules": {"GpuHeldIdle": {"except": 'user!~"[a"'}}}, 'rules.GpuHeldIdle.except: !~"[a" is no regular'),
+        (
+            {"overrides": [{"alert": "GpuHeldIdle", "where": 'a="(",b=~"("', "window": "2h"}]},
+            'prometheusRule.alerts.overrides[0].where: =~"(" is no regular expression',
+        ),
+    ],
+)
+def test_pattern_that_prometheus_cannot_read_is_refused(given: Values, said: str, files: Files) -> None:
+    """One rule with such a pattern keeps all rules from loading."""
+    with pytest.raises(helm_python.HelmRenderError) as refused:
+        files(alerts(**given))
+
+    assert said in str(refused.value)
+    assert len(str(refused.value).strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("pattern", ["a-b+c", r"gpu\\.exporter|dcgm", r"a\\(b", r"say\"it"])
+def test_pattern_that_prometheus_can_read_is_taken(pattern: str, render: Render) -> None:
+    where = {"alert": "GpuHeldIdle", "where": f'user=~"{pattern}"', "window": "2h"}
+
+    assert render(alerts(jobs=pattern, overrides=[where]))

@@ -1,0 +1,62 @@
+"""What is printed after an install holds for that install: every command in it works."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import helm_python
+import pytest
+import yaml
+
+from tests.contract.chart.conftest import CHART, Files, One, Render, Values
+
+OWN_NODES = [{"key": "sku", "value": "gpu", "effect": "NoExecute"}]
+
+
+def notes(files: Files, given: Values) -> str:
+    return files(given)["gpu-exporter/templates/NOTES.txt"]
+
+
+@pytest.mark.parametrize("kind", ["RollingUpdate", "OnDelete"])
+def test_rollout_is_watched_where_there_is_one(kind: str, files: Files) -> None:
+    """`kubectl rollout status` ends with an error of a DaemonSet whose pods are replaced by hand."""
+    text = notes(files, {"updateStrategy": {"type": kind}, "nameOverride": "gpus"})
+
+    assert ("rollout status daemonset/rel-gpus" in text) == (kind == "RollingUpdate")
+    selector = "-l app.kubernetes.io/name=gpus,app.kubernetes.io/instance=rel"
+    assert (f"delete pod --field-selector spec.nodeName=NODE {selector}" in text) == (kind == "OnDelete")
+
+
+@pytest.mark.parametrize("service", [True, False])
+def test_helm_test_is_named_where_there_is_one(*, service: bool, files: Files, render: Render) -> None:
+    given = {"service": {"enabled": service}}
+
+    assert ("helm test rel -n mon" in notes(files, given)) == service
+    assert any(each["kind"] == "Pod" for each in render(given)) == service
+
+
+def test_pod_of_helm_test_starts_where_every_node_has_a_taint(render: Render, one: One) -> None:
+    """But not on one that is not ready, which has a taint that evicts."""
+    every = {"operator": "Exists", "effect": "NoSchedule"}
+
+    assert one(render(), "Pod")["spec"]["tolerations"] == [every]
+    assert one(render({"tolerations": OWN_NODES}), "Pod")["spec"]["tolerations"] == [every, *OWN_NODES]
+
+
+def test_version_of_a_build_is_a_label_and_a_tag(tmp_path: Path) -> None:
+    """A `+`, which versions may have, is refused in both."""
+    made = tmp_path / "gpu-exporter"
+    shutil.copytree(CHART, made)
+    chart = yaml.safe_load((made / "Chart.yaml").read_text())
+    version = "0.2.0-a-b.1+c"
+    (made / "Chart.yaml").write_text(yaml.safe_dump({**chart, "version": version, "appVersion": version}))
+    with helm_python.Chart.load(str(made)) as loaded:
+        texts = loaded.render({}, name="rel", namespace="mon")
+    daemonset = yaml.safe_load(next(text for path, text in texts.items() if path.endswith("daemonset.yaml")))
+    labels = daemonset["metadata"]["labels"]
+    (container,) = daemonset["spec"]["template"]["spec"]["containers"]
+
+    assert container["image"] == "gpu-exporter:0.2.0-a-b.1_c"
+    assert labels["app.kubernetes.io/version"] == "0.2.0-a-b.1_c"
+    assert labels["helm.sh/chart"] == "gpu-exporter-0.2.0-a-b.1_c"
