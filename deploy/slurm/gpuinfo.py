@@ -84,7 +84,7 @@ def ask(url: str, query: str) -> Mapping[str, float]:
 
 def rows(found: Iterable[Mapping[str, str]], values: Mapping[str, Mapping[str, float]]) -> Iterable[Sequence[str]]:
     for node in sorted(found, key=lambda each: each["NodeName"]):
-        own = {name: numbers.get(node["NodeName"]) for name, numbers in values.items()}
+        own = {name: _of(numbers, node["NodeName"]) for name, numbers in values.items()}
         known = own.get("busy") is not None
         yield (
             node["NodeName"],
@@ -96,6 +96,12 @@ def rows(found: Iterable[Mapping[str, str]], values: Mapping[str, Mapping[str, f
             _shown(own.get("held_idle"), "{:.1f}"),
             _shown(own.get("faults") or (0.0 if known and values.get("faults") is not None else None), "{:.0f}"),
         )
+
+
+def _of(numbers: Mapping[str, float], node: str) -> float | None:
+    """Slurm may have a node's full domain name where Prometheus has the short one, and the other way round."""
+    alike = [host for host in numbers if f"{host}.".startswith(f"{node}.") or f"{node}.".startswith(f"{host}.")]
+    return numbers.get(alike[0] if node not in numbers and len(alike) == 1 else node)
 
 
 def _shown(number: float | None, form: str) -> str:

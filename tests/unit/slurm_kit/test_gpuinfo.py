@@ -67,6 +67,20 @@ def test_node_without_faults_has_none_and_one_that_is_not_scraped_is_not_said_to
     assert shown == ["-", "0"]
 
 
+@pytest.mark.parametrize(
+    ("hosts", "busy"),
+    [
+        ({"n2.example.com": 0.5, "n20": 0.1, "n": 0.2}, "50%"),
+        ({"n2": 0.25, "n2.example.com": 0.5}, "25%"),
+        ({"n2.a": 0.25, "n2.b": 0.5}, "-"),
+    ],
+)
+def test_node_is_found_by_its_short_and_by_its_full_name(hosts: dict[str, float], busy: str) -> None:
+    assert [row[5] for row in KIT.rows(KIT.nodes(SHOWN), {"busy": hosts})][1] == busy
+    named = SHOWN.replace("NodeName=n2", "NodeName=n2.example.com", 1)
+    assert [row[5] for row in KIT.rows(KIT.nodes(named), {"busy": {"n2": 0.75, "n2.other.com": 0.1}})][1] == "75%"
+
+
 @given(st.text())
 def test_any_text_is_taken(text: str) -> None:
     assert KIT.table(KIT.rows(KIT.nodes(text), {}))
