@@ -11,6 +11,7 @@ from exporter.attribution.slurm.job import hosts
 from exporter.host.text import lines
 
 _FIELD = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
+_UNCOMMENTED = re.compile(r"(?:[^\\#]|\\.|\\$)*")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _KIND = re.compile(r"gpu:([^:()]+:|[^:()]*[^:()0-9][^:()]*(?:\(|$))")
 _MAX_INCLUDES = 64
@@ -61,5 +62,14 @@ def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    for line in lines(text.replace("\\\n", " ")):
-        yield line.split("#", 1)[0]
+    """As Slurm reads them: each without its comment, and then with the next one where it ends with a backslash."""
+    begun = ""
+    for line in lines(text):
+        match = _UNCOMMENTED.match(line)
+        begun += match[0].rstrip() if match else ""
+        if (len(begun) - len(begun.rstrip("\\"))) % 2:
+            begun = begun[:-1]
+            continue
+        yield begun
+        begun = ""
+    yield begun

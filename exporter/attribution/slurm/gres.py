@@ -67,7 +67,7 @@ def _gpus(text: str, nodes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]
         if "multiplefiles" in fields:
             found.append((kind, hosts(fields["multiplefiles"])))
         else:
-            found += [(kind, (file,)) for file in hosts(fields.get("file", ""))]
+            found += [(kind, (file,)) for file in hosts(fields.get("file") or fields.get("files", ""))]
     return found
 
 
