@@ -50,6 +50,7 @@ _CONTROLLERS: Mapping[str, str] = {
     "XGBoostJob": "batch",
     "PaddleJob": "batch",
     "JAXJob": "batch",
+    "SparkApplication": "batch",
     "PodGroup": "batch",
     "Deployment": "service",
     "ReplicaSet": "service",

@@ -29,7 +29,8 @@ _CRON = re.compile(r"(?P<cron>.+)-[0-9]{8,10}")
 _KSERVE = "-(?:predictor|transformer|explainer)(?:-default)?(?:-[0-9]{5}-deployment)?"
 _MADE_CLUSTER = f"(?:(?:-raycluster)?{_RANDOM})?"
 """What KubeRay adds to the name of a RayJob or RayService for its cluster: without the word since 1.4."""
-_RAY = f"{_MADE_CLUSTER}(?:-head|(?:-[a-z]+)?-?(?:worker)?group(?:-[0-9]+)?-worker){_RANDOM}"
+_RAY = f"{_MADE_CLUSTER}(?:-head|(?:-[a-z]*|-[a-z]+-)group(?:-[0-9]+)?-worker){_RANDOM}"
+"""Groups are called `workergroup` or `gpu-group`: a word before the former is the end of the cluster's own name."""
 _CLUSTER = re.compile(f"(?P<name>.+?){_MADE_CLUSTER}")
 _PATTERNS = tuple(
     _Pattern(kind, re.compile(f"(?P<name>{name}){rest}"))
@@ -38,6 +39,7 @@ _PATTERNS = tuple(
         ("Deployment", ".+", f"{_HASH}{_RANDOM}"),
         ("RayCluster", ".+?", _RAY),
         ("MPIJob", ".+", f"-launcher(?:-[0-9]{{1,5}}|{_RANDOM})?"),
+        ("SparkApplication", ".+-[0-9a-f]{16}", "-(?:driver|exec-[0-9]{1,6})"),
         ("", ".+", "-(?:master|chief|worker|ps|evaluator)-[0-9]{1,5}"),
         ("Job", ".+-[0-9]{8,10}", f"(?:-[0-9]{{1,6}})?{_RANDOM}"),
         ("JobSet", ".+", f"-[a-z][a-z0-9]*-[0-9]{{1,6}}-[0-9]{{1,6}}{_RANDOM}"),

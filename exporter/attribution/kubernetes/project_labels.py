@@ -30,6 +30,8 @@ _PROJECTS = (
     _Project("training.kubeflow.org/job-name", "", "training.kubeflow.org/operator-name"),
     _Project("volcano.sh/job-name", "Job"),
     _Project("notebook-name", "Notebook"),
+    _Project("sparkoperator.k8s.io/app-name", "SparkApplication"),
+    _Project("dask.org/cluster-name", "DaskCluster"),
     _Project("kueue.x-k8s.io/pod-group-name", "PodGroup"),
     _Project("workflows.argoproj.io/workflow", "Workflow"),
     _Project("batch.kubernetes.io/job-name", "Job"),

@@ -152,3 +152,50 @@ def test_object_of_an_unknown_kind_above_is_the_whole() -> None:
     found = root_of(_pod(case), _Objects({"above": [{**job, "metadata": inside}]}))
 
     assert found == Root("bert", "PyTorchJob", "AppWrapper/sweep")
+
+
+@pytest.mark.parametrize(
+    ("pod", "workload"),
+    [
+        # what KubeRay's own chart makes: a cluster `raycluster-kuberay`, its workers in `workergroup`
+        ("raycluster-kuberay-workergroup-worker-bxbvk", "RayCluster/raycluster-kuberay"),
+        ("raycluster-kuberay-head-bxbvk", "RayCluster/raycluster-kuberay"),
+        ("team-ada-gpugroup-worker-bxbvk", "RayCluster/team-ada"),
+        ("team-bob-gpu-group-worker-bxbvk", "RayCluster/team-bob"),
+        ("etl-0123456789abcdef-exec-7", "SparkApplication/etl-0123456789abcdef"),
+        ("etl-0123456789abcdef-driver", "SparkApplication/etl-0123456789abcdef"),
+    ],
+)
+def test_all_pods_of_a_cluster_have_one_name_and_those_of_another_have_another(pod: str, workload: str) -> None:
+    found = by_name(pod)
+
+    assert f"{found.kind}/{found.name}" == workload
+
+
+def test_executors_of_spark_are_of_the_application_that_its_operator_runs() -> None:
+    """Their driver's pod made them: no object that is above pods is."""
+    driver = Reference("v1", "Pod", "nightly-etl-driver", "d")
+    pod = Pod("ml", "etl-0123456789abcdef-exec-7", "p", controller=driver)
+
+    labelled = replace(pod, projects={"sparkoperator.k8s.io/app-name": "nightly-etl"})
+
+    assert root_of(pod, lambda _: Missing.UNKNOWN) == by_name(pod.name)
+    assert root_of(labelled, lambda _: Missing.UNKNOWN) == Root("nightly-etl", "SparkApplication", inferred=True)
+
+
+def test_workers_of_dask_each_have_a_deployment_and_are_one_cluster() -> None:
+    """As dask-kubernetes makes them; its own kinds may not be read."""
+    group = Reference("kubernetes.dask.org/v1", "DaskWorkerGroup", "sweep-default", "g")
+    above = {
+        "sweep-default-worker-0a1b2c3d4e-6c9fdb6b5c": Reference(
+            "apps/v1", "Deployment", "sweep-default-worker-0a1b2c3d4e", "d"
+        ),
+        "sweep-default-worker-0a1b2c3d4e": group,
+    }
+    replicas = Reference("apps/v1", "ReplicaSet", "sweep-default-worker-0a1b2c3d4e-6c9fdb6b5c", "r")
+    pod = Pod("ml", f"{replicas.name}-bxbvk", "p", controller=replicas, projects={"dask.org/cluster-name": "sweep"})
+
+    def ask(reference: Reference) -> Above | Missing:
+        return Above(above[reference.name]) if reference.name in above else Missing.UNKNOWN
+
+    assert root_of(pod, ask) == Root("sweep", "DaskCluster")
