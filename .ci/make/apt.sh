@@ -2,6 +2,8 @@
 #
 #   apt_download FOLDER PACKAGE...   the .deb files of these packages into FOLDER
 #   apt_depends PACKAGE              the names it depends on directly
+#   apt_version PACKAGE              the version apt would download; fails when the release has no such package
+#   apt_release FROM TO              from here on, packages of release TO; fails when this machine's release is not FROM
 #
 # Where this machine has no package lists (a bare image), they are fetched into .cache/apt.
 # shellcheck shell=bash
@@ -11,7 +13,7 @@ apt_options=(-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=) # root's apt 
 apt_chosen=
 
 _apt_own_lists() {
-  local state=$apt_root/.cache/apt
+  local state=$1
   mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
   chmod 755 "$state" "$state/lists" "$state/lists/partial" "$state/cache" "$state/cache/archives" "$state/cache/archives/partial"
   apt_options+=(
@@ -25,7 +27,7 @@ _apt_ready() {
   [ -z "$apt_chosen" ] || return 0
   apt_chosen=yes
   apt-cache "${apt_options[@]}" show "$1" >/dev/null 2>&1 && return 0
-  _apt_own_lists
+  _apt_own_lists "$apt_root/.cache/apt"
   apt-cache "${apt_options[@]}" show "$1" >/dev/null 2>&1 && return 0
   echo "   package lists into .cache/apt"
   apt-get "${apt_options[@]}" -qq update
@@ -34,6 +36,23 @@ _apt_ready() {
 apt_depends() {
   _apt_ready "$1" >&2
   apt-cache "${apt_options[@]}" depends "$1" | sed -n 's/^ *Depends: \([^<].*\)/\1/p'
+}
+
+apt_version() {
+  _apt_ready "$1" >&2
+  apt-cache "${apt_options[@]}" show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: //p'
+}
+
+apt_release() { # signed by the same distribution: what this machine trusts is left as it is
+  local lists=$apt_root/.cache/apt-$2 sources
+  # shellcheck disable=SC2016 # apt's variables, not the shell's
+  sources=$(apt-get "${apt_options[@]}" indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' "Codename: $1" "Created-By: Packages")
+  [ -n "$sources" ] || return 1
+  _apt_own_lists "$lists"
+  echo "${sources// $1/ $2}" | sort -u >"$lists/sources.list"
+  apt_options+=(-o "Dir::Etc::SourceList=$lists/sources.list" -o Dir::Etc::SourceParts=/dev/null)
+  echo "   package lists of $2 into .cache/apt-$2"
+  apt-get "${apt_options[@]}" -qq update
 }
 
 apt_download() {

@@ -3,7 +3,7 @@
 # and from Debian's package victoria-metrics the second evaluator of the rules: victoria-metrics and vmalert.
 #
 # What is on the PATH and new enough is linked; the rest is unpacked, not installed, from Debian's packages: no service
-# starts, nothing is written outside DIR and .cache/apt, and no rights are needed. Debian's builds look for their pages
+# starts, nothing is written outside DIR and .cache, and no rights are needed. Debian's builds look for their pages
 # and message templates under /usr/share/prometheus; in the copies here that path is made relative (one byte), and the
 # programs are started in the folder it leads from. Does nothing when all is there.
 set -euo pipefail
@@ -25,10 +25,8 @@ complete() {
   [ ! -e "$dir/unpacked" ] || [ "$(cat "$dir/layout" 2>/dev/null)" = "$layout" ]
 }
 
-new_enough() { # Prometheus on the PATH is at least $oldest
-  local version
-  version=$(promtool --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -1)
-  [ -n "$version" ] && [ "$(printf '%s\n' "$oldest" "$version" | sort -V | head -1)" = "$oldest" ]
+new_enough() { # VERSION
+  [ -n "$1" ] && [ "$(printf '%s\n' "$oldest" "$1" | sort -V | head -1)" = "$oldest" ]
 }
 
 on_path() {
@@ -36,7 +34,23 @@ on_path() {
   for program in "${programs[@]}"; do
     case $(command -v "$program") in '' | "$dir"/*) return 1 ;; esac
   done
-  new_enough
+  new_enough "$(promtool --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -1)"
+}
+
+choose_release() { # one whose Prometheus is new enough: Ubuntu 22.04 borrows from 24.04, whose programs run on it
+  local version
+  version=$(apt_version prometheus)
+  new_enough "$version" || apt_release jammy noble || {
+    echo "fetch-prometheus: Prometheus $oldest or newer is needed, apt has $version: put a newer one on the PATH" >&2
+    exit 1
+  }
+}
+
+own_packages() { # the programs that have a package of their own name here; elsewhere another package brings them
+  local program
+  for program in "$@"; do
+    if apt_version "$program" >/dev/null; then echo "$program"; fi
+  done
 }
 
 anew() { # nothing of an older script or of another machine stays
@@ -61,8 +75,8 @@ unpack() {
   trap 'rm -rf "$work"' RETURN
   chmod 755 "$work"
   anew
-  mapfile -t names < <(pages | sort -u)
-  apt_download "$work" prometheus prometheus-alertmanager "${names[@]}"
+  mapfile -t names < <({ echo prometheus; own_packages "${programs[@]}"; pages; } | sort -u)
+  apt_download "$work" prometheus-alertmanager "${names[@]}"
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   rm -rf "$dir/unpacked/usr/share/javascript/moment-timezone/data" # 216 MB that no page asks for
   relocate prometheus prometheus
@@ -71,11 +85,12 @@ unpack() {
 }
 
 unpack_second() {
-  local work package program
+  local work package program names
   work=$(mktemp -d "$dir/unpack.XXXXXX")
   trap 'rm -rf "$work"' RETURN
   chmod 755 "$work"
-  apt_download "$work" victoria-metrics
+  mapfile -t names < <(own_packages "${second[@]}")
+  apt_download "$work" "${names[@]}"
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   for program in "${second[@]}"; do ln -sfn "../unpacked/usr/bin/$program" "$dir/bin/$program"; done
 }
@@ -96,7 +111,7 @@ mkdir -p "$dir/bin"
 exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
 complete && exit 0
-if on_path; then link_from_path; else unpack; fi
+if on_path; then link_from_path; else choose_release; unpack; fi
 [ ${#second[@]} = 0 ] || unpack_second
 complete || { echo "fetch-prometheus: still incomplete in $dir/bin" >&2; exit 1; }
 "$dir/bin/promtool" --version | head -1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,124 @@ def test_what_an_earlier_set_up_left_is_made_anew(
     assert {path.name: str(path.readlink()) for path in (cache / "bin").iterdir()} == {
         name: f"{tmp_path}/usr/bin/{name}" for name in PROGRAMS
     }
+
+
+# apt and dpkg over a listing of releases: RELEASE -> PACKAGE -> its version, dependencies and programs.
+# The first release is the machine's own; a list of sources names another one.
+FAKE_APT = """\
+#!{python}
+import json, os, pathlib, re, sys
+
+name, arguments = pathlib.Path(sys.argv[0]).name, sys.argv[1:]
+options, words = [], []
+while arguments:
+    word = arguments.pop(0)
+    if word == "-o":
+        options.append(arguments.pop(0))
+    elif word[:1] != "-" or name == "dpkg-deb":
+        words.append(word)
+sources = [value.partition("=")[2] for value in options if value.startswith("Dir::Etc::SourceList=")]
+listing = json.loads(os.environ["LISTING"])
+own = next(iter(listing))
+packages = listing[re.search("deb [^ ]+ ([a-z]+) ", open(sources[-1]).read())[1] if sources else own]
+if name == "dpkg-deb":
+    archive = json.loads(open(words[1]).read())
+    for program in archive["programs"]:
+        path = pathlib.Path(words[2], "usr/bin", program)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\\necho version " + archive["version"] + "\\n")
+        path.chmod(0o755)
+elif words[0] == "indextargets":
+    if "Codename: " + own in words:
+        print("deb http://mirror.example/ubuntu/", own, "universe")
+elif words[0] == "show":
+    sys.exit(print("Version:", packages[words[1]]["version"]) if words[1] in packages else 100)
+elif words[0] == "depends":
+    print(words[1], *("  Depends: " + each for each in packages[words[1]]["depends"]), sep="\\n")
+elif words[0] == "download":
+    for each in words[1:]:
+        if each not in packages:
+            sys.exit("E: Unable to locate package " + each)
+        pathlib.Path(each + ".deb").write_text(json.dumps(packages[each]))
+"""
+Release = Mapping[str, Mapping[str, object]]
+SETUP_TOOLS = (
+    "bash", "basename", "cat", "chmod", "dirname", "env", "flock", "grep", "head", "id", "ln", "mkdir", "mktemp",
+    "readlink", "rm", "sed", "sh", "sort",
+)  # fmt: skip
+
+
+def package(version: str, programs: Sequence[str] = (), depends: Sequence[str] = ()) -> Mapping[str, object]:
+    return {"version": version, "programs": programs, "depends": depends}
+
+
+def release(prometheus: str, *, split: bool) -> Release:
+    """A release with this version of Prometheus, which has promtool as a package of its own if `split`."""
+    depends = ["libc6", "libjs-jquery", *(["promtool"] if split else [])]
+    packages = {
+        "prometheus": package(prometheus, ["prometheus", *([] if split else ["promtool"])], depends),
+        "prometheus-alertmanager": package("0.28.1", ["prometheus-alertmanager", "amtool"]),
+        "libjs-jquery": package("3.6"),
+        "libjs-rickshaw": package("1.5", (), ["libjs-d3"]),
+        "libjs-d3": package("3.5"),
+    }
+    return packages | ({"promtool": package(prometheus, ["promtool"])} if split else {})
+
+
+@pytest.fixture
+def fetch(tmp_path: Path) -> Callable[[Mapping[str, Release]], subprocess.CompletedProcess[str]]:
+    """Runs the script in a checkout of a machine without Prometheus, where apt knows these releases."""
+    path, checkout = tmp_path / "bin", tmp_path / "checkout"
+    path.mkdir()
+    for name in SETUP_TOOLS:
+        (path / name).symlink_to(shutil.which(name) or name)
+    for name in ("apt-get", "apt-cache", "dpkg-deb"):
+        (path / name).write_text(FAKE_APT.format(python=sys.executable))
+        (path / name).chmod(0o755)
+    shutil.copytree(SCRIPT.parent, checkout / ".ci/make")
+
+    def run(releases: Mapping[str, Release]) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(path), "WITHOUT_SECOND": "1", "LISTING": json.dumps(releases)}
+        script = [checkout / ".ci/make" / SCRIPT.name, tmp_path / "cache"]
+        return subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("releases", "version"),
+    [
+        ({"bookworm": release("2.42.0+ds-5+b5", split=False)}, "2.42.0+ds-5+b5"),
+        ({"trixie": release("2.53.3+ds1-2", split=True)}, "2.53.3+ds1-2"),
+        (
+            {"jammy": release("2.31.2+ds1", split=False), "noble": release("2.45.3+ds-2", split=False)},
+            "2.45.3+ds-2",
+        ),
+    ],
+    ids=["promtool in Prometheus' package", "promtool in its own package", "Prometheus too old"],
+)
+def test_fetch_prometheus_unpacks_all_programs(
+    releases: Mapping[str, Release],
+    version: str,
+    fetch: Callable[[Mapping[str, Release]], subprocess.CompletedProcess[str]],
+    tmp_path: Path,
+) -> None:
+    done = fetch(releases)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [name for name in PROGRAMS if not (tmp_path / "cache/bin" / name).exists()] == []
+    assert f"version {version}" in done.stdout.splitlines()
+
+
+def test_fetch_prometheus_without_a_new_enough_package_names_the_version(
+    fetch: Callable[[Mapping[str, Release]], subprocess.CompletedProcess[str]],
+) -> None:
+    done = fetch({"bullseye": release("2.24.1+ds-1", split=False)})
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "fetch-prometheus: Prometheus 2.42 or newer is needed, apt has 2.24.1+ds-1: put a newer one on the PATH"
+    ]
 
 
 NEEDED = ("bash", "env", "dirname", "id", "sha256sum", "mkdir", "chmod", "rm")
