@@ -7,9 +7,13 @@ test: setup-core
 
 .PHONY: walk-demo
 BARE ?= .cache/bare
-SUITE ?= bookworm
-walk-demo: venv ## A fresh clone and `make demo` on a bare Debian, as root and as a user (root, debootstrap, Chromium)
-	$(BIN)/python -m tests.walk.bare $(BARE)/$(SUITE) --suite $(SUITE)
+SUITE ?=
+walk-demo: venv ## A fresh clone and `make demo` on each bare system, as root and as a user (root, debootstrap, Chromium; SUITE='trixie noble')
+	$(BIN)/python -m tests.walk.bare demo $(BARE) $(SUITE:%=--suite %)
+
+.PHONY: walk-test
+walk-test: venv ## A fresh clone and `make test` on each bare system (root, debootstrap, an hour; SUITE='bookworm trixie')
+	$(BIN)/python -m tests.walk.bare test $(BARE) $(SUITE:%=--suite %)
 
 .PHONY: config-schema
 config-schema: venv ## Write docs/config.schema.json from the options

@@ -1,8 +1,9 @@
-"""`make walk-demo`: a fresh clone on a bare Debian or Ubuntu, as root and as an ordinary user, and `make demo` there.
+"""`make walk-demo`, `make walk-test`: the two commands that the README promises, in a fresh clone on bare machines.
 
-A chroot made by debootstrap with `make` and `python3` and nothing else. Every printed page is opened in a headless
-Chromium of this machine and every link of the first page is followed, a mail and a page must arrive, and after Ctrl-C
-nothing may run or have been written anywhere outside the clone. Needs root, debootstrap and Chromium.
+Each supported system, with `make` and `python3` and nothing else. `make demo` runs as root and as an ordinary user:
+every printed page is opened in a headless Chromium of this machine and every link of the first page is followed, a
+mail and a page must arrive, and after Ctrl-C nothing may run or have been written anywhere outside the clone.
+`make test` runs as root. Needs root, debootstrap and, for the demo, Chromium.
 """
 
 from __future__ import annotations
@@ -17,45 +18,12 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
+from tests.walk.machines import ROOT, SYSTEMS, base, clone, fresh
 from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visit
 
-ROOT = Path(__file__).resolve().parents[2]
-_MIRRORS = {"bookworm": "http://deb.debian.org/debian", "noble": "http://archive.ubuntu.com/ubuntu"}
-AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 FIRST, SECOND = 400.0, 10.0
 """Seconds the first start may take with its downloads, and the second without, on cores that nobody else uses."""
-
-
-def machine(folder: Path, suite: str) -> None:
-    """A bare machine; one that is there already is used again."""
-    if (folder / "usr/bin/python3").exists():
-        return
-    components = ("--components=main,universe",) if suite == "noble" else ()
-    wanted = ("--variant=minbase", "--include=make,python3", *components)
-    script = (
-        () if Path(f"/usr/share/debootstrap/scripts/{suite}").exists() else ("/usr/share/debootstrap/scripts/gutsy",)
-    )
-    subprocess.run(["debootstrap", *wanted, suite, str(folder), _MIRRORS[suite], *script], check=True)
-    for path in (folder / "var/lib/apt/lists", folder / "var/cache/apt/archives"):
-        for entry in path.iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    subprocess.run(["chroot", str(folder), "useradd", "--create-home", "ada"], check=True)
-    if AUTHORITIES.exists():  # what this machine trusts: a proxy may stand between it and the registries
-        target = folder / str(AUTHORITIES).removeprefix("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(AUTHORITIES, target)
-    shutil.copy("/etc/resolv.conf", folder / "etc/resolv.conf")
-
-
-def clone(folder: Path, home: str, user: str) -> None:
-    """What is committed here, as a checkout of that user."""
-    target = folder / home.removeprefix("/") / "gpu-exporter"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
-    subprocess.run(["tar", "x", "-C", str(target)], input=archive, check=True)
-    subprocess.run(["chroot", str(folder), "chown", "-R", f"{user}:", f"{home}/gpu-exporter"], check=True)
 
 
 def everything(folder: Path, but: Path) -> Mapping[str, tuple[int, int]]:
@@ -99,7 +67,8 @@ def running(folder: Path, user: str, home: str) -> Generator[Demo]:
         ended(demo, folder)
 
 
-def walk(folder: Path, user: str, pictures: Path) -> None:
+def walk_demo(folder: Path, suite: str, user: str, results: Path) -> None:
+    """`make demo` twice, in a fresh clone of this user."""
     home = "/srv" if user == "root" else f"/home/{user}"
     checkout = folder / home.removeprefix("/") / "gpu-exporter"
     clone(folder, home, user)
@@ -107,7 +76,7 @@ def walk(folder: Path, user: str, pictures: Path) -> None:
     with running(folder, user, home) as demo:
         demo.until("Ctrl-C ends everything", FIRST * crowd())
         first = demo_seconds(demo)
-        reached = opened(demo, user, pictures)
+        reached = opened(demo, results / f"{suite}_{user}")
     with running(folder, user, home) as again:
         again.until("Ctrl-C ends everything", SECOND * crowd())
         second = demo_seconds(again)
@@ -117,10 +86,27 @@ def walk(folder: Path, user: str, pictures: Path) -> None:
     assert not list((checkout / ".cache/demo").glob("run-*")), "a run's data is left behind"
     size = sum(path.lstat().st_size for path in (checkout / ".cache").rglob("*")) / 1e6
     sys.stdout.write(
-        f"{folder.name} as {user}: first start {first:.0f} s, second {second:.1f} s, "
+        f"{SYSTEMS[suite].name} as {user}: first start {first:.0f} s, second {second:.1f} s, "
         f"{crowd():.1f} programs a core, {size:.0f} MB in .cache, "
         f"{len(demo.urls)} printed pages and {reached} links open, nothing left, nothing outside\n"
     )
+    sys.stdout.flush()
+
+
+def walk_tests(folder: Path, suite: str, results: Path) -> None:
+    """`make test` in a fresh clone; what it says goes to a file."""
+    clone(folder, "/srv", "root")
+    output = results / f"{suite}_test.txt"
+    began = time.monotonic()
+    with output.open("w") as said:
+        command = ["chroot", str(folder), "sh", "-c", "cd /srv/gpu-exporter && exec make test"]
+        done = subprocess.run(
+            command, env=_PATH | {"HOME": "/root"}, stdin=subprocess.DEVNULL, stdout=said, stderr=said, check=False
+        )
+    last = output.read_text().rstrip().rpartition("\n")[2]
+    sys.stdout.write(f"{SYSTEMS[suite].name}: make test: {time.monotonic() - began:.0f} s: {last} ({output})\n")
+    sys.stdout.flush()
+    assert done.returncode == 0, f"make test ended with {done.returncode}: {output}"
 
 
 def crowd() -> float:
@@ -128,18 +114,18 @@ def crowd() -> float:
     return max(1.0, (os.getloadavg()[0] + 1) / (os.cpu_count() or 1))
 
 
-def opened(demo: Demo, user: str, pictures: Path) -> int:
+def opened(demo: Demo, pictures: Path) -> int:
     """Every printed page as a browser shows it, and the links of the first; how many those were."""
     demo.until("ticket to on-call", 200)
     for url in demo.urls:
         settled(url, look)
-        look(url, pictures / f"{user}{url.split('127.0.0.1')[1].replace('/', '_').replace(':', '_')}.png")
+        look(url, Path(f"{pictures}{url.split('127.0.0.1')[1].replace('/', '_').replace(':', '_')}.png"))
     reached = links(demo.urls[0], visit(demo.urls[0]))
     for url in reached:
         visit(url)
     demo.until("mail to ", 200)
     demo.until("page to on-call", 200)
-    look(demo.urls[0], pictures / f"{user}_after.png")
+    look(demo.urls[0], Path(f"{pictures}_after.png"))
     return len(reached)
 
 
@@ -159,25 +145,25 @@ def demo_seconds(demo: Demo) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where the machine is, or is to be made")
-    parser.add_argument("--suite", choices=_MIRRORS, default="bookworm")
-    parser.add_argument("--user", action="append", help="root or ada; both when left out")
-    parser.add_argument("--pictures", type=Path, default=ROOT / ".cache/walk")
+    parser.add_argument("command", choices=("demo", "test"), help="which of the two promised commands")
+    parser.add_argument("folder", type=Path, help="where the bare machines are, or are to be made")
+    parser.add_argument("--suite", action="append", choices=SYSTEMS, help="all when left out")
+    parser.add_argument("--user", action="append", help="of the demo: root or ada; both when left out")
+    parser.add_argument("--results", type=Path, default=ROOT / ".cache/walk", help="pictures, and the tests' output")
     given = parser.parse_args()
-    if os.getuid() or not CHROMIUM or not shutil.which("debootstrap"):
-        parser.error("needs root, debootstrap and chromium")
+    if os.getuid() or not shutil.which("debootstrap") or (given.command == "demo" and not CHROMIUM):
+        parser.error("needs root, debootstrap and, for the demo, chromium")
     folder: Path = given.folder.resolve()
-    given.pictures.mkdir(parents=True, exist_ok=True)
-    machine(folder, given.suite)
-    mounts = [("proc", ["-t", "proc"]), ("/dev", ["--bind"])]
-    for source, how in mounts:
-        subprocess.run(["mount", *how, source, str(folder / source.removeprefix("/"))], check=True)
-    try:
+    for path in (folder, given.results):
+        path.mkdir(parents=True, exist_ok=True)
+    for suite in given.suite or SYSTEMS:
+        if given.command == "test":
+            with fresh(base(folder, suite)) as inside:
+                walk_tests(inside, suite, given.results)
+            continue
         for user in given.user or ("root", "ada"):
-            walk(folder, user, given.pictures)
-    finally:
-        for source, _ in mounts:
-            subprocess.run(["umount", str(folder / source.removeprefix("/"))], check=False)
+            with fresh(base(folder, suite)) as inside:
+                walk_demo(inside, suite, user, given.results)
 
 
 if __name__ == "__main__":

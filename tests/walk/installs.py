@@ -8,7 +8,6 @@ dashboards. What is installed runs, serves and goes again. Needs root and deboot
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import shutil
@@ -16,14 +15,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import helm_python
 
 from tests.readme import alternative, line
 from tests.stack import program
-from tests.walk.bare import AUTHORITIES, ROOT, clone, machine
+from tests.walk.machines import AUTHORITIES, ROOT, base, clone, fresh
 
 PLACE = "/srv"
 HOME = f"{PLACE}/gpu-exporter"
@@ -73,32 +72,6 @@ print(metrics.count("\\ngpu_info{"), "gpu_exporter_build_info{" in metrics, "<ti
 """
 
 
-@contextlib.contextmanager
-def overlay(base: Path) -> Generator[Path]:
-    """The bare machine as it was made; what is done to this one is gone with it."""
-    with tempfile.TemporaryDirectory(dir=base.parent) as scratch:
-        upper, work, merged = (Path(scratch) / name for name in ("upper", "work", "merged"))
-        for folder in (upper, work, merged):
-            folder.mkdir()
-        layers = f"lowerdir={base},upperdir={upper},workdir={work}"
-        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, merged], check=True)
-        try:
-            yield merged
-        finally:
-            subprocess.run(["umount", "-R", "-l", merged], check=True)
-
-
-@contextlib.contextmanager
-def fresh(base: Path) -> Generator[Path]:
-    """A bare machine to work in."""
-    with overlay(base) as inside:
-        for kind in ("proc", "sysfs"):
-            subprocess.run(["mount", "-t", kind, kind, inside / kind.removesuffix("fs")], check=True)
-        subprocess.run(["mount", "--bind", "/dev", inside / "dev"], check=True)
-        (inside / "etc/apt/apt.conf.d/99walk").write_text(YES)
-        yield inside
-
-
 def run(inside: Path, command: str, *, alone: bool = False) -> str:
     """What a shell line in the checkout of that machine says; AssertionError with it where it fails."""
     words = ["chroot", str(inside), *ENVIRONMENT, "bash", "-c", f"cd {HOME} && {command}"]
@@ -110,6 +83,7 @@ def run(inside: Path, command: str, *, alone: bool = False) -> str:
 
 
 def prepared(inside: Path, dist: Path) -> None:
+    (inside / "etc/apt/apt.conf.d/99walk").write_text(YES)
     clone(inside, PLACE, "root")
     subprocess.run(["cp", "-a", dist, inside / f"{HOME[1:]}/dist"], check=True)
     shutil.copy(AUTHORITIES, inside / TRUSTED[1:])
@@ -218,15 +192,14 @@ def main() -> None:
         archives(dist)
         tell("chart, rules, dashboards, checksums: as they should be")
         for suite in given.suite or ("bookworm", "noble"):
-            walk(given.folder.resolve() / suite, suite, dist)
+            walk(given.folder.resolve(), suite, dist)
 
 
-def walk(base: Path, suite: str, dist: Path) -> None:
-    machine(base, suite)
+def walk(folder: Path, suite: str, dist: Path) -> None:
     for name, install in EACH.items():
         if install is rpm_package and suite != RPM_ON:
             continue
-        with fresh(base) as inside:
+        with fresh(base(folder, suite)) as inside:
             prepared(inside, dist)
             install(inside)
         tell(f"{suite}: {name}: installed, ran, gone")
