@@ -80,8 +80,14 @@ unpack() {
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
   rm -rf "$dir/unpacked/usr/share/javascript/moment-timezone/data" # 216 MB that no page asks for
   relocate prometheus prometheus
+  classic_pages
   relocate alertmanager prometheus-alertmanager
   ln -s ../unpacked/usr/bin/promtool ../unpacked/usr/bin/amtool "$dir/bin/"
+}
+
+classic_pages() { # Debian 13 serves a note at /graph and the pages below /classic
+  local note=$dir/unpacked/usr/share/prometheus/web/no-ui/index.html
+  [ ! -e "$note" ] || sed -i 's#<head>#<head><script>location.replace("/classic" + location.pathname + location.search)</script>#' "$note"
 }
 
 unpack_second() {

@@ -83,6 +83,10 @@ if name == "dpkg-deb":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#!/bin/sh\\necho version " + archive["version"] + "\\n")
         path.chmod(0o755)
+    for page in archive["pages"]:
+        path = pathlib.Path(words[2], page)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("<html><head></head></html>")
 elif words[0] == "indextargets":
     if "Codename: " + own in words:
         print("deb http://mirror.example/ubuntu/", own, "universe")
@@ -103,15 +107,23 @@ SETUP_TOOLS = (
 )  # fmt: skip
 
 
-def package(version: str, programs: Sequence[str] = (), depends: Sequence[str] = ()) -> Mapping[str, object]:
-    return {"version": version, "programs": programs, "depends": depends}
+NO_UI = "usr/share/prometheus/web/no-ui/index.html"
+"""What Debian 13's Prometheus shows at /graph: that it has no pages but the classic ones."""
+
+
+def package(
+    version: str, programs: Sequence[str] = (), depends: Sequence[str] = (), pages: Sequence[str] = ()
+) -> Mapping[str, object]:
+    return {"version": version, "programs": programs, "depends": depends, "pages": pages}
 
 
 def release(prometheus: str, *, split: bool) -> Release:
     """A release with this version of Prometheus, which has promtool as a package of its own if `split`."""
     depends = ["libc6", "libjs-jquery", *(["promtool"] if split else [])]
     packages = {
-        "prometheus": package(prometheus, ["prometheus", *([] if split else ["promtool"])], depends),
+        "prometheus": package(
+            prometheus, ["prometheus", *([] if split else ["promtool"])], depends, [NO_UI] if split else []
+        ),
         "prometheus-alertmanager": package("0.28.1", ["prometheus-alertmanager", "amtool"]),
         "libjs-jquery": package("3.6"),
         "libjs-rickshaw": package("1.5", (), ["libjs-d3"]),
@@ -163,6 +175,15 @@ def test_fetch_prometheus_unpacks_all_programs(
     assert done.returncode == 0, done.stdout + done.stderr
     assert [name for name in PROGRAMS if not (tmp_path / "cache/bin" / name).exists()] == []
     assert f"version {version}" in done.stdout.splitlines()
+
+
+def test_fetch_prometheus_without_its_modern_pages_opens_the_classic_ones(
+    fetch: Callable[[Mapping[str, Release]], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    fetch({"trixie": release("2.53.3+ds1-2", split=True)})
+
+    page = (tmp_path / "cache/unpacked" / NO_UI).read_text()
+    assert 'location.replace("/classic" + location.pathname + location.search)' in page
 
 
 def test_fetch_prometheus_without_a_new_enough_package_names_the_version(
