@@ -15,8 +15,8 @@ help: ## Show this help
 $(VENV)/.installed: pyproject.toml
 	@echo "== Python environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends python3-venv; $(PYTHON) -m venv $(VENV); }
-	@$(BIN)/pip install -q --disable-pip-version-check 'pip>=25.1'
-	@$(BIN)/pip install -q --disable-pip-version-check --group dev -e .
+	@.ci/make/pip.sh $(BIN)/pip install -q --disable-pip-version-check 'pip>=25.1'
+	@.ci/make/pip.sh $(BIN)/pip install -q --disable-pip-version-check --group dev -e .
 	@touch $@
 
 .PHONY: venv

@@ -43,7 +43,7 @@ install_python() {
     pip=("$python" "$(echo "$work"/usr/share/python-wheels/pip-*.whl)/pip" --python "$env/bin/python")
     [ -e /etc/ssl/certs/ca-certificates.crt ] || export PIP_CERT=$root/$work/ca.crt
   fi
-  "${pip[@]}" install --progress-bar off --only-binary :all: --require-hashes -r "$requirements" |
+  .ci/make/pip.sh "${pip[@]}" install --progress-bar off --only-binary :all: --require-hashes -r "$requirements" |
     grep -E --line-buffered '^ *(Downloading|Installing)' | sed -u 's/^\(.\{0,100\}\).*/   \1/'
   rm -rf .cache/demo/pip
   sha256sum "$requirements" >"$env/made-from"

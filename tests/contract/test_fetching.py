@@ -241,3 +241,36 @@ def test_the_demo_names_in_one_line_what_to_install(python: str | None, said: st
 
     assert done.returncode == 1
     assert done.stderr.splitlines() == [said]
+
+
+PIP = SCRIPT.with_name("pip.sh")
+UNTRUSTED = "SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
+UNTRUSTED_ADVICE = (
+    "pip does not trust the certificate it is shown: behind a proxy that inspects TLS, set PIP_CERT and "
+    "REQUESTS_CA_BUNDLE to the file of its CA"
+)
+
+
+@pytest.mark.parametrize(
+    ("pip", "code", "said"),
+    [
+        (
+            f'echo "WARNING: Retrying {UNTRUSTED}" >&2; echo "ERROR: No matching distribution" >&2; exit 1',
+            1,
+            [UNTRUSTED_ADVICE],
+        ),
+        ("echo no space left >&2; exit 2", 2, ["no space left"]),
+        ("echo a warning >&2", 0, ["a warning"]),
+    ],
+    ids=["by certificate", "otherwise", "not at all"],
+)
+def test_pip_that_fails_says_what_to_set_for_a_certificate(
+    pip: str, code: int, said: Sequence[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "pip"
+    program.write_text(f"#!/bin/sh\n{pip}\n")
+    program.chmod(0o755)
+
+    done = subprocess.run([PIP, program], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr.splitlines()) == (code, said)

@@ -55,7 +55,7 @@ def base(folder: Path, suite: str) -> Path:
         _bootstrap(made, suite)
         _empty(made / "var/lib/apt/lists")
         _empty(made / "var/cache/apt/archives")
-        _trust(made)
+        _copy_authorities(made)
         subprocess.run(["chroot", str(made), "useradd", "--create-home", "ada"], check=True)
     return made
 
@@ -72,7 +72,12 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
-def _trust(target: Path) -> None:
+def trust() -> Mapping[str, str]:
+    """Return the variables by which pip trusts what this machine trusts."""
+    return dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), str(AUTHORITIES)) if AUTHORITIES.exists() else {}
+
+
+def _copy_authorities(target: Path) -> None:
     """Trust what this machine trusts: a proxy may stand between it and the registries."""
     if AUTHORITIES.exists():
         authorities = target / str(AUTHORITIES).removeprefix("/")
