@@ -82,6 +82,7 @@ RULES: dict[str, Schema] = {
     "serviceAccount.name": {"pattern": NAME},
     "gpuOperator.validationsDir": {"pattern": ABSOLUTE},
     "priorityClass.value": {"minimum": -2147483648, "maximum": 1000000000},
+    "priorityClass.preemptionPolicy": {"enum": ["Never", "PreemptLowerPriority"]},
     "priorityClass.name": {"pattern": NAME},
     "priorityClassName": {"pattern": NAME},
     "resources": {
