@@ -32,6 +32,8 @@ _AMOUNTS: Schema = {
     "additionalProperties": {"type": ["string", "number"], "pattern": QUANTITY, "minimum": 0},
 }
 
+_AUTO: Schema = {"type": ["string", "boolean"], "enum": ["auto", True, False]}
+
 # What a default cannot tell of a value: by its path.
 RULES: dict[str, Schema] = {
     "nameOverride": {"pattern": LABEL},
@@ -96,6 +98,11 @@ RULES: dict[str, Schema] = {
     },
     "revisionHistoryLimit": {"minimum": 0},
     "terminationGracePeriodSeconds": {"minimum": 0},
+    "monitoring.enabled": _AUTO,
+    "serviceMonitor.enabled": _AUTO,
+    "podMonitor.enabled": _AUTO,
+    "prometheusRule.enabled": _AUTO,
+    "dashboards.enabled": _AUTO,
     "service.type": {"enum": ["ClusterIP", "NodePort"]},
     "service.clusterIP": {"pattern": "^(None|[0-9A-Fa-f.:]+)?$"},
     "service.internalTrafficPolicy": {"enum": ["", "Cluster", "Local"]},
