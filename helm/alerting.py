@@ -15,6 +15,7 @@ import yaml
 SOURCE = Path("deploy/alertmanager")
 SECRET = "gpu-alerts"  # noqa: S105 - the name of one
 NOTICE = "# Made from deploy/alertmanager by `make chart`; change that.\n"
+_OUR_ALERTS = 'alertname=~"Gpu.+"'
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"(.*)"')
 
 Map = dict[str, Any]
@@ -37,10 +38,10 @@ def alertmanager_config(config: Mapping[str, Any]) -> Map:
     return {
         "apiVersion": "monitoring.coreos.com/v1alpha1",
         "kind": "AlertmanagerConfig",
-        "metadata": {"name": "gpu-exporter", "namespace": "monitoring", "labels": {"alertmanagerConfig": "gpu"}},
+        "metadata": {"name": "gpu-exporter", "namespace": "monitoring"},
         "spec": {
             # A route of its own below the cluster's: other alerts pass it by.
-            "route": {**_route(config["route"]), "matchers": [_matcher('alertname=~"Gpu.+"')]},
+            "route": {**_route(config["route"]), "matchers": [_matcher(_OUR_ALERTS)]},
             "inhibitRules": [_inhibition(rule) for rule in config["inhibit_rules"]],
             "receivers": [_receiver(receiver, config["global"]) for receiver in config["receivers"]],
         },
@@ -48,12 +49,12 @@ def alertmanager_config(config: Mapping[str, Any]) -> Map:
 
 
 def stack_values(templates: Mapping[str, str]) -> Map:
-    """Values of kube-prometheus-stack that let the AlertmanagerConfig in, and carry its wording."""
-    spec = {
-        "alertmanagerConfigSelector": {"matchLabels": {"alertmanagerConfig": "gpu"}},
-        # Else only alerts whose `namespace` is the object's own would match, and that label means the GPU's user.
-        "alertmanagerConfigMatcherStrategy": {"type": "None"},
-    }
+    """Return values of kube-prometheus-stack that give the AlertmanagerConfig all alerts, and its wording.
+
+    The label `namespace` of our alerts is the GPU user's, not that of the object, so the operator's default drops them.
+    The stack's selector is left alone: a new one would drop the objects of every other team.
+    """
+    spec = {"alertmanagerConfigMatcherStrategy": {"type": "OnNamespaceExceptForAlertmanagerNamespace"}}
     return {"alertmanager": {"alertmanagerSpec": spec, "templateFiles": dict(templates)}}
 
 
@@ -89,7 +90,8 @@ def _route(route: Mapping[str, Any]) -> Map:
 def _inhibition(rule: Mapping[str, Any]) -> Map:
     return {
         "sourceMatch": [_matcher(each) for each in rule["source_matchers"]],
-        "targetMatch": [_matcher(each) for each in rule["target_matchers"]],
+        # Other teams may have a label of ours, such as `audience`, on alerts of the same node.
+        "targetMatch": [_matcher(each) for each in (_OUR_ALERTS, *rule["target_matchers"])],
         "equal": rule["equal"],
     }
 

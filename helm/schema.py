@@ -32,6 +32,8 @@ _AMOUNTS: Schema = {
     "additionalProperties": {"type": ["string", "number"], "pattern": QUANTITY, "minimum": 0},
 }
 
+_AUTO: Schema = {"type": ["string", "boolean"], "enum": ["auto", True, False]}
+
 # What a default cannot tell of a value: by its path.
 RULES: dict[str, Schema] = {
     "nameOverride": {"pattern": LABEL},
@@ -82,6 +84,7 @@ RULES: dict[str, Schema] = {
     "serviceAccount.name": {"pattern": NAME},
     "gpuOperator.validationsDir": {"pattern": ABSOLUTE},
     "priorityClass.value": {"minimum": -2147483648, "maximum": 1000000000},
+    "priorityClass.preemptionPolicy": {"enum": ["Never", "PreemptLowerPriority"]},
     "priorityClass.name": {"pattern": NAME},
     "priorityClassName": {"pattern": NAME},
     "resources": {
@@ -95,6 +98,11 @@ RULES: dict[str, Schema] = {
     },
     "revisionHistoryLimit": {"minimum": 0},
     "terminationGracePeriodSeconds": {"minimum": 0},
+    "monitoring.enabled": _AUTO,
+    "serviceMonitor.enabled": _AUTO,
+    "podMonitor.enabled": _AUTO,
+    "prometheusRule.enabled": _AUTO,
+    "dashboards.enabled": _AUTO,
     "service.type": {"enum": ["ClusterIP", "NodePort"]},
     "service.clusterIP": {"pattern": "^(None|[0-9A-Fa-f.:]+)?$"},
     "service.internalTrafficPolicy": {"enum": ["", "Cluster", "Local"]},

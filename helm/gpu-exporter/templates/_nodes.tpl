@@ -73,7 +73,9 @@ rows:
 {{- else if .Values.priorityClass.create -}}
 {{- /* Names that begin with "system-", as a namespace may, are the cluster's own. */ -}}
 {{- $made := include "gpu-exporter.nameIn" (dict "root" . "namespace" "") -}}
-{{- default (ternary (printf "gpu-%s" $made) $made (hasPrefix "system-" $made)) .Values.priorityClass.name -}}
+{{- /* The API server refuses a change of the policy, so each policy has an object of its own. */ -}}
+{{- $suffix := ternary "-nonpreempting" "" (eq .Values.priorityClass.preemptionPolicy "Never") -}}
+{{- default (printf "%s%s%s" (ternary "gpu-" "" (hasPrefix "system-" $made)) $made $suffix) .Values.priorityClass.name -}}
 {{- end -}}
 {{- end -}}
 

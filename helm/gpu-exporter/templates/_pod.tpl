@@ -228,7 +228,7 @@ args:
   {{- .Files.Get "files/wait_for_toolkit.py" | nindent 2 }}
 env:
 - {name: NVIDIA_VISIBLE_DEVICES, value: void}
-resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
+resources: {requests: {cpu: "0", memory: "0"}, limits: {memory: 64Mi}}
 securityContext:
   {{- include "gpu-exporter.containerSecurityContext" . | nindent 2 }}
 volumeMounts:

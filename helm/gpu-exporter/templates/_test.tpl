@@ -44,6 +44,6 @@ containers:
   - name: PASSWORD
     valueFrom: {secretKeyRef: {name: {{ include "gpu-exporter.web.secretName" .root | quote }}, key: password}}
   {{- end }}
-  resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 64Mi}}
+  resources: {requests: {cpu: "0", memory: "0"}, limits: {memory: 64Mi}}
   securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
 {{- end -}}

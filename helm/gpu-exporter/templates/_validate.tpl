@@ -78,21 +78,23 @@
 
 {{- define "gpu-exporter.validateMonitors" -}}
 {{- $v := .Values -}}
-{{- if and $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
+{{- $service := include "gpu-exporter.makes" (list . "serviceMonitor") -}}
+{{- if and $service (include "gpu-exporter.makes" (list . "podMonitor")) -}}
 {{- fail "serviceMonitor.enabled and podMonitor.enabled would scrape everything twice: set one of them" -}}
 {{- end -}}
-{{- if and $v.serviceMonitor.enabled (not $v.service.enabled) -}}
+{{- if and $service (not $v.service.enabled) -}}
 {{- fail "serviceMonitor.enabled needs service.enabled=true; without a service use podMonitor.enabled" -}}
 {{- end -}}
 {{- $secured := or $v.web.tls.enabled $v.web.basicAuth.enabled -}}
 {{- $home := include "gpu-exporter.namespace" . -}}
 {{- range $name := list "serviceMonitor" "podMonitor" -}}
 {{- $monitor := index $v $name -}}
+{{- $made := include "gpu-exporter.makes" (list $ $name) -}}
 {{- $longer := gt (include "gpu-exporter.milliseconds" $monitor.scrapeTimeout | int64) (include "gpu-exporter.milliseconds" $monitor.interval | int64) -}}
-{{- if and $monitor.enabled $monitor.interval $longer -}}
+{{- if and $made $monitor.interval $longer -}}
 {{- fail (printf "%s.scrapeTimeout=%s is longer than its interval of %s: the Prometheus operator would leave the monitor out" $name $monitor.scrapeTimeout $monitor.interval) -}}
 {{- end -}}
-{{- if and $monitor.enabled $secured (ne (default $home $monitor.namespace) $home) -}}
+{{- if and $made $secured (ne (default $home $monitor.namespace) $home) -}}
 {{- fail (printf "%s.namespace must be the release's with web.tls or web.basicAuth: a monitor reads secrets of its own namespace only" $name) -}}
 {{- end -}}
 {{- end -}}
@@ -101,11 +103,12 @@
 {{/* A held alert reads its own last evaluation, and Prometheus finds a series for five minutes after its last sample. */}}
 {{- define "gpu-exporter.validateAlerts" -}}
 {{- $rule := .Values.prometheusRule -}}
+{{- $made := include "gpu-exporter.makes" (list . "prometheusRule") -}}
 {{- $rarely := ge (include "gpu-exporter.milliseconds" $rule.alerts.interval | int64) 300000 -}}
-{{- if and $rule.enabled $rule.alerts.enabled $rarely -}}
+{{- if and $made $rule.alerts.enabled $rarely -}}
 {{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $rule.alerts.interval) -}}
 {{- end -}}
-{{- if $rule.enabled -}}
+{{- if $made -}}
 {{- include "gpu-exporter.validatePatterns" (list "prometheusRule.alerts.jobs" (printf `=~"%s"` $rule.alerts.jobs)) -}}
 {{- range $place, $override := $rule.alerts.overrides -}}
 {{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.overrides[%d].where" $place) $override.where) -}}

@@ -21,6 +21,13 @@ KNOWN = (
     ("/apis/scheduling.k8s.io/v1", "PriorityClass", "priorityclasses"),
     ("/apis/apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions"),
 )
+APPLIED = (
+    ("/api/v1", "ConfigMap", "configmaps"),
+    ("/api/v1", "Service", "services"),
+    ("/api/v1", "ServiceAccount", "serviceaccounts"),
+    ("/apis/apps/v1", "DaemonSet", "daemonsets"),
+)
+"""Kinds of a default install that Helm applies without asking for them first."""
 OPERATORS = (("/apis/monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors"),)
 
 
@@ -35,12 +42,27 @@ def _groups(kinds: Sequence[tuple[str, str, str]]) -> Object:
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
+def _openapi(kinds: Sequence[tuple[str, str, str]]) -> dict[str, Object]:
+    """Return the documents by which a client learns that the server validates every object itself."""
+    parameter = {"name": "fieldValidation", "in": "query"}
+    made: dict[str, Object] = {}
+    for path, kind, plural in kinds:
+        group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
+        of_kind = {"group": group, "version": version, "kind": kind}
+        document = made.setdefault(f"/openapi/v3{path}", {"openapi": "3.0.0", "paths": {}})
+        patch = {"parameters": [parameter], "x-kubernetes-group-version-kind": of_kind}
+        document["paths"][f"{path}/{plural}/{{name}}"] = {"patch": patch}
+    listed = {url.removeprefix("/openapi/v3/"): {"serverRelativeURL": url} for url in made}
+    return {**made, "/openapi/v3": {"paths": listed}}
+
+
 def answers(objects: Sequence[Object], kinds: Sequence[tuple[str, str, str]]) -> dict[str, Object]:
     """Everything such a server says, by path."""
     made: dict[str, Object] = {
         "/version": {"major": "1", "minor": "36", "gitVersion": "v1.36.2"},
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
         "/apis": _groups(kinds),
+        **_openapi(kinds),
     }
     for path, kind, plural in kinds:
         version = path.removeprefix("/apis/").removeprefix("/api/")

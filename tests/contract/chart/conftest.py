@@ -16,7 +16,9 @@ from tests.contract.chart import strict_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 CHART = ROOT / "helm/gpu-exporter"
-PROFILES = sorted((CHART / "ci").glob("*-values.yaml"))
+PRESETS = {path.stem: path for path in sorted((CHART / "presets").glob("*.yaml"))}
+FIXTURES = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
+PROFILES = {**PRESETS, **FIXTURES}
 
 Values = dict[str, Any]
 Documents = list[dict[str, Any]]
@@ -27,15 +29,14 @@ One = Callable[..., dict[str, Any]]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "profile" in metafunc.fixturenames:
-        names = [path.name.removesuffix("-values.yaml") for path in PROFILES]
         # What is rendered is kept for a worker's other tests.
-        groups = [pytest.param(name, marks=pytest.mark.xdist_group(f"chart-{name}")) for name in names]
+        groups = [pytest.param(name, marks=pytest.mark.xdist_group(f"chart-{name}")) for name in PROFILES]
         metafunc.parametrize("profile", groups)
 
 
 @pytest.fixture
 def values(profile: str) -> Values:
-    made: Values = yaml.safe_load((CHART / f"ci/{profile}-values.yaml").read_text())
+    made: Values = yaml.safe_load(PROFILES[profile].read_text())
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tests.contract.chart.conftest import ROOT
 from tests.stack import program
 
 FOLDER = ROOT / "deploy/kubernetes/alerting"
+OURS = {"name": "alertname", "matchType": "=~", "value": "Gpu.+"}
 EXAMPLE = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yaml").read_text())
 
 
@@ -44,7 +46,13 @@ def test_custom_resource_has_every_route_receiver_and_inhibition() -> None:
     assert len(spec["route"]["routes"]) == len(EXAMPLE["route"]["routes"])
     assert [each["name"] for each in spec["receivers"]] == [each["name"] for each in EXAMPLE["receivers"]]
     assert len(spec["inhibitRules"]) == len(EXAMPLE["inhibit_rules"])
-    assert spec["route"]["matchers"] == [{"name": "alertname", "matchType": "=~", "value": "Gpu.+"}]
+    assert spec["route"]["matchers"] == [OURS]
+
+
+def test_custom_resource_mutes_no_alert_of_another_team() -> None:
+    rules = loaded("alertmanagerconfig.yaml")["spec"]["inhibitRules"]
+
+    assert [rule["targetMatch"] for rule in rules if OURS not in rule["targetMatch"]] == []
 
 
 def test_secrets_are_references() -> None:
@@ -62,12 +70,26 @@ def test_templates_of_the_stack_are_those_of_the_example() -> None:
         assert templates == {path.name: path.read_text() for path in (ROOT / "deploy/alertmanager").glob("*.tmpl")}
 
 
-def test_values_let_alerts_of_every_namespace_through() -> None:
+def test_stack_values_change_nothing_but_the_matcher_strategy() -> None:
+    """Of the AlertmanagerConfigs of other teams: those stay selected, and each keeps to the alerts of its namespace."""
     spec = loaded("kube-prometheus-stack-values.yaml")["alertmanager"]["alertmanagerSpec"]
-    labels = loaded("alertmanagerconfig.yaml")["metadata"]["labels"]
 
-    assert spec["alertmanagerConfigMatcherStrategy"] == {"type": "None"}
-    assert spec["alertmanagerConfigSelector"]["matchLabels"].items() <= labels.items()
+    assert spec == {"alertmanagerConfigMatcherStrategy": {"type": "OnNamespaceExceptForAlertmanagerNamespace"}}
+
+
+SHIPPED = sorted(
+    path
+    for folder in ("docs", "deploy", "helm")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".md", ".yaml", ".tmpl", ".txt", ".tpl"}
+)
+
+
+def test_shipped_files_take_no_routes_of_other_teams_away() -> None:
+    text = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / "README.md", *SHIPPED)}
+    replaced = re.compile(r"alertmanagerConfigSelector\s*[:=.]|alertmanagerConfigMatcherStrategy\W+(type\W+)?None\b")
+
+    assert [name for name, each in text.items() if replaced.search(each)] == []
 
 
 def test_odd_matcher_is_named() -> None:

@@ -13,7 +13,7 @@ import yaml
 from exporter.config.load import load, options
 from helm import generate, manifests, reference, schema
 from tests.contract.chart import coherence, podsecurity, strict_yaml
-from tests.contract.chart.conftest import CHART, ROOT, One, Render, Values
+from tests.contract.chart.conftest import CHART, PRESETS, ROOT, One, Render, Values
 
 AGAIN = "run `make chart`"
 
@@ -31,7 +31,10 @@ def test_packaged_chart_has_rules_and_dashboards(tmp_path: Path) -> None:
 
     dashboards = {f"files/dashboards/{path.name}" for path in (ROOT / "dashboards/json").glob("*.json")}
     assert dashboards
-    assert dashboards | {"files/rules/gpu-alerts.yaml", "files/rules/gpu-recording.yaml", "README.md"} <= names
+    presets = {f"presets/{path.name}" for path in PRESETS.values()}
+    assert (
+        dashboards | presets | {"files/rules/gpu-alerts.yaml", "files/rules/gpu-recording.yaml", "README.md"} <= names
+    )
     assert not [name for name in names if name.startswith("ci/")]
     assert archive.stat().st_size < 300_000  # a release, chart included, must fit into a Secret of 1 MiB
 

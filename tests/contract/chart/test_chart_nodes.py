@@ -106,12 +106,32 @@ def test_every_taint_is_tolerated_where_only_gpu_nodes_are_selected(
     assert pod_spec(render(given), one)["tolerations"] == tolerations
 
 
-def test_pods_have_a_priority_of_the_chart(render: Render, one: One) -> None:
+def test_default_priority_never_preempts(render: Render, one: One) -> None:
     documents = render()
     made = one(documents, "PriorityClass")
 
-    assert pod_spec(documents, one)["priorityClassName"] == made["metadata"]["name"] == "mon-rel-gpu-exporter"
+    assert made["preemptionPolicy"] == "Never"
+    assert pod_spec(documents, one)["priorityClassName"] == made["metadata"]["name"]
     assert made["value"] == 1_000_000_000  # the highest that is not the system's, which GKE keeps to kube-system
+
+
+def test_preemption_is_one_value_with_a_class_of_another_name(render: Render, one: One) -> None:
+    """The API server refuses a change of preemptionPolicy: an upgrade needs a new object."""
+    made = one(render({"priorityClass": {"preemptionPolicy": "PreemptLowerPriority"}}), "PriorityClass")
+
+    assert made["preemptionPolicy"] == "PreemptLowerPriority"
+    assert made["metadata"]["name"] == "mon-rel-gpu-exporter"
+    assert one(render(), "PriorityClass")["metadata"]["name"] == "mon-rel-gpu-exporter-nonpreempting"
+
+
+@pytest.mark.parametrize("given", [{}, {"gpuOperator": {"waitForToolkit": True}}])
+def test_default_requests_fit_on_a_full_node(given: Values, render: Render, one: One) -> None:
+    """A request that is absent would become the limit; one above zero leaves the pod pending on a full node."""
+    documents = render(given)
+    specs = (pod_spec(documents, one), one(documents, "Pod")["spec"])
+    containers = [each for spec in specs for each in (*spec.get("initContainers", ()), *spec["containers"])]
+
+    assert [each["resources"]["requests"] for each in containers] == [{"cpu": "0", "memory": "0"}] * len(containers)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.contract.chart import coherence, custom_resources, podsecurity, strict_yaml
-from tests.contract.chart.conftest import CHART, PROFILES, Files, One, Render, Values
+from tests.contract.chart.conftest import CHART, PRESETS, PROFILES, Files, One, Render, Values
 
 OLDEST, NEWEST = "1.25", "1.37"
 LEVELS = {"restricted": "restricted", "openshift-restricted": "restricted"}
@@ -51,13 +51,17 @@ def test_level_of_pod_security(profile: str, values: Values, render: Render, one
     assert podsecurity.level(spec) == LEVELS.get(profile, "privileged"), reasons
 
 
-def test_notes_and_readme_state_the_level(profile: str, values: Values, files: Files) -> None:
-    level = LEVELS.get(profile, "privileged")
+def test_notes_state_the_level(profile: str, values: Values, files: Files) -> None:
     notes = files(values)["gpu-exporter/templates/NOTES.txt"]
-    readme = (CHART / "README.md").read_text()
 
-    assert f"Pod Security level of these pods: {level}\n" in notes
-    assert re.search(rf"\| `{profile}` \|.*\| {level} \|", readme)
+    assert f"Pod Security level of these pods: {LEVELS.get(profile, 'privileged')}\n" in notes
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_readme_states_the_level_of_a_preset(preset: str) -> None:
+    row = rf"\| \[`{preset}`\]\(presets/{preset}\.yaml\) \|.*\| {LEVELS.get(preset, 'privileged')} \|"
+
+    assert re.search(row, (CHART / "README.md").read_text())
 
 
 SIDECAR: Values = {"name": "side", "image": "registry.example.com/side:1"}
@@ -131,7 +135,7 @@ def test_second_render_is_identical(profile: str, values: Values, files: Files) 
 
 
 def test_no_key_is_given_twice_in_any_yaml_of_the_chart() -> None:
-    for path in (*PROFILES, CHART / "values.yaml", CHART / "Chart.yaml", *(CHART / "files").rglob("*.yaml")):
+    for path in (*PROFILES.values(), CHART / "values.yaml", CHART / "Chart.yaml", *(CHART / "files").rglob("*.yaml")):
         assert strict_yaml.load_all(path.read_text()) or path.name == "default-values.yaml"
 
 

@@ -83,6 +83,7 @@ UNKNOWN = [
     ({"imagePullSecrets": [{"tag": "x"}]}, "at '/imagePullSecrets/0'"),
     ({"attribution": {"pods": {"kubeletDir": "/var/lib/kubelet/pod-resources"}}}, "at '/attribution/pods/kubeletDir'"),
     ({"priorityClass": {"value": 2000000000}}, "at '/priorityClass/value'"),
+    ({"priorityClass": {"preemptionPolicy": "Always"}}, "at '/priorityClass/preemptionPolicy'"),
     ({"runtimeClass": {"name": "NVIDIA"}}, "at '/runtimeClass/name'"),
     ({"resources": None}, "missing property 'resources'"),
     ({"web": None}, "missing property 'web'"),

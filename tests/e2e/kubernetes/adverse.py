@@ -127,6 +127,28 @@ def test_full_node_keeps_its_exporter(cluster: Cluster, values: Path) -> None:
     cluster.kubectl("delete", "pod", "greedy", "-n", "team-a")
 
 
+def test_node_whose_pods_fill_it_keeps_them(cluster: Cluster, values: Path) -> None:
+    """A pod of priority 0 that requests the whole node runs before and after the install, and so does the exporter."""
+    cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--ignore-not-found")
+    (node,) = cluster.get("nodes")["items"]
+    whole = pod("whole-node", EXCLUSIVE, 0)
+    whole["spec"]["containers"][0]["resources"] = {
+        "requests": {each: node["status"]["allocatable"][each] for each in ("cpu", "memory")}
+    }
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}, whole)
+    cluster.kubectl("wait", "-n", "team-a", "--for=condition=Ready", "pod/whole-node", "--timeout=120s")
+    before = cluster.get("pod", "whole-node", "-n", "team-a")
+
+    deploy(cluster, values)
+
+    after = cluster.get("pod", "whole-node", "-n", "team-a")
+    assert (before["spec"]["priority"], after["metadata"]["uid"]) == (0, before["metadata"]["uid"])
+    assert "deletionTimestamp" not in after["metadata"]
+    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+    assert wait_for(lambda: ready(cluster))
+    cluster.kubectl("delete", "pod", "whole-node", "-n", "team-a")
+
+
 def test_missing_kubelet_directory_costs_attribution_alone(cluster: Cluster, values: Path) -> None:
     deploy(cluster, values, "--set", f"attribution.pods.kubeletDir={cluster.home}/elsewhere")
 

@@ -22,6 +22,25 @@ NAMESPACE = prometheus.NAMESPACE
 KEYS = ("pagerduty-key", "slack-url")
 
 
+OF_TEAM_B: dict[str, Any] = {
+    "apiVersion": "monitoring.coreos.com/v1alpha1",
+    "kind": "AlertmanagerConfig",
+    "metadata": {"name": "own", "namespace": "team-b"},
+    "spec": {
+        "route": {"receiver": "hook"},
+        "receivers": [{"name": "hook", "webhookConfigs": [{"url": "http://127.0.0.1:9/team-b"}]}],
+    },
+}
+"""The configuration of a team that was there before."""
+
+
+def route_of(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
+    """The route that the operator made of an object, by a part of its receiver's name."""
+    (found,) = (each for each in configuration["route"]["routes"] if name in each["receiver"])
+    made: dict[str, Any] = found
+    return made
+
+
 @pytest.fixture(scope="module")
 def custom_resource() -> dict[str, Any]:
     made: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanagerconfig.yaml").read_text())
@@ -33,9 +52,13 @@ def configuration(cluster: Cluster, custom_resource: dict[str, Any]) -> dict[str
     """What the operator makes of the object, with the values for kube-prometheus-stack on the Alertmanager."""
     values = yaml.safe_load((FOLDER / "kube-prometheus-stack-values.yaml").read_text())["alertmanager"]
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gpu-alerts", "namespace": NAMESPACE}}
-    spec = {"replicas": 0, "version": "v0.25.0", **values["alertmanagerSpec"]}
+    # As kube-prometheus-stack makes it: every AlertmanagerConfig of the cluster.
+    stack: dict[str, Any] = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
+    spec = {"replicas": 0, "version": "v0.25.0", **stack, **values["alertmanagerSpec"]}
     cluster.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}},
+        OF_TEAM_B,
         {**secret, "stringData": dict.fromkeys(KEYS, "http://127.0.0.1:9/slack")},
         {
             "apiVersion": "monitoring.coreos.com/v1",
@@ -51,7 +74,8 @@ def configuration(cluster: Cluster, custom_resource: dict[str, Any]) -> dict[str
     def made() -> dict[str, Any]:
         data = cluster.get("secret", "alertmanager-e2e-generated", "-n", NAMESPACE)["data"]
         content = yaml.safe_load(gzip.decompress(base64.b64decode(data["alertmanager.yaml.gz"])))
-        if not any("gpu-exporter" in each["name"] for each in content["receivers"]):
+        names = " ".join(each["name"] for each in content["receivers"])
+        if "gpu-exporter" not in names or "team-b" not in names:
             raise NotYetError(content)
         answer: dict[str, Any] = content
         return answer
@@ -62,11 +86,18 @@ def configuration(cluster: Cluster, custom_resource: dict[str, Any]) -> dict[str
 def test_operator_takes_every_route_receiver_and_inhibition(
     configuration: dict[str, Any], custom_resource: dict[str, Any]
 ) -> None:
-    (route,) = configuration["route"]["routes"]
+    route = route_of("gpu-exporter", configuration)
 
     assert len(route["routes"]) == len(custom_resource["spec"]["route"]["routes"])
     assert len(configuration["inhibit_rules"]) == len(custom_resource["spec"]["inhibitRules"])
     assert not any("namespace" in str(each) and "monitoring" in str(each) for each in route["matchers"])
+
+
+def test_route_of_another_team_keeps_its_alerts_and_gets_no_others(configuration: dict[str, Any]) -> None:
+    route = route_of("team-b", configuration)
+
+    assert route["matchers"] == ['namespace="team-b"']
+    assert route_of("gpu-exporter", configuration)["continue"] is True
 
 
 def test_alert_about_another_namespace_arrives_with_our_words(configuration: dict[str, Any], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import yaml
 
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster
-from tests.e2e.kubernetes.release import CHART, NAMESPACE, RELEASE, SELECTOR, UNKNOWN_HERE, deploy
+from tests.e2e.kubernetes.release import CHART, NAMESPACE, PROFILES, RELEASE, SELECTOR, UNKNOWN_HERE, deploy
 
 MANAGER = "--field-manager=argocd-controller"
 SECURED = ("--set", "web.tls.enabled=true,web.basicAuth.enabled=true,dashboards.enabled=true")
@@ -115,7 +115,7 @@ def lost(rendered_: Any, kept: Any, path: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("profile", ["default", "everything", "kube-prometheus-stack"])
 def test_server_keeps_each_field_as_it_is_rendered(cluster: Cluster, profile: str) -> None:
-    text = rendered(cluster, Path(CHART, f"ci/{profile}-values.yaml"))
+    text = rendered(cluster, PROFILES[profile])
     objects = [each for each in objects_of(text) if each["kind"] not in UNKNOWN_HERE]
     for each in objects:
         if each["metadata"].get("namespace") not in {None, NAMESPACE}:

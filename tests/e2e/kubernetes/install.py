@@ -13,11 +13,12 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import prometheus, release, settings
-from tests.e2e.kubernetes.cluster import ROOT, Cluster
+from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.conftest import GPUS
 from tests.e2e.kubernetes.release import (
     CHART,
     NAMESPACE,
+    PROFILES,
     RELEASE,
     SELECTOR,
     UNKNOWN_HERE,
@@ -37,7 +38,6 @@ VALUES: dict[str, Any] = {
     "dashboards": {"enabled": True},
     "terminationGracePeriodSeconds": 600,
 }
-PROFILES = sorted(path.name.removesuffix("-values.yaml") for path in (ROOT / "helm/gpu-exporter/ci").glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +202,7 @@ def test_helm_test_passes(cluster: Cluster, values: Path) -> None:
 def test_api_server_accepts_the_profile_and_names_its_level(cluster: Cluster, profile: str) -> None:
     own = {"fullnameOverride": "dry", "priorityClassName": ""}
     (cluster.home / "own.yaml").write_text(yaml.safe_dump(own))
-    files = ("-f", str(ROOT / f"helm/gpu-exporter/ci/{profile}-values.yaml"), "-f", str(cluster.home / "own.yaml"))
+    files = ("-f", str(PROFILES[profile]), "-f", str(cluster.home / "own.yaml"))
     text = cluster.helm("template", "dry", CHART, "-n", "default", *files, "--skip-tests")
     objects = [each for each in yaml.safe_load_all(text) if each and each["kind"] not in UNKNOWN_HERE]
     for each in objects:

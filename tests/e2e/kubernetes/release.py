@@ -14,6 +14,11 @@ from tests.e2e.kubernetes.cluster import ROOT, Cluster
 from tests.e2e.kubernetes.waiting import NotYetError
 
 CHART = str(ROOT / "helm/gpu-exporter")
+PROFILES = {
+    **{path.stem: path for path in sorted(Path(CHART, "presets").glob("*.yaml"))},
+    **{path.name.removesuffix("-values.yaml"): path for path in sorted(Path(CHART, "ci").glob("*.yaml"))},
+}
+"""Every preset and every fixture of the chart, by its name."""
 NAMESPACE = "gpu-exporter"
 RELEASE = "gpu-exporter"
 SELECTOR = f"app.kubernetes.io/instance={RELEASE}"

@@ -1,0 +1,122 @@
+"""What `monitoring.enabled` creates with and without the Prometheus operator, and what the notes say about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import helm_python
+import pytest
+
+from tests.contract.chart import api_server, strict_yaml
+from tests.contract.chart.conftest import CHART, PRESETS, ROOT, Documents, Files, Render, Values
+from tests.contract.chart.test_chart_pages import given as values_of
+from tests.readme import line
+
+MONITOR = ("/apis/monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors")
+POD_MONITOR = ("/apis/monitoring.coreos.com/v1", "PodMonitor", "podmonitors")
+RULE = ("/apis/monitoring.coreos.com/v1", "PrometheusRule", "prometheusrules")
+OPERATOR = (MONITOR, POD_MONITOR, RULE)
+OWN = {"kind": "Namespace", "metadata": {"name": "mon"}}
+DASHBOARDS = len([*(ROOT / "dashboards/json").glob("*.json")])
+ALL = {"ServiceMonitor": 1, "PrometheusRule": 2, "ConfigMap": DASHBOARDS}
+STACK = {"labels": {"release": "stack"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """Objects and notes of an install."""
+
+    documents: Documents
+    notes: str
+
+
+def install(given: Values, kinds: Sequence[tuple[str, str, str]]) -> Installed:
+    """Return what `helm install --dry-run=server` makes on a cluster that knows these kinds beside Kubernetes' own."""
+    known = (*api_server.KNOWN, *api_server.APPLIED, *kinds)
+    with (
+        api_server.serving(api_server.answers([OWN], known)) as kubeconfig,
+        helm_python.Config(kubeconfig_content=kubeconfig, namespace="mon", storage_driver="memory") as config,
+    ):
+        values = {"image": {"registry": "registry.example.com"}, **given}
+        made = config.install(str(CHART), "rel", values, namespace="mon", dry_run="server")
+    return Installed(list(strict_yaml.load_all(made["manifest"])), made["notes"])
+
+
+def monitoring(documents: Documents) -> dict[str, int]:
+    """Return the number of objects of each kind that Prometheus or Grafana reads."""
+    found = [
+        each["kind"]
+        for each in documents
+        if each["apiVersion"] == "monitoring.coreos.com/v1" or "grafana_dashboard" in each["metadata"]["labels"]
+    ]
+    return {kind: found.count(kind) for kind in found}
+
+
+def told(notes: str) -> dict[str, str]:
+    """Return the three lines about the monitoring."""
+    return dict(re.findall(r"^(Monitoring on|Monitoring off|Next): +(.+)$", notes, re.MULTILINE))
+
+
+def test_line_of_the_readme_installs_monitor_rules_and_dashboards() -> None:
+    given = values_of(line("helm install").split())
+
+    assert monitoring(install(given, OPERATOR).documents) == ALL
+
+
+CASES: list[tuple[Values, Sequence[tuple[str, str, str]], dict[str, int]]] = [
+    ({}, [], {}),
+    ({}, [MONITOR], {"ServiceMonitor": 1, "ConfigMap": DASHBOARDS}),
+    ({}, [RULE], {"PrometheusRule": 2}),
+    ({"monitoring": {"enabled": False}}, OPERATOR, {}),
+    ({"dashboards": {"enabled": False}}, OPERATOR, {"ServiceMonitor": 1, "PrometheusRule": 2}),
+    ({"monitoring": {"enabled": False}, "prometheusRule": {"enabled": True}}, OPERATOR, {"PrometheusRule": 2}),
+    ({"podMonitor": {"enabled": True}}, OPERATOR, {"PodMonitor": 1, "PrometheusRule": 2, "ConfigMap": DASHBOARDS}),
+    ({"service": {"enabled": False}}, OPERATOR, {"PodMonitor": 1, "PrometheusRule": 2, "ConfigMap": DASHBOARDS}),
+    ({"service": {"enabled": False}, "serviceMonitor": {"enabled": False}}, [MONITOR], {"ConfigMap": DASHBOARDS}),
+]
+
+
+@pytest.mark.parametrize(("given", "kinds", "made"), CASES, ids=range(len(CASES)))
+def test_auto_follows_the_kinds_that_the_cluster_knows(
+    given: Values, kinds: Sequence[tuple[str, str, str]], made: dict[str, int]
+) -> None:
+    assert monitoring(install(given, kinds).documents) == made
+
+
+def test_renderer_without_a_cluster_needs_the_explicit_switch(render: Render) -> None:
+    assert monitoring(render()) == {}
+    assert monitoring(render({"monitoring": {"enabled": True}})) == ALL
+
+
+def test_missing_operator_is_refused_where_monitoring_is_asked_for() -> None:
+    with pytest.raises(helm_python.HelmReleaseError, match=r"serviceMonitor\.enabled: the cluster does not know"):
+        install({"monitoring": {"enabled": True}}, [])
+
+
+def test_notes_without_an_operator_give_the_switch(files: Files) -> None:
+    (notes,) = (text for path, text in files().items() if path.endswith("NOTES.txt"))
+
+    assert told(notes) == {
+        "Monitoring on": "nothing",
+        "Monitoring off": "monitor, rules, dashboards",
+        "Next": "helm upgrade rel CHART -n mon --reset-then-reuse-values --set monitoring.enabled=true",
+    }
+
+
+def test_notes_name_the_label_that_is_missing() -> None:
+    lines = told(install({"serviceMonitor": STACK}, OPERATOR).notes)
+
+    assert lines["Monitoring on"] == "ServiceMonitor, rules (without label release), dashboards"
+    assert lines["Monitoring off"] == "nothing"
+    assert "--reset-then-reuse-values --set prometheusRule.labels.release=STACK " in lines["Next"]
+
+
+def test_notes_of_the_preset_for_the_stack_lead_to_prometheus() -> None:
+    given = strict_yaml.load_all(PRESETS["kube-prometheus-stack"].read_text())
+    lines = told(install(next(iter(given)), OPERATOR).notes)
+
+    assert lines["Monitoring on"] == "ServiceMonitor, rules, dashboards"
+    assert lines["Next"].startswith("kubectl -n NAMESPACE port-forward service/prometheus-operated 9090 ")
+    assert 'up{job="gpu-exporter"}' in lines["Next"]
