@@ -20,11 +20,21 @@ _AFTER_KILL = "45"
 
 
 def gpu_less(facts: Facts, limits: Limits) -> bool:
-    """Whether this is a node without GPUs: nothing on the PCI bus, no driver, and none expected."""
-    pci = facts.value("gpu_devices", source="pci")
-    error = facts.of("gpu_exporter_driver_error")
-    no_driver = bool(error) and error[0].labels.get("error") in NO_DRIVER
-    return pci == 0 and no_driver and not limits.gpus
+    """Return whether this node has no GPU and should have none: no driver, and none on the PCI bus."""
+    return _none_found(facts) and not expected_gpus(facts, limits)[0]
+
+
+def expected_gpus(facts: Facts, limits: Limits) -> tuple[int, str]:
+    """Return the largest number of GPUs that this node should have, and its source; (0, "") if there is none."""
+    counts = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_expected_devices")]
+    counts += [(limits.gpus, "option")]
+    return max((count for count in counts if count[0]), default=(0, ""))
+
+
+def _none_found(facts: Facts) -> bool:
+    """Return whether the PCI bus is empty and the driver is not loaded."""
+    errors = {series.labels.get("error", "") for series in facts.of("gpu_exporter_driver_error")}
+    return facts.value("gpu_devices", source="pci") == 0 and bool(errors & NO_DRIVER)
 
 
 _ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
@@ -33,8 +43,9 @@ _HANGS = "NOT_OPENED"
 """The driver was asked to open and has not answered yet."""
 
 
-def driver_error(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    if gpu_less(facts, limits):
+def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the driver's error. Without any GPU on the PCI bus, the error follows from that: see `missing`."""
+    if _none_found(facts):
         return
     for series in facts.of("gpu_exporter_driver_error"):
         if series.value and series.labels["error"] != _HANGS:
@@ -58,20 +69,17 @@ _SOURCES = {
 
 
 def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """Fewer GPUs with a handle than anybody reports there should be; reported once, by the largest gap.
+    """Compare the GPUs that have a handle with the largest number that any source states.
 
-    What the faults of single GPUs explain is reported there.
+    GPUs with a `lost` fault are reported by that fault.
     """
-    driver = facts.value("gpu_devices", source="driver")
-    counts = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
-    counts += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
-    counts += [(float(limits.gpus), "option")] if limits.gpus else []
-    wanted = max((count for count, _ in counts), default=0.0)
+    driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
+    found = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
+    wanted, source = max([*found, expected_gpus(facts, limits)], key=lambda count: count[0])
     lost = facts.of("gpu_fault_timestamp_seconds", fault="lost")
     explained = len({(s.gpu, s.labels.get("uuid", "")) for s in lost})
     if driver is not None and driver + explained < wanted:
-        by = next(text for source, text in _SOURCES.items() if (wanted, source) in counts)
-        yield "", {"driver": f"{driver:g}", "wanted": f"{wanted:g}", "by": by}
+        yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
 
 
 _MENDS = {

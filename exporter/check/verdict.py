@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from exporter.attribution.cgroup import parse_path
 from exporter.check.facts import Facts
-from exporter.check.findings import NO_DRIVER, REFUSED, gpu_less
+from exporter.check.findings import NO_DRIVER, REFUSED, expected_gpus, gpu_less
 from exporter.check.rule import Finding, Limits, Rule, Verdict
 from exporter.check.rules import RULES
 from exporter.clock import UnixTime
@@ -85,7 +85,7 @@ def _not_judged(facts: Facts, limits: Limits) -> str:
     if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
         return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
     pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
-    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not limits.gpus:
+    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not expected_gpus(facts, limits)[0]:
         return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
     if error and error[0].labels.get("error") == REFUSED:
         return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
