@@ -79,14 +79,17 @@ def _one(
 ) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
-    if (known.index, known.serial, known.bus) != place or not known.expected:
-        known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=True)
+    expected = known.expected or bool(seen.up)
+    if (known.index, known.serial, known.bus, known.expected) != (*place, expected):
+        known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=expected)
     # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
     standing = tuple(fault if fault.index == seen.index else replace(fault, index=seen.index) for fault in faults)
     if seen.up is None:
         return known, (*standing, *_new_xids(known, seen, standing))
     if not seen.up:
-        known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
+        lost = None
+        if expected:
+            known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
         if lost and not _stands(standing, seen.uuid, Kind.LOST):
             standing += (lost,)
         return known, (*standing, *_new_xids(known, seen, standing))
