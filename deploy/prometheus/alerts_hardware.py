@@ -94,7 +94,8 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str 
 XID_HARDWARE = _fault(
     "GpuXidHardware",
     Severity.CRITICAL,
-    'fault="xid",action=~"reset|restart"',
+    # A GPU that fell off the bus is lost, and its XID is the evidence: this alert comes at once.
+    'fault=~"xid|lost",evidence=~"XID .*",action=~"reset|restart"',
     "{{ if eq $labels.action `reset` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
 )
 XID_WORKFLOW = _fault(
@@ -185,7 +186,7 @@ LOST = Alert(
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
     # By device where it is known, and by count where fewer answer than should be there, whoever says so.
-    # While the driver itself is not there, another alert says so.
+    # While the driver itself is not there, another alert says so. So does one for a GPU that an XID reports as lost.
     expr=held_firing(
         "GpuLost",
         f"""\
@@ -197,7 +198,8 @@ LOST = Alert(
       < on {_NODE} group_left () max by {_NODE} (gpu_expected_devices or gpu_devices{{source=~"pci|enumerated"}})
   )
 )
-unless on {_NODE} gpu_exporter_driver_error""",
+unless on {_NODE} gpu_exporter_driver_error
+unless on (cluster, instance, uuid) gpu_fault_timestamp_seconds{{action="restart",evidence=~"XID .*"}}""",
     ),
     for_="5m",
     keep_firing_for="10m",

@@ -1,7 +1,7 @@
 """Keeping a Slurm node in step with the verdict: drained with the reason, resumed when that has gone.
 
 Only what this program drained is ever resumed: its reasons end with a mark, which also counts the good checks since.
-What needs hands is never resumed by itself.
+What somebody has to fix is never resumed by itself: latched faults, and what a job left on its GPUs.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from exporter.check.rule import Cause, Find, Limits
 from exporter.clock import UnixTime
 from exporter.collectors.health import NO_ACTION
 from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
+from exporter.faults.model import Kind
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
@@ -20,11 +21,21 @@ _AFTER_KILL = "45"
 
 
 def gpu_less(facts: Facts, limits: Limits) -> bool:
-    """Whether this is a node without GPUs: nothing on the PCI bus, no driver, and none expected."""
-    pci = facts.value("gpu_devices", source="pci")
-    error = facts.of("gpu_exporter_driver_error")
-    no_driver = bool(error) and error[0].labels.get("error") in NO_DRIVER
-    return pci == 0 and no_driver and not limits.gpus
+    """Return whether this node has no GPU and should have none: no driver, and none on the PCI bus."""
+    return _none_found(facts) and not expected_gpus(facts, limits)[0]
+
+
+def expected_gpus(facts: Facts, limits: Limits) -> tuple[int, str]:
+    """Return the largest number of GPUs that this node should have, and its source; (0, "") if there is none."""
+    counts = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_expected_devices")]
+    counts += [(limits.gpus, "option")]
+    return max((count for count in counts if count[0]), default=(0, ""))
+
+
+def _none_found(facts: Facts) -> bool:
+    """Return whether the PCI bus is empty and the driver is not loaded."""
+    errors = {series.labels.get("error", "") for series in facts.of("gpu_exporter_driver_error")}
+    return facts.value("gpu_devices", source="pci") == 0 and bool(errors & NO_DRIVER)
 
 
 _ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
@@ -33,8 +44,9 @@ _HANGS = "NOT_OPENED"
 """The driver was asked to open and has not answered yet."""
 
 
-def driver_error(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    if gpu_less(facts, limits):
+def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the driver's error. Without any GPU on the PCI bus, the error follows from that: see `missing`."""
+    if _none_found(facts):
         return
     for series in facts.of("gpu_exporter_driver_error"):
         if series.value and series.labels["error"] != _HANGS:
@@ -58,20 +70,19 @@ _SOURCES = {
 
 
 def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
-    """Fewer GPUs with a handle than anybody reports there should be; reported once, by the largest gap.
+    """Compare the GPUs that have a handle with the largest number that any source states.
 
-    What the faults of single GPUs explain is reported there.
+    GPUs with a `lost` fault are reported by that fault. Lost GPUs that somebody acknowledged are not missed on the bus.
     """
-    driver = facts.value("gpu_devices", source="driver")
-    counts = [(s.value, s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
-    counts += [(s.value, s.labels["source"]) for s in facts.of("gpu_expected_devices")]
-    counts += [(float(limits.gpus), "option")] if limits.gpus else []
-    wanted = max((count for count, _ in counts), default=0.0)
+    accepted = len(facts.of("gpu_fault_cleared_timestamp_seconds", fault="lost"))
+    driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
+    shown = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
+    found = [(count - accepted, source) for count, source in shown]
+    wanted, source = max([*found, expected_gpus(facts, limits)], key=lambda count: count[0])
     lost = facts.of("gpu_fault_timestamp_seconds", fault="lost")
     explained = len({(s.gpu, s.labels.get("uuid", "")) for s in lost})
     if driver is not None and driver + explained < wanted:
-        by = next(text for source, text in _SOURCES.items() if (wanted, source) in counts)
-        yield "", {"driver": f"{driver:g}", "wanted": f"{wanted:g}", "by": by}
+        yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
 
 
 _MENDS = {
@@ -96,25 +107,34 @@ def age(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
+def lost(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """GPUs the exporter keeps as lost, until they are back with proof."""
+    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=Kind.LOST.value))
+
+
 def faults(*actions: str) -> Find:
     """Faults the exporter keeps until they are mended, whose cure is one of these."""
 
     def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         for series in facts.of("gpu_fault_timestamp_seconds"):
-            kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
-            if action in actions:
-                yield (
-                    series.gpu,
-                    {
-                        "uuid": series.labels.get("uuid", ""),
-                        "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == "lost" else evidence,
-                        "age": age(facts.time - UnixTime(series.value)),
-                        "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
-                        "short": _SHORT.get(kind, evidence),
-                    },
-                )
+            if series.labels["action"] in actions and series.labels["fault"] != Kind.LOST.value:
+                yield _fault(facts, series)
 
     return find
+
+
+def _fault(facts: Facts, series: Series) -> Cause:
+    kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
+    return (
+        series.gpu,
+        {
+            "uuid": series.labels.get("uuid", ""),
+            "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == Kind.LOST.value else evidence,
+            "age": age(facts.time - UnixTime(series.value)),
+            "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
+            "short": _SHORT.get(kind, evidence),
+        },
+    )
 
 
 def _formerly(facts: Facts, series: Series) -> str:
@@ -129,6 +149,21 @@ def _kept(facts: Facts, series: Series, **labels: str) -> bool:
     return bool(facts.of("gpu_fault_timestamp_seconds", uuid=series.labels.get("uuid", ""), **labels))
 
 
+def cleared_at(facts: Facts, kind: Kind, uuid: str) -> float:
+    """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
+    return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
+
+
+def unless_cleared(find: Find, kind: Kind) -> Find:
+    """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
+
+    def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:
+        found = find(facts, limits)
+        return ((gpu, values) for gpu, values in found if not cleared_at(facts, kind, str(values.get("uuid", ""))))
+
+    return rest
+
+
 def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     """By the published total only where the exporter keeps no faults: the total never goes back."""
     if not facts.of("gpu_expected_devices"):
@@ -139,8 +174,9 @@ def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
 
 def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
     for series in facts.of("gpu_up"):
-        if series.value == 0 and not _kept(facts, series, fault="lost"):
-            yield series.gpu, {"uuid": series.labels.get("uuid", "")}
+        uuid = series.labels.get("uuid", "")
+        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, Kind.LOST, uuid):
+            yield series.gpu, {"uuid": uuid}
 
 
 def narrow(facts: Facts, _limits: Limits) -> Iterable[Cause]:
@@ -162,7 +198,9 @@ def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
         dead = sorted(link for link, up in states if not up)
         counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
         alive = len(states) - len(dead) if counted is None else int(counted)
-        if dead and alive and not _kept(facts, seen[gpu], fault="nvlink_down"):
+        kept = _kept(facts, seen[gpu], fault="nvlink_down")
+        accepted = cleared_at(facts, Kind.NVLINK, seen[gpu].labels.get("uuid", ""))
+        if dead and alive and not kept and not accepted:
             yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
 
 
@@ -201,6 +239,8 @@ def xids(*classes: str) -> Find:
             xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
             if _kept(facts, series, evidence=f"XID {xid}") or _over(facts, series):
                 continue
+            if series.value <= cleared_at(facts, Kind.XID, series.labels.get("uuid", "")):
+                continue
             if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
                 minutes = f"{max(0.0, ago) / 60:.0f}"
                 yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
@@ -227,7 +267,7 @@ def sxids(kind: str) -> Find:
             if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
                 continue  # told there, and once
             ago = facts.time - UnixTime(last)
-            if ago <= limits.xid_window:
+            if ago <= limits.xid_window and last > cleared_at(facts, Kind.NVSWITCH, ""):
                 yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
 
     return find

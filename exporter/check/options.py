@@ -48,7 +48,7 @@ OPTIONS = (
     Option("check.url", "", web_address, "URL", "Judge what this exporter serves, e.g. http://127.0.0.1:9836/metrics, in place of the driver.", _GROUP),
     Option("check.gpus", 0, natural, "N", "GPUs this node must have; 0: as many as its PCI bus shows.", _GROUP),
     Option("check.stage", "periodic", choice(*STAGES), "STAGE", "When this is: prolog and epilog (of a job), periodic, full (before a node goes back into service).", _GROUP),
-    Option("check.deadline", 0.0, duration, "DURATION", "Time all of it may take; 0s: the budget of the stage.", _GROUP),
+    Option("check.deadline", 0.0, duration, "DURATION", "Time all of it may take; 0s: the budget of the stage, and 10s more to look again for a lost GPU.", _GROUP),
     Option("check.allow", ("nvidia-cuda-mps", "nv-hostengine", "dcgm", "nvidia-persiste", "Xorg"), names, "PROGRAMS", "Beginnings of names of programs that may stay on a GPU after a job.", _GROUP),
     Option("check.program", (), command, "COMMAND", "The site's own test, run in stage full, e.g. 'dcgmi diag -r 2' or a bandwidth test; another status than 0 is failed, and so are more than 16 MiB of output; one that cannot be started is unknown.", _GROUP),
     Option("check.link-errors", 1000.0, number, "N", "Degraded with more NVLink transfers repeated and links trained again since the driver was loaded.", _GROUP),
@@ -58,8 +58,8 @@ OPTIONS = (
     Option("check.reference", {}, reference, "LIST", "What every GPU must have, e.g. driver=580.95.05,ecc=on,power-limit=700; also vbios, model, persistence, and sm-clock and memory-clock (their maxima in MHz).", _GROUP),
     Option("check.ignore", (), names, "RULES", "Rules to leave out: " + ", ".join(NAMES) + ".", _GROUP),
     Option("check.fail-on", "failed", choice("failed", "degraded"), "VERDICT", "From which verdict on, failed or degraded, --drain drains and npd reports the condition.", _GROUP),
-    Option("drain", False, boolean, "", "Drain this Slurm node, with the reason, when it fails; resume it when it is well again, was drained so, and nobody had to mend it.", "Slurm"),
-    Option("drain.good-checks", 3, natural, "N", "Checks in a row that must find nothing before a node is resumed; what needs hands is never resumed.", "Slurm"),
+    Option("drain", False, boolean, "", "Drain this Slurm node, with the reason, when it fails; resume it when it is well again and was drained so. A lost GPU counts after two looks 10s apart.", "Slurm"),
+    Option("drain.good-checks", 3, natural, "N", "Checks in a row that must find nothing before a node is resumed; a drain marked 'mend by hand' is never resumed.", "Slurm"),
     Option("drain.node", "", text, "NAME", "Name of this node in Slurm (default: $SLURMD_NODENAME, else the short host name).", "Slurm"),
 )
 # fmt: on

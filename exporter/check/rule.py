@@ -72,6 +72,8 @@ class Rule:
     """A few words for a place of twenty characters; filled as `says` is."""
     hands: bool = False
     """Whether somebody has to mend it: a node drained for it is not resumed by itself."""
+    confirm: bool = False
+    """Whether it counts only if a second look finds it too: a GPU reset takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Finding:
     action: str
     short: str = ""
     hands: bool = False
+    confirm: bool = False
 
 
 def above(family: str, limit: float = 0.0, **labels: str) -> Find:

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporter.check import findings, leftovers, reference
+from exporter.check.findings import unless_cleared
 from exporter.check.rule import Rule, Verdict, above, stated
+from exporter.faults.model import Kind
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 
@@ -31,17 +33,21 @@ RECOVERY: Mapping[str, tuple[Verdict, str]] = {
 
 BY_HAND = frozenset(
     {
-        *("gpu_missing", "gpu_down", "driver_hangs", "fault", "xid_reset", "xid_restart"),
-        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked", "nvswitch_fatal"),
+        *("fault", "xid_reset", "xid_restart", "nvswitch_fatal"),
+        *("ecc_uncorrectable", "ecc_sram", "row_remap_failed", "leftover", "leaked"),
     }
 )
-"""Rules whose faults somebody has to mend. The others may pass: a driver upgrade, a fabric that comes up, heat."""
+"""Rules whose faults somebody has to fix. The end of the others is observed, by each check of the stage `periodic`."""
+
+CONFIRMED = frozenset({"gpu_missing", "gpu_down"})
+"""Rules that count only if a second look finds the same: a GPU reset takes seconds."""
 
 SHORT: Mapping[str, str] = {
     "driver": "no driver",
     "driver_hangs": "driver hangs",
     "gpu_missing": "{driver} of {wanted} GPUs",
     "gpu_down": "lost",
+    "gpu_lost": "{short}",
     "fault": "{short}",
     "fault_degraded": "{short}",
     "xid_reset": "XID {xid}",
@@ -94,7 +100,6 @@ def _recovery(action: str) -> Rule:
         source="nvml",
         find=stated("gpu_recovery_action", "action", [action]),
         short="unknown advice" if action in _ADVICE else action.replace("_", " "),
-        hands=verdict is FAILED,
     )
 
 
@@ -108,6 +113,7 @@ def _row(name: str, verdict: Verdict, find: object, text: str, action: str, sour
         find=find,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         short=SHORT[name],
         hands=name in BY_HAND,
+        confirm=name in CONFIRMED,
     )
 
 
@@ -121,6 +127,8 @@ RULES: tuple[Rule, ...] = (
          "the driver shows {driver} of {wanted} GPUs {by}",               "Restart the node; if the GPU stays away, power it off and on and reseat the card.", "xid"),
     _row("gpu_down",            FAILED,   findings.down,
          "does not answer its driver",                                    "Look for XIDs in the kernel log; drain the node and restart it.", "xid"),
+    _row("gpu_lost",            FAILED,   findings.lost,
+         "{fault}, {age} ago, not mended since",                          "{mends}", "xid"),
     _row("fault",               FAILED,   findings.faults("reset", "restart", "replace"),
          "{fault}, {age} ago, not mended since",                          "{mends}", "xid"),
     _row("fault_degraded",      DEGRADED, findings.faults("reset_when_idle", "procedure", "vendor", "inspect"),
@@ -138,9 +146,9 @@ RULES: tuple[Rule, ...] = (
          "XID {xid}, {minutes} min ago, which is not known here",         "Look it up (docs.nvidia.com/deploy/xid-errors), and look at the kernel log.", "ours"),
     _row("ecc_uncorrectable",   FAILED,   findings.uncorrectable,
          "{value} uncorrectable memory errors since the driver was loaded", "Put no new work on the GPU and reset it; doubt the results of what ran.", "ours"),
-    _row("ecc_sram",            FAILED,   above("gpu_ecc_sram_threshold_exceeded"),
+    _row("ecc_sram",            FAILED,   unless_cleared(above("gpu_ecc_sram_threshold_exceeded"), Kind.SRAM),
          "on-chip memory has failed past NVIDIA's threshold",             "Replace the board (RMA).", "nvml"),
-    _row("row_remap_failed",    FAILED,   above("gpu_row_remap_failed"),
+    _row("row_remap_failed",    FAILED,   unless_cleared(above("gpu_row_remap_failed"), Kind.REMAP),
          "a memory row could not be remapped",                            "Run NVIDIA's field diagnostics; replace the board (RMA).", "memory"),
     _row("row_remap_pending",   DEGRADED, above("gpu_row_remap_pending"),
          "a memory row waits to be remapped",                             "Reset the GPU when what runs has ended.", "memory"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 RUNBOOK: Mapping[str, str] = {
     "driver": "gpudriverunavailable",
     "driver_hangs": "gpudriverunavailable",
+    "gpu_lost": "gpulost",
     "fault": "gpurecoveryactionneeded",
     "fault_degraded": "gpurecoveryactionneeded",
     "gpu_missing": "gpulost",

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from exporter.attribution.cgroup import parse_path
 from exporter.check.facts import Facts
-from exporter.check.findings import NO_DRIVER, REFUSED, gpu_less
+from exporter.check.findings import NO_DRIVER, REFUSED, expected_gpus, gpu_less
 from exporter.check.rule import Finding, Limits, Rule, Verdict
 from exporter.check.rules import RULES
 from exporter.clock import UnixTime
 from exporter.host.text import lines
 
-_MISSED = frozenset({"gpu_missing", "gpu_down", "fault"})
+_MISSED = frozenset({"gpu_missing", "gpu_down", "gpu_lost", "fault"})
 """Rules that find a GPU which is not there."""
 
 
@@ -29,6 +29,18 @@ class Report:
     simulated: bool = False
     remark: str = ""
     """Why the verdict is unknown, or ok without a GPU."""
+    confirmed: bool = True
+    """False if losses of GPUs were found by one look alone."""
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """Indices of the GPUs whose loss a second look must confirm; empty for those of the node."""
+        return frozenset(finding.gpu for finding in self.findings if finding.confirm)
+
+    def proven(self) -> Report:
+        """Return the report without losses that no second look confirmed: a node is not drained for them."""
+        kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
+        return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
 
     def with_finding(self, finding: Finding) -> Report:
         """The same with one thing more that is wrong."""
@@ -85,7 +97,7 @@ def _not_judged(facts: Facts, limits: Limits) -> str:
     if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
         return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
     pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
-    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not limits.gpus:
+    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not expected_gpus(facts, limits)[0]:
         return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
     if error and error[0].labels.get("error") == REFUSED:
         return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
@@ -100,4 +112,4 @@ def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[F
             reason = rule.text.format(**values)
             action, short = rule.action.format(**values), rule.short.format(**values)
             uuid = str(values.get("uuid", uuids.get(gpu, "")))
-            yield Finding(rule.name, rule.verdict, gpu, uuid, reason, action, short, rule.hands)
+            yield Finding(rule.name, rule.verdict, gpu, uuid, reason, action, short, rule.hands, rule.confirm)

@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -29,6 +30,7 @@ from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.network import without_password
 from exporter.config.option import ConfigError, Option
+from exporter.faults.latch import GRACE
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text
 from exporter.node.interface import Node
@@ -63,6 +65,8 @@ _LONGEST_READ = 60.0
 """Seconds one look at the driver may take, however long the stage is."""
 _PAUSE = 1.0
 """Seconds between two looks for processes that are still ending."""
+_SECOND_LOOK_SECONDS = 2.0
+"""The least time that is left for a second look."""
 _AMPLE = 3
 """A further look needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
@@ -78,12 +82,15 @@ def run(arguments: Sequence[str]) -> int:
     except ConfigError as error:
         complain(str(error))
         return _UNKNOWN
-    failed = report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
-    counts = failed or STAGES[settings["check.stage"]].resumes
-    if settings["drain"] and counts and report.verdict is not Verdict.UNKNOWN:
-        _drain(settings, report, failed=failed)
+    failed = _fails(settings, report)
+    if settings["drain"] and report.verdict is not Verdict.UNKNOWN:
+        _keep_in_step(settings, report)
     sys.stdout.write(FORMATS[settings["format"]](report, paint(sys.stdout)))
     return _npd_status(report, failed=failed) if settings["format"] == "npd" else int(report.verdict)
+
+
+def _fails(settings: config.Config, report: Report) -> bool:
+    return report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
 
 
 def table() -> Sequence[Option]:
@@ -109,6 +116,9 @@ def _report(settings: config.Config) -> Report:
     stage = STAGES[settings["check.stage"]]
     end = monotonic_time() + (settings["check.deadline"] or stage.budget)
     report = _emptied(settings, stage, end)
+    if report.losses:
+        end += 0.0 if settings["check.deadline"] else GRACE
+        report = _confirmed(report, settings, stage, end)
     if not (stage.program and settings["check.program"]):
         return report
     try:
@@ -116,6 +126,18 @@ def _report(settings: config.Config) -> Report:
     except program.NotRunError as error:  # a slip of the key, or not installed: no reason to drain a cluster
         return report if report.verdict is Verdict.FAILED else unknown(f"--check.program: {error}")
     return report.with_finding(found) if found else report
+
+
+def _confirmed(first: Report, settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
+    """Look again after the grace that a GPU reset gets: a loss counts if both looks found it.
+
+    Without the time for a second look, the first one is returned, unconfirmed.
+    """
+    if monotonic_time() + GRACE + _SECOND_LOOK_SECONDS > end:
+        return replace(first, confirmed=False)
+    time.sleep(GRACE)  # no event tells that a reset has ended
+    second = _emptied(settings, stage, end)
+    return replace(second, confirmed=second.losses <= first.losses)
 
 
 def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
@@ -214,6 +236,15 @@ def _hangs(why: str) -> Report:
     reason = f"{rule.text}: {why}"
     finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
     return Report(Verdict.FAILED, (finding,), 0, ())
+
+
+def _keep_in_step(settings: config.Config, report: Report) -> None:
+    """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
+    proven = report.proven()
+    failed = _fails(settings, proven)
+    good = not _fails(settings, report) and STAGES[settings["check.stage"]].resumes
+    if failed or good:
+        _drain(settings, proven, failed=failed)
 
 
 def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:

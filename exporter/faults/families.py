@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.faults.cleared import Cleared
 from exporter.faults.model import Action, Fault, Kind, SwitchFault
 from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, by, gauges
 
@@ -18,6 +19,7 @@ class FaultStatus:
     expected: Mapping[str, int] = field(default_factory=dict[str, int])
     maintenance: tuple[str, ...] = ()
     saved: bool | None = None
+    cleared: tuple[Cleared, ...] = ()
     sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
@@ -27,6 +29,10 @@ def _faults(status: FaultStatus) -> Iterable[Sample]:
         yield Sample(float(fault.since), labels)
     for switch in status.switches:
         yield Sample(float(switch.since), ("", "", Kind.NVSWITCH.value, switch.evidence, Action.RESET.value))
+
+
+def _cleared(status: FaultStatus) -> Iterable[Sample]:
+    return (Sample(float(each.time), (each.gpu, each.uuid, each.kind.value)) for each in status.cleared)
 
 
 def _expected(status: FaultStatus) -> Iterable[tuple[str, float]]:
@@ -52,6 +58,14 @@ FAULT_FAMILIES: tuple[AnyFamily, ...] = (
         Unit.SECONDS,
         _faults,
         ("gpu", "uuid", "fault", "evidence", "action"),
+        NODE,
+    ),
+    gauges(
+        "gpu_fault_cleared_timestamp_seconds",
+        "When a reset, restart or acknowledgement last cleared this kind of fault, Unix time: older evidence is void.",
+        Unit.SECONDS,
+        _cleared,
+        ("gpu", "uuid", "fault"),
         NODE,
     ),
     gauges(

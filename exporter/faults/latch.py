@@ -6,13 +6,23 @@ the boot id changed), when the GPU was replaced, when what was missing is back, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid import class_of
 from exporter.faults import switches
-from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, Observation, ObservedGpu
+from exporter.faults.model import (
+    XID_EVIDENCE,
+    Acknowledgement,
+    Action,
+    Fault,
+    FaultState,
+    Kind,
+    KnownGpu,
+    Observation,
+    ObservedGpu,
+)
 
 GRACE = 10.0
 """Seconds without an answer before a GPU is lost: a reset takes a few."""
@@ -36,7 +46,7 @@ _ACTIONS = {
 }
 """By class of the XID; the other classes are of programs, or ask for nothing."""
 _BY_RESET = frozenset({Kind.XID, Kind.ECC})
-"""Faults that a reset ends. The others end when their evidence does, or with the GPU."""
+"""Faults that a reset ends, as it ends all with an XID as evidence. The others end when their evidence does."""
 
 
 def advance(state: FaultState, observation: Observation) -> FaultState:
@@ -57,6 +67,7 @@ def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
         known = devices.get(seen.uuid, KnownGpu(seen.index))
         mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
         known, kept = _one(known, mine, seen, observation.time)
+        kept = _once_lost(kept)
         devices[seen.uuid] = known
         for fault in mine:
             del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
@@ -70,8 +81,9 @@ def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
     accepted = _still_accepted(state.accepted, observation)
-    standing = _with_refused(tuple(faults.values()), devices, observation, accepted)
-    return replace(state, devices=devices, faults=standing, accepted=accepted)
+    refused = _nameless(state, devices, observation, accepted)
+    standing = (*(fault for fault in faults.values() if fault.uuid), *_lost_without_uuid(state, refused, observation))
+    return replace(state, devices=devices, faults=standing, accepted=accepted, refused=refused)
 
 
 def _one(
@@ -79,14 +91,17 @@ def _one(
 ) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """A GPU the driver shows: its marks, and the faults that stand."""
     place = (seen.index, seen.serial or known.serial, seen.bus or known.bus)
-    if (known.index, known.serial, known.bus) != place or not known.expected:
-        known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=True)
+    expected = known.expected or bool(seen.up)
+    if (known.index, known.serial, known.bus, known.expected) != (*place, expected):
+        known = replace(known, index=place[0], serial=place[1], bus=place[2], expected=expected)
     # Indices change when a GPU is missing after a start: a fault that kept its old one would be another GPU's.
     standing = tuple(fault if fault.index == seen.index else replace(fault, index=seen.index) for fault in faults)
     if seen.up is None:
         return known, (*standing, *_new_xids(known, seen, standing))
     if not seen.up:
-        known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
+        lost = None
+        if expected:
+            known, lost = _away(seen.uuid, known, now, seen.failure or "no answer")
         if lost and not _stands(standing, seen.uuid, Kind.LOST):
             standing += (lost,)
         return known, (*standing, *_new_xids(known, seen, standing))
@@ -118,7 +133,11 @@ def _cures(
     if known.low + 1 < _LOOKS:
         return replace(known, low=known.low + 1), faults
     cured = replace(known, low=0, joules=seen.joules, uncorrected=0.0, marked=now, cured=now)
-    return cured, tuple(fault for fault in faults if fault.kind not in _BY_RESET)
+    return cured, tuple(fault for fault in faults if not _ends_by_reset(fault))
+
+
+def _ends_by_reset(fault: Fault) -> bool:
+    return fault.kind in _BY_RESET or fault.by_xid
 
 
 def _anew(known: KnownGpu, seen: ObservedGpu, now: UnixTime) -> bool:
@@ -134,7 +153,7 @@ def _back(
 ) -> tuple[KnownGpu, tuple[Fault, ...]]:
     """What was missing and is there again ends, when it stays."""
     whole = seen.links is None or seen.links >= known.links
-    missing = [f for f in faults if f.kind is Kind.LOST or (f.kind is Kind.NVLINK and whole)]
+    missing = [f for f in faults if (f.kind is Kind.LOST and not f.by_xid) or (f.kind is Kind.NVLINK and whole)]
     flags = {Kind.REMAP: seen.remap_failed, Kind.SRAM: seen.sram_exceeded}
     faults = tuple(fault for fault in faults if flags.get(fault.kind) is not False)
     if not missing:
@@ -146,11 +165,20 @@ def _back(
 
 
 def _new_xids(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault]) -> Iterator[Fault]:
-    standing = {fault.evidence for fault in faults if fault.kind is Kind.XID}
+    """Latch new XIDs. One that demands a restart says that the GPU is lost: it is the same event."""
+    standing = {fault.evidence for fault in faults}
     for xid, time in sorted(seen.xids.items()):
-        action, evidence = _ACTIONS.get(class_of(xid)), f"XID {xid}"
+        action, evidence = _ACTIONS.get(class_of(xid)), f"{XID_EVIDENCE}{xid}"
         if action and xid != _AFTER_KILL and time > known.cured and evidence not in standing:
-            yield Fault(seen.uuid, seen.index, Kind.XID, evidence, action, time)
+            kind = Kind.LOST if action is Action.RESTART else Kind.XID
+            yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
+
+
+def _once_lost(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
+    if not any(fault.kind is Kind.LOST and fault.by_xid for fault in faults):
+        return faults
+    return tuple(fault for fault in faults if fault.kind is not Kind.LOST or fault.by_xid)
 
 
 def _memory(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
@@ -188,24 +216,27 @@ def _code(observation: Observation, known: KnownGpu) -> str:
     return dict(observation.refused).get(known.index, "not shown by the driver")
 
 
-def _with_refused(
-    faults: tuple[Fault, ...],
-    devices: dict[str, KnownGpu],
-    observation: Observation,
-    accepted: frozenset[tuple[str, str]],
-) -> tuple[Fault, ...]:
-    """GPUs that give no handle: by their UUID where the node has known one at that index, else by the index alone."""
-    shown = {seen.uuid for seen in observation.gpus}
-    missing = {known.index for uuid, known in devices.items() if uuid not in shown and known.expected}
-    nameless = {(f.index, f.kind): f for f in faults if not f.uuid}
-    now = {
-        (index, Kind.LOST): nameless.get(
-            (index, Kind.LOST), Fault("", index, Kind.LOST, code, Action.RESTART, observation.time)
-        )
-        for index, code in observation.refused
-        if index not in missing and (str(index), Kind.LOST.value) not in accepted
+def _nameless(
+    state: FaultState, devices: Mapping[str, KnownGpu], observation: Observation, accepted: frozenset[tuple[str, str]]
+) -> Mapping[int, UnixTime]:
+    """Return since when each index gives no handle, without those of GPUs that are known by UUID, and do not answer."""
+    answering = {seen.uuid for seen in observation.gpus if seen.up}
+    known = {known.index for uuid, known in devices.items() if uuid not in answering and known.expected}
+    return {
+        index: state.refused.get(index, observation.time)
+        for index, _ in observation.refused
+        if index not in known and (str(index), Kind.LOST.value) not in accepted
     }
-    return (*(fault for fault in faults if fault.uuid), *now.values())
+
+
+def _lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observation: Observation) -> Iterator[Fault]:
+    standing = {fault.index: fault for fault in state.faults if not fault.uuid}
+    codes = dict(observation.refused)
+    for index, since in refused.items():
+        if index in standing:
+            yield standing[index]
+        elif observation.time - since >= GRACE:
+            yield Fault("", index, Kind.LOST, codes[index], Action.RESTART, since)
 
 
 def _replaced(state: FaultState, gpus: Iterable[ObservedGpu]) -> FaultState:
@@ -246,7 +277,7 @@ def _restarted(state: FaultState, observation: Observation) -> FaultState:
         )
         for uuid, known in state.devices.items()
     }
-    faults = tuple(fault for fault in state.faults if fault.kind not in _BY_RESET)
+    faults = tuple(fault for fault in state.faults if not _ends_by_reset(fault))
     return switches.cured(replace(state, devices=devices, faults=faults), observation.time)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from exporter.clock import EPOCH, UnixTime
 
+XID_EVIDENCE = "XID "
+"""How the evidence of faults begins that an XID reports."""
 _YEAR_10000 = 253_402_300_800.0
 
 
@@ -57,6 +59,10 @@ class Fault:
     evidence: str
     action: Action
     since: UnixTime
+
+    @property
+    def by_xid(self) -> bool:
+        return self.evidence.startswith(XID_EVIDENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,8 @@ class Acknowledgement:
     time: UnixTime
 
     def covers(self, fault: Fault) -> bool:
-        return self.gpu in (str(fault.index), fault.uuid) and self.kind in ("", fault.kind.value)
+        kinds = ("", fault.kind.value, *((Kind.XID.value,) if fault.by_xid else ()))
+        return self.gpu in (str(fault.index), fault.uuid) and self.kind in kinds
 
     def covers_switch(self, fault: SwitchFault) -> bool:
         return not self.gpu and self.kind == Kind.NVSWITCH.value and fault.since <= self.time
@@ -117,7 +124,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class FaultState:
-    """All that survives a restart. `accepted` are level faults somebody acknowledged while they stand.
+    """All that survives a restart, and `refused`. `accepted` are level faults somebody acknowledged while they stand.
 
     They go by UUID, GPUs that are lost for want of a handle by index.
     """
@@ -131,6 +138,8 @@ class FaultState:
     switches: tuple[SwitchFault, ...] = ()
     switches_cured: UnixTime = EPOCH
     """Unix seconds of their last proven cure: SXIDs before it do not count any more."""
+    refused: Mapping[int, UnixTime] = field(default_factory=dict[int, UnixTime])
+    """Unix seconds since when an index gives no handle, and no GPU is known there. Not saved."""
 
 
 @dataclass(frozen=True, slots=True)

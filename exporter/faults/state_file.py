@@ -104,11 +104,12 @@ def _switch(entry: dict[str, Any]) -> SwitchFault:
 
 
 def _fault(entry: dict[str, Any]) -> Fault:
+    kind, action = Kind(entry["kind"]), Action(entry["action"])
     return Fault(
         str(entry["uuid"]),
         int(entry["index"]),
-        Kind(entry["kind"]),
+        Kind.LOST if kind is Kind.XID and action is Action.RESTART else kind,  # as earlier versions latched XID 79
         str(entry["evidence"])[:200],
-        Action(entry["action"]),
+        action,
         date(entry["since"]),
     )

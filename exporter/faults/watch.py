@@ -12,6 +12,7 @@ from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSour
 from exporter.attribution.kubernetes.node_object import NodeObject
 from exporter.clock import NEVER, MonotonicTime, UnixTime
 from exporter.faults import acknowledgements, state_file
+from exporter.faults.cleared import cleared
 from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
@@ -116,7 +117,8 @@ class FaultWatch:
         """Observation at the node as this pass found it."""
         self._looked = monotonic
         before = self._state
-        look = Observation(time, self._site.boot, driver, gpus, refused, self._acknowledged(), sxids or {})
+        acknowledged = self._acknowledged()
+        look = Observation(time, self._site.boot, driver, gpus, refused, acknowledged, sxids or {})
         self._state = advance(before, look)
         _log_changes(before.faults, self._state.faults)
         _log_switches(before.switches, self._state.switches)
@@ -132,6 +134,7 @@ class FaultWatch:
             self._counts(monotonic),
             self._maintenance(),
             self._saved(),
+            cleared(self._state, acknowledged),
             {source: not error for source, error in errors.items()},
         )
 
@@ -195,7 +198,7 @@ def _substance(state: FaultState) -> object:
         state.accepted,
         state.acknowledged_until,
         state.boot,
-        {u: (k.index, k.serial, k.links) for u, k in state.devices.items()},
+        {u: (k.index, k.serial, k.links, k.cured) for u, k in state.devices.items()},
     )
 
 

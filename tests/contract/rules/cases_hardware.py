@@ -15,7 +15,8 @@ XID = (
     fires(
         "GpuXidHardware", "still there after hours", "395m", fault("xid", "XID 119", "reset", "_x20 1200x400") | HELD
     ),
-    fires("GpuXidHardware", "fallen off the bus", "22m", fault("xid", "XID 79", "restart", "_x20 1200x30")),
+    fires("GpuXidHardware", "fallen off the bus", "22m", fault("lost", "XID 79", "restart", "_x20 1200x30")),
+    silent("GpuXidHardware", "lost without an XID", "22m", fault("lost", "GPU_IS_LOST", "restart", "1200x30")),
     silent("GpuXidHardware", "a reset has ended it", "32m", fault("xid", "XID 119", "reset", "_x20 1200x5 stale")),
     silent("GpuXidHardware", "of a program", "22m", xid(31, "restart_app", "0x20 1x30", "_x20 1200x30")),
     fires("GpuXidWorkflow", "NVLink", "395m", fault("xid", "XID 74", "procedure", "_x20 1200x400") | HELD),
@@ -167,6 +168,18 @@ LOST = (
         "seven of the eight that gres.conf names, for a week, without a view of the bus",
         "1500m",
         devices("7x1500", "_") | expected("slurm", "8x1500"),
+    ),
+    silent(
+        "GpuLost",
+        "fallen off the bus: its XID has an alert",
+        "30m",
+        fault("lost", "XID 79", "restart", "600x40") | devices("7x40", "8x40"),
+    ),
+    silent(
+        "GpuLost",
+        "an exporter of the release before reports the XID and the loss",
+        "30m",
+        fault("lost", "GPU_IS_LOST", "restart", "600x40") | fault("xid", "XID 79", "restart", "600x40"),
     ),
     fires("GpuLost", "all of them", "20m", devices("8x10 0x20", "8x30")),
     silent(

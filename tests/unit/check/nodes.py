@@ -79,6 +79,7 @@ FIRES = {
     "driver_hangs": 'gpu_exporter_driver_error{error="NOT_OPENED"} 1',
     "gpu_missing": 'gpu_devices{source="driver"} 0',
     "gpu_down": series("gpu_up", 0),
+    "gpu_lost": fault("lost", "GPU_IS_LOST", "restart"),
     "fault": fault("xid", "XID 119", "reset"),
     "fault_degraded": fault("nvlink_down", "2 of 18 links down", "inspect"),
     **{f"recovery_{action}": series("gpu_recovery_action", 1, action=action) for action in RECOVERY},

@@ -58,7 +58,7 @@ def serving(status: int, body: str) -> Iterator[str]:
     ],
 )
 def test_verdict_on_simulated_faults(spec: str, status: int, rules: set[str]) -> None:
-    done = check("--simulate", spec, "--format", "json")
+    done = check("--simulate", spec, "--format", "json", "--check.deadline", "10s")
     report = json.loads(done.stdout)
 
     assert done.returncode == status, done.stderr

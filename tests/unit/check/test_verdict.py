@@ -56,7 +56,7 @@ def test_gpu_that_is_down_is_told_beside_one_that_is_lost_and_had_its_index() ->
 
     found = judge(facts(series("gpu_up", 0), f"gpu_fault_timestamp_seconds{lost}"), Limits()).findings
 
-    assert {finding.rule: finding.uuid for finding in found} == {"fault": "GPU-gone", "gpu_down": "GPU-a"}
+    assert {finding.rule: finding.uuid for finding in found} == {"gpu_lost": "GPU-gone", "gpu_down": "GPU-a"}
 
 
 NO_DRIVER = 'gpu_exporter_driver_error{error="LIBRARY_NOT_FOUND"} 1'
@@ -116,7 +116,7 @@ def test_fault_that_is_kept_is_told_once() -> None:
 
     report = judge(facts(*kept, xid(79), series("gpu_up", 0)), Limits())
 
-    assert {finding.rule for finding in report.findings} == {"fault"}
+    assert {finding.rule for finding in report.findings} == {"fault", "gpu_lost"}
     assert short(report, Verdict.FAILED) == "GPU0 lost (XID 79)"
     assert all(finding.hands for finding in report.findings)
 

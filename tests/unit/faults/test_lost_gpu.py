@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from exporter.faults.model import Kind
-from tests.unit.faults.node import Node, gone
+from tests.unit.faults.node import Node, gone, xid
 
 
 def test_lost_gpu_ends_when_it_has_answered_for_a_while() -> None:
@@ -71,6 +71,8 @@ def test_nothing_is_lost_while_the_driver_is_away() -> None:
 def test_gpu_without_a_handle_from_the_start_is_lost() -> None:
     node = Node()
     node.refused = ((7, "GPU_IS_LOST"),)
+    node.look(10)
+    assert node.faults == []
     node.look(5)
 
     (fault,) = node.book.faults
@@ -90,3 +92,49 @@ def test_known_gpu_without_a_handle_is_told_by_its_uuid() -> None:
 
     (fault,) = node.book.faults
     assert (fault.uuid, fault.evidence) == ("GPU-0", "GPU_IS_LOST")
+
+
+def test_known_gpu_that_is_refused_and_still_observed_is_one_fault() -> None:
+    node = Node()
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.refused = ((0, "GPU_IS_LOST"),)
+    node.look(60)
+
+    assert [(fault.uuid, fault.kind) for fault in node.book.faults] == [("GPU-0", Kind.LOST)]
+
+
+def test_gpu_that_falls_off_the_bus_is_one_fault_from_the_first_moment() -> None:
+    node = Node()
+    xid(node, 79)
+    node.change(up=False, failure="GPU_IS_LOST")
+    since = node.now
+    for _ in range(12):
+        node.look(5)
+        assert [(fault.kind, fault.evidence, fault.since) for fault in node.book.faults] == [
+            (Kind.LOST, "XID 79", since)
+        ]
+
+
+def test_lost_gpu_whose_xid_comes_late_is_one_fault() -> None:
+    node = Node()
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(60)
+    xid(node, 79)
+    node.look(60)
+
+    assert node.faults == [("lost", "XID 79")]
+
+
+def test_gpu_with_xid_79_that_answers_again_stays_lost_until_a_reset_is_proven() -> None:
+    node = Node()
+    xid(node, 79)
+    node.change(up=False, failure="GPU_IS_LOST")
+    node.look(60)
+    node.change(up=True, failure="")
+    node.look(600)
+    assert node.faults == [("lost", "XID 79")]
+
+    node.reset()
+    node.look(10)
+
+    assert node.faults == []

@@ -258,5 +258,5 @@ def test_gpus_that_never_had_a_name_keep_the_time_of_their_first_refusal() -> No
 
     assert after.faults == (
         Fault("", 6, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 60),
-        Fault("", 7, Kind.LOST, "UNKNOWN", Action.RESTART, NOW - 60),
+        Fault("", 7, Kind.LOST, "GPU_IS_LOST", Action.RESTART, NOW - 60),
     )
