@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,6 +87,16 @@ def job_allocations(
             targets = {uuid: other.get(uuid) if amount is None else amount for uuid, amount in targets.items()}
         found[job] = JobAllocation(targets, best)
     return found, +conflicts, +unresolved
+
+
+def contested(given: Mapping[str, JobAllocation]) -> Mapping[str, AbstractSet[str]]:
+    """By target: the jobs, where there are several, of which each is allocated all of it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for job, each in given.items():
+        for uuid, amount in () if each.low_trust else each.targets.items():
+            if amount is None:
+                found[uuid].add(job)
+    return {uuid: jobs for uuid, jobs in found.items() if len(jobs) > 1}
 
 
 def _resolved(held: Allocation, devices: Devices) -> Amounts:

@@ -194,6 +194,8 @@ class Attribution:
     def _owner(self, group: ProcessGroup, pods: PodsNow, jobs: JobsNow, host: HostNow) -> Owner:
         cgroup = group.cgroup
         job = jobs.job_of(cgroup)
+        if jobs.left_by(cgroup) and not cgroup.pod:
+            return naming.host_owner(Cgroup(), group.command, group.user)
         if job:
             return jobs.owners.get(job, NOBODY if self._jobs else naming.job_owner(job, None, None, group.user))
         if cgroup.pod:

@@ -68,7 +68,7 @@ def test_node_that_an_administrator_set_to_fail_keeps_state_and_reason(kit: Kit)
 
 
 def test_node_without_a_job_has_no_step_although_scontrol_says_that_it_failed(kit: Kit) -> None:
-    assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps() or None, 60)
+    assert poll("the end of all steps", lambda: not Scontrol(str(kit.scontrol)).steps().jobs or None, 60)
 
 
 def test_targets_for_prometheus_follow_the_nodes(kit: Kit) -> None:

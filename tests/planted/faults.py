@@ -67,8 +67,8 @@ FAULTS = (
     Fault("attribution/slurm/scontrol.py", "now + UNKNOWN_SECONDS", "now", "unit/attribution/test_scontrol.py"),
     Fault(
         "attribution/slurm/reconciliation.py",
-        "now - at >= SILENT_SECONDS",
-        "now - at >= 0",
+        "since) >= SETTLE_SECONDS",
+        "since) >= 0",
         "unit/attribution/test_slurm_reconciliation.py",
     ),
     Fault(

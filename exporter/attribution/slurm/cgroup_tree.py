@@ -11,6 +11,10 @@ from exporter.attribution.cgroup import parse_path
 from exporter.host.cgroup_mounts import folders, mounts
 from exporter.host.text import read_text
 
+_HELPERS = frozenset({"slurmstepd", "slurm_script", "srun"})
+"""Command names of Slurm's own processes: a step's manager, a batch script's shell, the client that starts steps."""
+_PLACEHOLDER = b"sleep\x00100000000\x00"
+"""Command line of the process that keeps the extern step alive; it outlives a slurmstepd that was killed."""
 _TITLE = re.compile(rb"slurmstepd: \[([0-9]+)[.+]")
 _MAX_PROCESSES = 256
 """Of one job; its first ones say all that is asked of them."""
@@ -52,13 +56,33 @@ def occupied(cgroupfs: Path, job_path: str) -> bool:
     return False
 
 
+def runs_program(cgroupfs: Path, procfs: Path, job_path: str) -> bool:
+    """Whether any process in the job's cgroup or below is more than one of Slurm's own helpers."""
+    return any(
+        not _is_helper(procfs / str(pid), parse_path(folder).step)
+        for mount in mounts(cgroupfs)
+        for folder, _, files in os.walk(f"{mount}{job_path}")
+        for pid in _pids(folder, files)
+    )
+
+
+def _is_helper(process: Path, step: str) -> bool:
+    if read_text(f"{process}/comm").strip() in _HELPERS:
+        return True
+    return step == "extern" and _command_line(process) == _PLACEHOLDER
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def job_of_sluid(cgroupfs: Path, procfs: Path, job_path: str) -> str:
     """The raw job id behind a SLUID, from the title of the step's slurmstepd; empty while none runs."""
     for pid in processes(cgroupfs, job_path):
-        try:
-            match = _TITLE.match((procfs / str(pid) / "cmdline").read_bytes())
-        except OSError:
-            continue
+        match = _TITLE.match(_command_line(procfs / str(pid)))
         if match:
             return match[1].decode()
     return ""

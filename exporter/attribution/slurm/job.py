@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,6 +48,13 @@ class Job:
     """How often it was requeued."""
     gres: tuple[NodeGres, ...] | None = ()
     """None where it is not reported."""
+    node_list: str = ""
+    """Nodes that it is allocated, as Slurm writes them: `n[01-03],r7`."""
+
+    def runs_on(self, nodes: AbstractSet[str]) -> bool:
+        """Whether its node list has one of `nodes`; True where the list is not known to its end."""
+        cut = not self.node_list or len(self.node_list) >= _MANY
+        return cut or not nodes.isdisjoint(hosts(self.node_list))
 
     def held_on(self, nodes: frozenset[str]) -> tuple[NodeGres, ...]:
         """What it holds on the node that goes by one of `nodes`; a job of one node needs no name to match."""
@@ -110,6 +118,7 @@ def parse_job(text: str) -> Job | None:
         task_count=natural(_value(own, "NumTasks").partition("-")[0]),
         restarts=natural(_value(own, "Restarts")),
         gres=tuple(_gres(own)),
+        node_list=_value(own, "NodeList", _MANY),
     )
 
 
@@ -129,9 +138,9 @@ def _number_of(head: re.Match[str], key: str) -> str:
     return match[1] if match else ""
 
 
-def _value(text: str, key: str) -> str:
+def _value(text: str, key: str, limit: int = 256) -> str:
     match = re.search(rf" {key}=(\S*)", text)
-    return bounded(match[1]) if match and match[1] not in ("(null)", "N/A") else ""
+    return bounded(match[1], limit) if match and match[1] not in ("(null)", "N/A") else ""
 
 
 def _gres(text: str) -> Iterator[NodeGres]:

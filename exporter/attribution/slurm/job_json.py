@@ -53,6 +53,7 @@ def _job(fields: _Fields) -> Job:
         task_count=_number(fields, "tasks") or None,
         restarts=_number(fields, "restart_cnt"),
         gres=_gres(fields),
+        node_list=_text(fields, "nodes", _LONGEST),
     )
 
 

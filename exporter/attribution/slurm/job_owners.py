@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporter.attribution import naming
-from exporter.attribution.allocations import JobAllocation, job_allocations
+from exporter.attribution.allocations import JobAllocation, contested, job_allocations
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.naming import NO_POD, PodPlace
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.slurm.environ import Environs, JobEnviron
-from exporter.attribution.slurm.source import ENVIRON, MAPPING, Slurm
+from exporter.attribution.slurm.source import ENVIRON, MAPPING, STEPS, Slurm
 from exporter.clock import MonotonicTime
 from exporter.threads.runner import Threads
 
@@ -28,6 +29,8 @@ class JobsNow:
     """What one pass knows of jobs. One without an owner is waiting for its name."""
 
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
+    ended: AbstractSet[str] = frozenset()
+    """Jobs that have ended: processes left in their cgroups belong to no job."""
     untracked: Mapping[int, str] = field(default_factory=dict[int, str])
     """Pid to job, of processes that Slurm tracks without cgroups."""
     owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])
@@ -45,7 +48,16 @@ class JobsNow:
     """Whether more may come to be known of the same processes: so wherever Slurm is."""
 
     def job_of(self, cgroup: Cgroup) -> str:
-        """The raw id of the cgroup's job; the SLUID itself while its id is not known; empty where it is none's."""
+        """Return the raw id of the cgroup's job, or its SLUID until the id is known; empty if no job runs in it."""
+        job = self.cgroup_of(cgroup)
+        return "" if job in self.ended else job
+
+    def left_by(self, cgroup: Cgroup) -> bool:
+        """Whether a job that has ended left its processes in this cgroup."""
+        return self.cgroup_of(cgroup) in self.ended
+
+    def cgroup_of(self, cgroup: Cgroup) -> str:
+        """Return the same of a job that has ended, too."""
         return self.sluids.get(cgroup.sluid, "") or cgroup.sluid if cgroup.sluid else cgroup.job
 
 
@@ -89,40 +101,35 @@ class JobOwners:
     def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
         """`pod_of` reports the pod of a cgroup, for Slurm runs in pods too."""
         node = self._slurm.node
-        jobs = JobsNow(sluids=node.sluids)
-        running = [
-            _Running(job, group.cgroup, group.user, group.targets)
-            for group in index.groups
-            if (job := jobs.job_of(group.cgroup))
-        ]
+        jobs = JobsNow(sluids=node.sluids, ended=self._slurm.ended())
+        running = list(_running(index, jobs))
         environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
         tracked = _users(running)
-        untracked = {
+        named = {
             pid: environ.job
             for pid, environ in environs.items()
             if environ.job and self._may_be_of(index.hosts[pid].user, environ.job, tracked)
         }
+        untracked = {pid: job for pid, job in named.items() if job not in jobs.ended}
         self._untracked = {environs[pid].job: environs[pid] for pid in reversed(untracked)}
         everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
         given, conflicts, unresolved = job_allocations(
             {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
         )
-        trust = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
-        trust |= dict.fromkeys(untracked.values(), naming.LOW)
         inferred = _inferred(index, environs, given)
         strangers, taken = _strangers(index, {*untracked, *inferred}, given, self._user)
         inferred = {**inferred, **strangers}
-        trust |= dict.fromkeys(inferred.values(), naming.INFERRED)
+        trust = _trust(given, untracked.values(), inferred.values())
         untracked |= inferred
         running += _as_running(untracked, index)
-        self._ask(everyone, running)
+        self._ask(everyone.union(named.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups)), running)
         self._first.update(everyone, index.now)
         self._pods = self._places(everyone, running, pod_of)
         users = _users(running)
         owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, index.now)}
         steps = _steps(running)
-        return JobsNow(
-            sluids=node.sluids,
+        return replace(
+            jobs,
             untracked=untracked,
             owners=owners,
             given=given,
@@ -135,10 +142,16 @@ class JobOwners:
             },
             offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
             unsure=frozenset(owner for job, owner in owners.items() if job not in given or given[job].low_trust),
-            conflicts=Counter(conflicts) + _elsewhere(running, given) + taken,
+            conflicts=Counter(conflicts) + _elsewhere(running, given) + taken + self._contest(given),
             unresolved=unresolved,
             open=node.present or bool(everyone),
         )
+
+    def _contest(self, given: Mapping[str, JobAllocation]) -> Counter[str]:
+        """Have slurmctld asked about jobs that contradict each other; returns the number of their GPUs by source."""
+        found = contested({job: each for job, each in given.items() if not self._slurm.pending(job)})
+        self._slurm.contest({job for jobs in found.values() for job in jobs})
+        return Counter({STEPS: len(found)})
 
     def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
         parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
@@ -181,6 +194,18 @@ class JobOwners:
         """What processes say that Slurm may track without cgroups; each is read once."""
         untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
         return self._environs.of({pid: index.hosts[pid].start_time for pid in untracked})
+
+
+def _running(index: ProcessIndex, jobs: JobsNow) -> Iterator[_Running]:
+    for group in index.groups:
+        if job := jobs.job_of(group.cgroup):
+            yield _Running(job, group.cgroup, group.user, group.targets)
+
+
+def _trust(given: Mapping[str, JobAllocation], untracked: Iterable[str], inferred: Iterable[str]) -> Mapping[str, str]:
+    """By job: what is reported of it is trusted less than exact. `untracked` and `inferred` are jobs of processes."""
+    found = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
+    return found | dict.fromkeys(untracked, naming.LOW) | dict.fromkeys(inferred, naming.INFERRED)
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:

@@ -13,7 +13,7 @@ from exporter.attribution.cgroup import parse_path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program, gres
 from exporter.attribution.slurm import environ as slurm_environ
-from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes
+from exporter.attribution.slurm.cgroup_tree import job_cgroups, job_of_sluid, occupied, processes, runs_program
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.host.presence import is_folder
 from exporter.host.text import read_text
@@ -37,7 +37,7 @@ class NodeView:
     finished_jobs: frozenset[str] = frozenset()
     """Jobs that an epilog has taken out of the files, whose cgroup lingers with nobody in it."""
     silent: frozenset[str] = frozenset()
-    """Jobs that hold something here and have no process in a cgroup of theirs."""
+    """Jobs that are allocated something here and have no process in a cgroup of theirs but Slurm's own helpers."""
     constrained: Mapping[str, Allocation] = field(default_factory=dict[str, Allocation])
     job_environ: Mapping[str, JobEnviron] = field(default_factory=dict[str, JobEnviron])
     program_error: str = ""
@@ -126,6 +126,8 @@ class LocalFiles:
         self._mapped: AbstractSet[str] = frozenset()
         self._last: tuple[DeviceName | None, ...] = ()
         self.names = site.names
+        self.told_names: frozenset[str] = frozenset()
+        """Names of this node that are Slurm's own, from cgroups and prologs: the host's may differ."""
         self.parents: frozenset[str] = frozenset()
         """Cgroups that jobs were seen under, beside where Slurm puts them by itself."""
 
@@ -136,11 +138,12 @@ class LocalFiles:
         cgroups = {sluids.get(name, name): at for name, at in seen.items()}
         cgroups.pop("", None)
         places = {job: parse_path(at) for job, at in cgroups.items()}
-        self.names |= {place.node for place in places.values()} - {""}
+        self.add_names({place.node for place in places.values()} - {""})
         devices = self._devices()
         constrained = self._programs.read(cgroups)
         known_jobs = mapped | constrained.keys() | {job for job in cgroups if known(job)}
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
+        running = {job for job in cgroups.keys() - empty if runs_program(site.cgroupfs, site.procfs, cgroups[job])}
         self._mapped = mapped | (self._mapped & cgroups.keys())
         return NodeView(
             present=bool(site.required or cgroups or mapped or devices or site.mapping),
@@ -148,7 +151,7 @@ class LocalFiles:
             sluids=sluids,
             users={job: self._user_name(int(place.job_uid)) for job, place in places.items() if place.job_uid},
             finished_jobs=frozenset((self._mapped - mapped) & empty),
-            silent=frozenset((mapped - cgroups.keys()) | empty),
+            silent=frozenset((mapped | cgroups.keys()) - running),
             constrained=constrained,
             job_environ={
                 job: values for job in cgroups.keys() - known_jobs if (values := self._environ_of(job, cgroups[job]))
@@ -156,6 +159,11 @@ class LocalFiles:
             program_error=self._programs.error,
             devices=devices,
         )
+
+    def add_names(self, names: AbstractSet[str]) -> None:
+        """Note what Slurm itself calls this node."""
+        self.told_names |= names
+        self.names |= names
 
     def _devices(self) -> tuple[DeviceName | None, ...]:
         found = gres.read(self._site.gres_conf, self._site.procfs, self.names)

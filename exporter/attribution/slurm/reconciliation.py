@@ -1,7 +1,8 @@
-"""Which jobs hold GPUs here on paper only: left by an epilog that never ran, by a reboot, by a cgroup nobody removed.
+"""Jobs that have ended, or run elsewhere, although something of them is left on this node.
 
-Only jobs that have been without a process in their cgroup for a while are looked into. slurmd's own steps are asked
-first (`scontrol listpids`, which costs slurmctld nothing), slurmctld (`show job`) only about what they do not show.
+A killed epilog, a killed slurmstepd, a lost slurmd or a reboot leaves the prolog's file, a cgroup, or processes.
+slurmd's own steps are asked first (`scontrol listpids`, which costs slurmctld nothing). slurmctld (`show job`) is asked
+about jobs without a step, and about jobs that contradict each other: two unshared allocations of one GPU.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
@@ -18,21 +21,27 @@ from exporter.host.text import lines
 
 log = logging.getLogger(__name__)
 
-SILENT_SECONDS = 10.0
-"""A job begins by its prolog and ends by its epilog, and is without a process for so long at both."""
+SETTLE_SECONDS = 10.0
+"""A job begins by its prolog and ends by its epilog, and is without a process or a step for so long at both."""
 INTERVAL = 15.0
+RECHECK_SECONDS = 60.0
+"""Time between two questions about a job that another one contradicts, and about one that left programs."""
 MAX_ASKED = 16
 """Questions to slurmctld in one round; the others' turn comes in the next."""
 SETTINGS_SECONDS = 600.0
 _TIMEOUT, _MAX_BYTES = 5.0, 1 << 20
+_SHOWN_NODES = 200
+"""Characters of a node list in a log message."""
 _STEP = re.compile(r"^\s*-?[0-9]+\s+([0-9]{1,10})\s", re.MULTILINE)
-_NO_STEP = re.compile(
-    r"No job steps exist on this node\."
-    r"|Unable to connect to slurmstepd: (Connection refused|No such file or directory)"
+_NO_STEPS = "No job steps exist on this node."
+_STEP_GONE = re.compile(
+    r"Unable to connect to slurmstepd: (Connection refused|No such file or directory)"
     r"|[\w.=+ ]+ does not exist on this node\."
 )
-"""What `scontrol listpids` says, and ends with status 1, where a node has no step, and of one that just ended or whose
-slurmstepd was killed. Where it may not look it says more than that."""
+"""What `scontrol listpids` says, and ends with status 1, of a step that just ended or whose slurmstepd was killed.
+
+Where it may not look it says more than that.
+"""
 _LIVE = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"})
 
 
@@ -42,21 +51,30 @@ def runs(state: str) -> bool:
     return not words or (bool(words & _LIVE) and "COMPLETING" not in words)
 
 
+class Steps(NamedTuple):
+    """Jobs of which a step runs here, and whether the node has, or just had, any step that scontrol can see."""
+
+    jobs: frozenset[str]
+    visible: bool
+
+
 class Scontrol:
     """What reconciliation asks scontrol beside jobs. Methods raise SourceError."""
 
     def __init__(self, command: str) -> None:
         self._command = command
 
-    def steps(self) -> frozenset[str]:
-        """Jobs of which a step runs here, the one that `PrologFlags=Contain` makes included."""
+    def steps(self) -> Steps:
+        """Return the steps of this node, the one that `PrologFlags=Contain` makes included."""
         done = self._listpids()
         answer = lines(done.errors.decode("utf-8", "replace"))
-        unknown = [line for line in answer if not _NO_STEP.fullmatch(line)]
+        gone = [line for line in answer if _STEP_GONE.fullmatch(line)]
+        unknown = [line for line in answer if line != _NO_STEPS and line not in gone]
         if done.cut or (done.status and (unknown or not answer)):
             why = unknown[0][:200] if unknown else f"status {done.status}, {len(done.output)} bytes"
             raise SourceError(f"{self._command} listpids: {why}")
-        return frozenset(_STEP.findall(done.output.decode("utf-8", "replace")))
+        jobs = frozenset(_STEP.findall(done.output.decode("utf-8", "replace")))
+        return Steps(jobs, bool(jobs or gone))
 
     def settings(self) -> Mapping[str, str]:
         """slurm.conf as slurmctld has it."""
@@ -76,62 +94,100 @@ class Scontrol:
             raise SourceError(f"{self._command}: {error.strerror or error}") from None
 
 
+class Ended(NamedTuple):
+    """Why a job has ended here, and whether it left programs that run."""
+
+    reason: str
+    left_programs: bool
+
+
 class Reconciliation:
-    """Checks silent jobs in rounds. `watch` is given who is silent, `check` answers who of them has ended, and why."""
+    """Checks jobs in rounds. `watch` and `contest` say which jobs are here, `check` returns those that have ended.
+
+    `elsewhere` returns whether the node list of a job is known to leave this node out.
+    """
 
     def __init__(
-        self, scontrol: Scontrol, ask: Callable[[str], Job | None], clock: MonotonicClock = monotonic_time
+        self,
+        scontrol: Scontrol,
+        ask: Callable[[str], Job | None],
+        elsewhere: Callable[[Job], bool],
+        clock: MonotonicClock = monotonic_time,
     ) -> None:
         self._scontrol = scontrol
         self._ask = ask
+        self._elsewhere = elsewhere
         self._clock = clock
-        self._since: Mapping[str, MonotonicTime] = {}
+        self._present_since: Mapping[str, MonotonicTime] = {}
+        self._silent_since: Mapping[str, MonotonicTime] = {}
+        self._contested: AbstractSet[str] = frozenset()
         self._checked: dict[str, MonotonicTime] = {}
-        self._ended: Mapping[str, str] = {}
+        self._ended: Mapping[str, Ended] = {}
         self._settings: Mapping[str, str] = {}
         self._settings_at = NEVER
-        self._told = False
-        """slurmd has named a step: it is this node's, and nowhere else than where scontrol looks."""
+        self._steps_visible = False
+        """scontrol has seen a step: slurmd keeps its sockets where scontrol looks."""
 
-    def watch(self, silent: Collection[str]) -> None:
-        """These jobs hold something here and have no process."""
+    def watch(self, present: Collection[str], silent: Collection[str]) -> None:
+        """Note the jobs that are allocated something here, and those of them without a program of their own."""
         now = self._clock()
-        self._since = {job: self._since.get(job, now) for job in silent}
+        self._present_since = {job: self._present_since.get(job, now) for job in {*present, *silent}}
+        self._silent_since = {job: self._silent_since.get(job, now) for job in silent}
 
-    def check(self) -> Mapping[str, str]:
-        """One round. Raises SourceError where slurmd cannot be asked."""
-        now, since = self._clock(), self._since
-        due = sorted(
-            (job for job, at in since.items() if now - at >= SILENT_SECONDS),
-            key=self._checked_at,
-        )
-        self._checked = {job: at for job, at in self._checked.items() if job in since}
-        ended = {job: why for job, why in self._ended.items() if job in since}
-        steps = self._scontrol.steps() if due else frozenset[str]()
-        self._told = self._told or bool(steps)
-        contained = bool(due) and self._told and "Contain" in self._setting("PrologFlags")
-        for job in due[:MAX_ASKED]:
+    def contest(self, jobs: AbstractSet[str]) -> None:
+        """Note the jobs that are allocated a GPU that another job is allocated too, without either sharing it."""
+        self._contested = jobs
+
+    def check(self) -> Mapping[str, Ended]:
+        """Run one round. Raises SourceError where slurmd cannot be asked."""
+        now = self._clock()
+        present, silent, contested = self._present_since, self._silent_since, self._contested
+        settled = {job for job, since in present.items() if now - silent.get(job, since) >= SETTLE_SECONDS}
+        self._checked = {job: at for job, at in self._checked.items() if job in present}
+        steps = self._steps() if settled else frozenset[str]()
+        stepless = {job for job in settled - steps if job in silent or self._steps_visible}
+        ended = {job: each for job, each in self._ended.items() if job in present}
+        left = {job for job, each in ended.items() if each.left_programs}
+        seldom = {job for job in (contested & present.keys()) | left if now - self._checked_at(job) >= RECHECK_SECONDS}
+        asked = (stepless - left) | seldom | (ended.keys() & steps)
+        contained = bool(asked) and self._steps_visible and "Contain" in self._setting("PrologFlags")
+        for job in sorted(asked, key=self._checked_at)[:MAX_ASKED]:
             self._checked[job] = now
-            why = "" if job in steps else self._why(job, contained=contained)
-            ended.pop(job, None)
+            why = self._why(job, contained=contained and job not in steps and job in silent)
             if why:
-                ended[job] = why
-        for job in ended.keys() - self._ended.keys():
-            log.warning("job %s still has its prolog's file or its cgroup here but has ended: %s", job, ended[job])
+                ended[job] = Ended(why, job not in silent)
+            elif why is not None:
+                ended.pop(job, None)
+        self._warn(ended)
         self._ended = ended
         return ended
+
+    def _steps(self) -> frozenset[str]:
+        found = self._scontrol.steps()
+        self._steps_visible = self._steps_visible or found.visible
+        return found.jobs
+
+    def _warn(self, ended: Mapping[str, Ended]) -> None:
+        for job in ended.keys() - self._ended.keys():
+            left = "programs" if ended[job].left_programs else "its prolog's file or its cgroup"
+            log.warning("job %s has ended here but left %s: %s", job, left, ended[job].reason)
 
     def _checked_at(self, job: str) -> MonotonicTime:
         return self._checked.get(job, NEVER)
 
-    def _why(self, job: str, *, contained: bool) -> str:
-        """Why a job without a step here has ended; empty where it has not, or nobody knows."""
+    def _why(self, job: str, *, contained: bool) -> str | None:
+        """Return why a job has ended here; empty where it has not; None where slurmctld does not answer.
+
+        `contained`: slurmd would have a step of it, and it a program, if it ran.
+        """
         try:
             known = self._ask(job)
         except SourceError:
-            return "slurmd has no step of it" if contained else ""
+            return "slurmd has no step of it" if contained else None
         if known is not None:
-            return "" if runs(known.state) else f"slurmctld says {known.state}"
+            if not runs(known.state):
+                return f"slurmctld says {known.state}"
+            return f"slurmctld says it runs on {known.node_list[:_SHOWN_NODES]}" if self._elsewhere(known) else ""
         hidden = "jobs" in self._setting("PrivateData")
         return "slurmd and slurmctld do not know it" if contained or not hidden else ""
 

@@ -20,7 +20,7 @@ from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import Allocation, LocalFiles, NodeView, SlurmSite
 from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder, PrologFiles
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
-from exporter.attribution.slurm.reconciliation import Reconciliation, Scontrol, runs
+from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
 from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host.process import user_name
@@ -53,7 +53,9 @@ class Slurm:
         self._clock = clock
         self._local = LocalFiles(site, bpf, user_name)
         self._job_cache = JobCache(ask, clock=clock) if site.scontrol else None
-        self._reconciliation = Reconciliation(Scontrol(site.scontrol), ask, clock) if site.scontrol else None
+        self._reconciliation = (
+            Reconciliation(Scontrol(site.scontrol), ask, self._elsewhere, clock) if site.scontrol else None
+        )
         self._noticed: frozenset[str] = frozenset()
         self._local_files = BackgroundSource(self._look, NodeView(), name="slurm", interval=_interval, clock=clock)
         self._mapping = _mapping(site.mapping, self._local_files.wake, clock) if site.mapping else None
@@ -115,9 +117,15 @@ class Slurm:
         return (self._files().devices.keys() | (node.cgroups.keys() - node.finished_jobs)) - self.ended()
 
     def ended(self) -> AbstractSet[str]:
-        """Jobs that are left here on paper only."""
-        checked = self._ended.answer.value.keys() if self._ended else frozenset[str]()
-        return (checked & self.node.silent) | self._files().old
+        """Jobs that are not allocated anything here any more, although something of them is left."""
+        checked = self._ended.answer.value if self._ended else dict[str, Ended]()
+        silent = self.node.silent
+        return {job for job, each in checked.items() if each.left_programs or job in silent} | self._files().old
+
+    def contest(self, jobs: AbstractSet[str]) -> None:
+        """Have slurmctld asked about jobs that are allocated the same GPU, each without sharing it."""
+        if self._reconciliation:
+            self._reconciliation.contest(jobs)
 
     def held(self, job: str, job_environ: JobEnviron | None = None) -> Mapping[str, Allocation]:
         """By source, what the job holds here; a source that does not know is left out.
@@ -156,7 +164,7 @@ class Slurm:
             found.append(SourceHealth(SCONTROL, success, cached.age, conflicts.get(SCONTROL, 0)))
         if self._ended:
             stale = len(self.ended())
-            found.append(replace(self._ended.health(STEPS, now), stale=stale))
+            found.append(replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=stale))
         return tuple(
             each if each.source == STEPS else replace(each, unresolved={NOT_HERE: unresolved.get(each.source, 0)})
             for each in found
@@ -164,14 +172,21 @@ class Slurm:
 
     def _look(self) -> NodeView:
         files = self._files()
-        self._local.names |= files.nodes
+        self._local.add_names(files.nodes)
         view = self._local.look(files.devices.keys(), self.job)
+        present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation:
-            self._reconciliation.watch(view.silent - view.finished_jobs)
+            self._reconciliation.watch(present | self._noticed, view.silent - view.finished_jobs)
         if self._job_cache:
-            present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
             self._job_cache.want(present - self._files().complete)
         return view
+
+    def _elsewhere(self, job: Job) -> bool:
+        """Whether the job's node list leaves this node out, by a name that Slurm itself has used for this node."""
+        names = self._local.names
+        known = self._job_cache.jobs.values() if self._job_cache else ()
+        certain = self._local.told_names or any(each.node_list and each.runs_on(names) for each in known)
+        return bool(certain) and not job.runs_on(names)
 
     def _files(self) -> PrologFiles:
         """What the prolog's files say; for a while also after they could be read."""
@@ -214,8 +229,8 @@ def _mapping(folder: Path, changed: Callable[[], None], clock: MonotonicClock) -
     )  # fmt: skip
 
 
-def _checking(reconciliation: Reconciliation, clock: MonotonicClock) -> BackgroundSource[Mapping[str, str]]:
-    nothing: Mapping[str, str] = {}
+def _checking(reconciliation: Reconciliation, clock: MonotonicClock) -> BackgroundSource[Mapping[str, Ended]]:
+    nothing: Mapping[str, Ended] = {}
     return BackgroundSource(
         reconciliation.check, nothing, name="slurm-steps", interval=lambda _: CHECK_INTERVAL, clock=clock
     )

@@ -229,3 +229,10 @@ def test_json_fields_of_odd_types_are_survived(tmp_path: Path, odd: dict[str, An
     by_json(tmp_path, **odd)
 
     ShowJob(script(tmp_path, f'[ "$1" = "--json" ] && exec cat {tmp_path}/said.json; cat {tmp_path}/said'))("7")
+
+
+def test_json_node_list_says_where_the_job_runs(tmp_path: Path) -> None:
+    found = by_json(tmp_path, nodes="n[1-3]", gres_detail=["gpu:1(IDX:3)"] * 3)("7")
+
+    assert found is not None
+    assert [found.runs_on({node}) for node in ("n1", "n4")] == [True, False]

@@ -37,6 +37,7 @@ def test_fields_of_a_job() -> None:
     assert job is not None
     assert (job.id, job.user, job.account, job.partition) == ("7", "alice", "physics", "gpu")
     assert (job.node_count, job.task_count) == (2, 8)
+    assert [job.runs_on({node}) for node in ("n1", "n2", "n3")] == [True, True, False]
     assert (job.name, job.qos, job.state) == ("train", "high", "RUNNING")
     assert job.time_limit_seconds == 93784
     assert job.start_time == time.mktime((2026, 11, 21, 8, 21, 20, 0, 0, -1))

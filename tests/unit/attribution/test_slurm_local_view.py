@@ -9,6 +9,7 @@ import pytest
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm import device_program
+from exporter.attribution.slurm.cgroup_tree import runs_program
 from exporter.attribution.slurm.device_program import Rule, refusal
 from exporter.attribution.slurm.local_view import DevicePrograms, SlurmSite, allowed
 
@@ -63,3 +64,30 @@ def test_kernel_that_refuses_is_asked_once(tmp_path: Path, monkeypatch: pytest.M
     told = [programs.read({"7": "/job_7"}) for _ in range(2)]
 
     assert (told, programs.error, len(asked)) == ([{}, {}], "refused", 1)
+
+
+@pytest.mark.parametrize(
+    ("folder", "command", "arguments", "expected"),
+    [
+        ("step_extern/user/task_special", "sleep", "sleep\x00100000000\x00", False),
+        ("step_extern/user/task_0", "sshd", "sshd: alice\x00", True),
+        ("step_0/user/task_0", "sleep", "sleep\x00100000000\x00", True),
+        ("step_batch/slurm", "slurmstepd", "slurmstepd: [7.batch]\x00", False),
+        ("step_batch/user/task_0", "slurm_script", "/bin/bash\x00/var/spool/slurmd/job00007/slurm_script\x00", False),
+        ("step_batch/user/task_0", "srun", "srun\x00./train\x00", False),
+        ("step_0/user/task_0", "python3", "python3\x00train.py\x00", True),
+    ],
+)
+def test_runs_program_with_slurms_own_helpers_alone_is_false(
+    tmp_path: Path, folder: str, command: str, arguments: str, *, expected: bool
+) -> None:
+    job = "/system.slice/slurmstepd.scope/job_7"
+    cgroup, process = Path(f"{tmp_path}/cgroup{job}/{folder}"), tmp_path / "proc/70"
+    cgroup.mkdir(parents=True)
+    process.mkdir(parents=True)
+    (tmp_path / "cgroup/cgroup.controllers").write_text("")
+    (cgroup / "cgroup.procs").write_text("70\n")
+    (process / "comm").write_text(f"{command}\n")
+    (process / "cmdline").write_text(arguments)
+
+    assert runs_program(tmp_path / "cgroup", tmp_path / "proc", job) is expected

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
-from exporter.attribution.slurm.reconciliation import MAX_ASKED, SILENT_SECONDS, Reconciliation, Scontrol, runs
+from exporter.attribution.slurm.reconciliation import (
+    MAX_ASKED,
+    RECHECK_SECONDS,
+    SETTLE_SECONDS,
+    Reconciliation,
+    Scontrol,
+    Steps,
+    runs,
+)
+from exporter.clock import MonotonicTime
 
 CONTAIN, ALLOC = (
     {"PrologFlags": "Alloc,Contain", "PrivateData": "none"},
@@ -25,11 +34,13 @@ class Asked(Scontrol):
         self.running, self.known, self.jobs = steps, settings, jobs
         self.questions: list[str] = []
         self.now = 0.0
-        self.reconciliation = Reconciliation(self, self.ask, lambda: self.now)
+        self.reconciliation = Reconciliation(
+            self, self.ask, lambda job: not job.runs_on({"n1"}), lambda: MonotonicTime(self.now)
+        )
 
-    def steps(self) -> frozenset[str]:
+    def steps(self) -> Steps:
         self.questions.append("steps")
-        return frozenset(self.running)
+        return Steps(frozenset(self.running), visible=bool(self.running))
 
     def settings(self) -> Mapping[str, str]:
         if self.jobs is None:
@@ -40,12 +51,14 @@ class Asked(Scontrol):
         self.questions.append(job)
         if self.jobs is None:
             raise SourceError("no answer")
-        return Job(job, state=self.jobs[job]) if job in self.jobs else None
+        state, _, nodes = self.jobs.get(job, "").partition(" on ")
+        return Job(job, state=state, node_list=nodes) if job in self.jobs else None
 
-    def after(self, *silent: str, seconds: float = SILENT_SECONDS) -> Mapping[str, str]:
-        self.reconciliation.watch(silent)
+    def after(self, *silent: str, seconds: float = SETTLE_SECONDS, programs: Collection[str] = ()) -> Mapping[str, str]:
+        """Reasons of those that have ended; `programs` are the jobs that are not silent."""
+        self.reconciliation.watch({*silent, *programs}, silent)
         self.now += seconds
-        return self.reconciliation.check()
+        return {job: each.reason for job, each in self.reconciliation.check().items()}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +70,8 @@ class Asked(Scontrol):
         (ALLOC, {"7": "COMPLETED"}, True),
         (ALLOC, {"7": "COMPLETING"}, True),
         (ALLOC, {"7": "PENDING"}, True),
+        (ALLOC, {"7": "RUNNING on n[1-3]"}, False),
+        (ALLOC, {"7": "RUNNING on n[2-3]"}, True),
         (ALLOC, {}, True),
         ({**ALLOC, "PrivateData": "accounts,jobs"}, {}, False),
         ({**CONTAIN, "PrivateData": "accounts,jobs"}, {}, True),
@@ -82,12 +97,12 @@ def test_nothing_is_asked_while_no_job_is_silent_or_not_for_long() -> None:
     slurm = Asked(set(), CONTAIN, {})
 
     assert slurm.after() == {}
-    assert slurm.after("7", seconds=SILENT_SECONDS - 1) == {}
+    assert slurm.after("7", seconds=SETTLE_SECONDS - 1) == {}
     assert slurm.questions == []
 
 
 def test_slurmd_alone_decides_while_slurmctld_is_away() -> None:
-    slurm = Asked({"8"}, CONTAIN, {"8": "RUNNING"})
+    slurm = Asked({"6"}, CONTAIN, {"8": "RUNNING"})
     slurm.after("8")
     slurm.jobs = None
     slurm.running = set()
@@ -107,6 +122,53 @@ def test_job_that_is_back_is_not_ended_any_more() -> None:
     slurm.jobs = {"7": "RUNNING"}
 
     assert slurm.after("7") == {}
+
+
+def test_job_with_programs_and_no_step_has_ended_where_slurmctld_says_so() -> None:
+    """As after a slurmstepd that was killed: nobody ended the job's programs."""
+    slurm = Asked({"8"}, CONTAIN, {"7": "CANCELLED", "8": "RUNNING"})
+
+    assert set(slurm.after(programs="78")) == {"7"}
+
+
+@pytest.mark.parametrize("jobs", [None, {"7": "RUNNING"}])
+def test_job_with_programs_and_no_step_stays_without_slurmctlds_word(jobs: Mapping[str, str] | None) -> None:
+    assert Asked({"8"}, CONTAIN, jobs).after(programs="78") == {}
+
+
+def test_job_with_programs_is_nobodys_question_where_slurmd_never_told_of_a_step() -> None:
+    slurm = Asked(set(), CONTAIN, {})
+
+    assert slurm.after(programs="7") == {}
+    assert slurm.questions == ["steps"]
+
+
+def test_ended_job_stays_ended_while_slurmctld_is_away() -> None:
+    slurm = Asked({"8"}, ALLOC, {"7": "CANCELLED"})
+    slurm.after("9", programs="78")
+    slurm.jobs = None
+
+    assert set(slurm.after("9", programs="78", seconds=RECHECK_SECONDS)) == {"7", "9"}
+
+
+def test_requeued_job_with_a_step_here_again_is_not_ended() -> None:
+    slurm = Asked({"8"}, CONTAIN, {"7": "RUNNING on n2"})
+    assert set(slurm.after(programs="78")) == {"7"}
+    slurm.jobs, slurm.running = {"7": "RUNNING on n1"}, {"7", "8"}
+
+    assert slurm.after(programs="78") == {}
+
+
+def test_contested_job_is_asked_about_although_it_has_a_step_and_then_seldom() -> None:
+    slurm = Asked({"7", "8"}, CONTAIN, {"7": "RUNNING", "8": "RUNNING"})
+    slurm.reconciliation.contest({"7", "8"})
+    rounds = [slurm.after(programs="78") for _ in range(3)]
+
+    assert (rounds, slurm.questions.count("7"), slurm.questions.count("8")) == ([{}] * 3, 1, 1)
+    slurm.jobs = {"7": "COMPLETED", "8": "RUNNING"}
+    assert set(slurm.after(programs="78", seconds=RECHECK_SECONDS)) == {"7"}
+    slurm.reconciliation.contest(frozenset())
+    assert set(slurm.after(programs="78")) == {"7"}
 
 
 def test_questions_of_a_round_are_bounded_and_everyones_turn_comes() -> None:
@@ -143,13 +205,13 @@ esac
     )
     script.chmod(0o755)
 
-    assert Scontrol(str(script)).steps() == {"1", "5"}
+    assert Scontrol(str(script)).steps() == ({"1", "5"}, True)
     assert Scontrol(str(script)).settings() == {"PrivateData": "jobs,nodes", "PrologFlags": "Alloc,Contain"}
     with pytest.raises(SourceError, match="nowhere"):
         Scontrol("/nowhere/scontrol").steps()
 
 
-def _listpids(folder: Path, errors: str, status: int) -> frozenset[str]:
+def _listpids(folder: Path, errors: str, status: int) -> Steps:
     """Of a node with a step of job 5, of which listpids says this as well."""
     script = folder / "scontrol"
     script.write_text(
@@ -170,7 +232,21 @@ def _listpids(folder: Path, errors: str, status: int) -> frozenset[str]:
 )
 def test_node_without_steps_and_steps_that_are_gone_are_an_answer(tmp_path: Path, errors: str) -> None:
     """All end with status 1. Were that a failure, a killed epilog's job would hold its GPUs until the next starts."""
-    assert _listpids(tmp_path, errors, 1) == {"5"}
+    assert _listpids(tmp_path, errors, 1).jobs == {"5"}
+
+
+@pytest.mark.parametrize(
+    ("errors", "visible"),
+    [("No job steps exist on this node.", False), ("Unable to connect to slurmstepd: Connection refused", True)],
+)
+def test_steps_whose_slurmstepd_was_killed_show_that_scontrol_looks_in_the_right_place(
+    tmp_path: Path, errors: str, *, visible: bool
+) -> None:
+    script = tmp_path / "scontrol"
+    script.write_text(f"#!/bin/sh\necho 'PID      JOBID    STEPID   LOCALID GLOBALID'\necho '{errors}' >&2\nexit 1\n")
+    script.chmod(0o755)
+
+    assert Scontrol(str(script)).steps() == (frozenset(), visible)
 
 
 @pytest.mark.parametrize(

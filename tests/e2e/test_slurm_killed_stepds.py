@@ -1,0 +1,94 @@
+"""A real Slurm whose slurmstepds are killed with -9, as the OOM killer does, and leave the job's programs behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.ownership import Ownership
+from tests.attribution_kit.nodes import until
+from tests.attribution_kit.slurm_cluster import LACKING, TRACKING, SlurmCluster
+from tests.attribution_kit.slurm_observer import observing
+
+pytestmark = [pytest.mark.xdist_group("slurm"), pytest.mark.skipif(bool(LACKING), reason=LACKING)]
+
+BATCH = ("sbatch", "-Q", "-o", "/dev/null", "--gres=gpu:8")
+
+
+@pytest.fixture(params=TRACKING)
+def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    with SlurmCluster(request.param) as started:
+        yield started
+
+
+def _kill_stepds(job: str) -> None:
+    title = f"slurmstepd: [{job}.".encode()
+    stepds = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _command_line(folder).startswith(title)]
+    assert stepds, f"no slurmstepd of job {job}"
+    for pid in stepds:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
+def _fractions(ownership: Ownership) -> dict[str, list[float]]:
+    """Fractions of GPUs by job, without those that are zero."""
+    found: dict[str, list[float]] = {}
+    for (_, owner), fraction in sorted(ownership.weights.items()):
+        if owner.slurm_job and fraction:
+            found.setdefault(owner.slurm_job, []).append(fraction)
+    return found
+
+
+@pytest.mark.parametrize("program", ["running", "ended"])
+def test_cancelled_job_with_killed_stepds_has_no_allocation_and_the_next_job_gets_whole_gpus(
+    cluster: SlurmCluster, program: str
+) -> None:
+    cluster.run(*BATCH, "-J", "first", "--wrap", f"srun -Q {cluster.hold}")
+    until(cluster.holding)
+    first = cluster.job("first")
+    (pid,) = cluster.holding()
+    with observing(cluster) as observer:
+        until(lambda: _fractions(observer.look()) == {first: [1.0] * 8})
+        _kill_stepds(first)
+        if program == "ended":
+            os.kill(pid, signal.SIGKILL)
+        cluster.run("scancel", first)
+        until(lambda: not cluster.run("squeue", "-h"))
+        until(lambda: first not in _fractions(observer.look()))
+
+        cluster.run(*BATCH, "-J", "second", "--wrap", f"exec {cluster.hold}")
+        until(lambda: cluster.jobs("second"))
+        second = cluster.job("second")
+        until(lambda: _fractions(observer.look()) == {second: [1.0] * 8})
+
+
+def test_next_job_beside_the_programs_of_an_ended_one_gets_whole_gpus(cluster: SlurmCluster) -> None:
+    """It starts at once, while the ended job still seems to have its GPUs; nobody is accused before that is cleared."""
+    cluster.run(*BATCH, "-J", "first", "--wrap", f"exec {cluster.hold}")
+    until(cluster.holding)
+    first = cluster.job("first")
+    with observing(cluster) as observer:
+        until(lambda: _fractions(observer.look()) == {first: [1.0] * 8})
+        _kill_stepds(first)
+        cluster.run(*BATCH, "-J", "second", "--wrap", f"exec {cluster.hold}")
+        cluster.run("scancel", first)
+        until(lambda: cluster.jobs("second"))
+        second = cluster.job("second")
+
+        until(lambda: _resolved(observer.look(), second))
+
+
+def _resolved(ownership: Ownership, job: str) -> bool:
+    """Whether `job` alone has the GPUs; fails where a job is accused meanwhile."""
+    assert not any(owner.slurm_job for owners in ownership.unreserved.values() for owner in owners)
+    return _fractions(ownership) == {job: [1.0] * 8}

@@ -1,0 +1,95 @@
+"""Jobs that ended and left programs, and two jobs that are allocated one GPU: what a sampling cycle makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership
+from exporter.attribution.slurm.job import Job, NodeGres
+from exporter.attribution.slurm.reconciliation import Steps
+from exporter.attribution.unreserved import SETTLE_SECONDS
+from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
+from tests.attribution_kit.slurm_node import STEP, Node, job
+
+A = gpu(0)
+GRES = (NodeGres(frozenset({"n1"}), "gpu", 1, (0,)),)
+HOSTS = of([host_process(70, cgroup(STEP.format(7)))])
+
+
+class _Conflict:
+    """Job 8 runs on the GPU that job 7 has, too. Slurmd has a step of job 8."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.controller: dict[str, Job] = {number: _running(number) for number in "78"}
+        self.node = Node(root, controller=self.controller)
+        for number, pid in (("7", 70), ("8", 80)):
+            self.node.cgroup(number, pid)
+        self.reconciliation = self.node.slurm._reconciliation
+        assert self.reconciliation
+        steps = Steps(frozenset({"7", "8"}), visible=True)
+        monkeypatch.setattr(self.reconciliation._scontrol, "steps", lambda: steps)
+        monkeypatch.setattr(self.reconciliation._scontrol, "settings", dict)
+        self.node.read()
+        self.node.read()
+
+    def join(self, now: float) -> Ownership:
+        return self.node.attribution.join([A], {A.uuid: [70]}, HOSTS, now)
+
+    def ask(self) -> None:
+        """Run the round of questions that the source's thread runs."""
+        assert self.node.slurm._ended
+        self.node.slurm._ended.ask_once()
+
+
+def _running(number: str) -> Job:
+    return Job(number, "alice", state="RUNNING", gres=GRES, node_list="n1")
+
+
+def _steps(ownership: Ownership) -> tuple[int, int | None]:
+    return next((each.conflicts, each.stale) for each in ownership.health if each.source == "slurm_steps")
+
+
+def _fractions(ownership: Ownership) -> Mapping[Owner, float]:
+    return {owner: fraction for (_, owner), fraction in ownership.weights.items()}
+
+
+def test_two_unshared_owners_are_counted_and_nobody_is_accused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conflict = _Conflict(tmp_path, monkeypatch)
+    conflict.join(1.0)
+    conflict.ask()
+    shown = conflict.join(1.0 + SETTLE_SECONDS)
+
+    assert _steps(shown) == (1, 0)
+    assert _fractions(shown) == {job("7", "alice"): 0.5, job("8", "alice"): 0.5}
+    assert shown.unreserved == {}
+
+
+@pytest.mark.parametrize(
+    "answer", [Job("7", "alice", state="COMPLETED"), Job("7", "alice", state="RUNNING", node_list="n[2-3]")]
+)
+def test_two_unshared_owners_are_resolved_by_state_and_node_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Job
+) -> None:
+    """The node's name is known from the node lists of the jobs that ran here."""
+    conflict = _Conflict(tmp_path, monkeypatch)
+    conflict.join(1.0)
+    conflict.controller["7"] = answer
+    conflict.ask()
+    shown = conflict.join(2.0)
+
+    left = Owner("process:alice/python3", "process", user="alice")
+    assert _steps(shown) == (0, 1)
+    assert _fractions(shown) == {job("8", "alice"): 1.0, left: 0.0}
+    assert shown.processes == {70: left}
+
+
+def test_shared_gpu_of_two_jobs_is_no_contradiction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards = (NodeGres(frozenset({"n1"}), "shard", 2, (0,)),)
+    monkeypatch.setattr(f"{__name__}.GRES", shards)
+    conflict = _Conflict(tmp_path, monkeypatch)
+
+    assert _steps(conflict.join(1.0)) == (0, 0)
