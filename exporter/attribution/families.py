@@ -143,7 +143,7 @@ def _info_values(row: WorkloadRow) -> tuple[str, ...]:
         info.trust,
         info.owner_kind,
         info.part_of,
-        "false" if info.trust == "exact" and not info.name_inferred else "true",
+        "false" if info.trust == "exact" else "true",
         *row.work,
     )
 
