@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from exporter.attribution.devices import DeviceName, Devices
@@ -19,6 +19,9 @@ from exporter.units import Share
 
 H = TypeVar("H")
 
+PodTarget = tuple[tuple[str, str], str]
+"""Namespace and name of a pod, and the uuid of a target."""
+
 Amounts = Mapping[str, float | None]
 """Target uuid to the amount held of it (replicas, shards), None where the source states none."""
 
@@ -29,6 +32,8 @@ class JobAllocation:
 
     targets: Amounts
     source: str
+    claimed: frozenset[str] = frozenset()
+    """Uuids that any source but the job's own word says it was given."""
 
     @property
     def low_trust(self) -> bool:
@@ -39,13 +44,28 @@ UNKNOWN_ID, MIG_PLACE = "unknown_id", "mig_placement"
 REASONS: tuple[str, ...] = (UNKNOWN_ID, MIG_PLACE, NOT_HERE)
 
 
-def pod_allocations(view: KubernetesView, devices: Devices) -> tuple[Mapping[PodPlace, Amounts], Mapping[str, int]]:
-    """What each pod was given, and how many devices of which nothing was found here, by each of REASONS.
+@dataclass(frozen=True, slots=True)
+class PodAllocations:
+    """What the kubelet lists of each pod, on the targets of this node."""
+
+    given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
+    exclusive: Mapping[PodTarget, str] = field(default_factory=dict[PodTarget, str])
+    """Targets that a pod was given whole, and by which claim: empty for a device plugin's."""
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many devices were not found on this node, by each of REASONS."""
+    listed: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """How many devices each pod was given, found or not."""
+
+
+def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
+    """Find the devices of the kubelet's list.
 
     Replicas of a shared device count: a pod with two of the three handed out holds two thirds.
     """
     found: dict[PodPlace, Counter[str]] = defaultdict(Counter)
+    exclusive: dict[PodTarget, str] = {}
     unresolved = Counter(dict.fromkeys(REASONS, 0))
+    listed = Counter((given.namespace, given.pod) for given in view.given)
     for given in view.given:
         place = PodPlace(given.namespace, given.pod, given.container)
         uuid = view.claimable.get(given.device.claimed)
@@ -55,7 +75,11 @@ def pod_allocations(view: KubernetesView, devices: Devices) -> tuple[Mapping[Pod
             unresolved[_reason(name)] += 1
         for target in targets:
             found[place][target.uuid] += 1
-    return {place: dict(counts) for place, counts in found.items()}, dict(unresolved)
+            if not name.slot:
+                exclusive[(given.namespace, given.pod), target.uuid] = given.claim
+    return PodAllocations(
+        {place: dict(counts) for place, counts in found.items()}, exclusive, dict(unresolved), dict(listed)
+    )
 
 
 def _reason(name: DeviceName) -> str:
@@ -85,7 +109,8 @@ def job_allocations(
         for source, other in resolved.items():
             conflicts[source] += len(targets.keys() ^ other.keys())
             targets = {uuid: other.get(uuid) if amount is None else amount for uuid, amount in targets.items()}
-        found[job] = JobAllocation(targets, best)
+        claimed = frozenset(uuid for source, each in resolved.items() if source != ENVIRON for uuid in each)
+        found[job] = JobAllocation(targets, best, claimed)
     return found, +conflicts, +unresolved
 
 
@@ -104,10 +129,11 @@ def _resolved(held: Allocation, devices: Devices) -> Amounts:
 
 
 def within_pods(given: Mapping[Owner, float | None], runners: Collection[Owner]) -> Mapping[Owner, float | None]:
-    """Containers of one pod that were given the same target (a claim they share, slices of one GPU) hold it together.
+    """Return what each container has of a target: those of one pod hold it together.
 
-    Those of them that run on it have what the others leave: a pod that uses its GPU is not idle there. So it is where
-    nobody tells which of them runs.
+    A pod that uses its GPU is not idle there. Those of the listed containers that run on it have what the others
+    leave. If none of them runs, the pod's other containers that run there have it: the kubelet lists no init container,
+    and which container runs is not always known.
     """
     pods: dict[tuple[str, str], list[Owner]] = defaultdict(list)
     for owner in given:
@@ -116,7 +142,9 @@ def within_pods(given: Mapping[Owner, float | None], runners: Collection[Owner])
     found = dict(given)
     for containers in pods.values():
         running = [owner for owner in containers if owner in runners]
-        running = running or [owner for owner in runners if owner == containers[0]._replace(container="")]
+        running = running or [
+            owner for owner in runners if owner.kind == "pod" and owner.pod_name == containers[0].pod_name
+        ]
         if not running or running == containers:
             continue
         amounts = [found.pop(owner) for owner in containers]

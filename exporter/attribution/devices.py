@@ -24,16 +24,18 @@ class DeviceName(NamedTuple):
     """Of a MIG instance, as the DRA driver writes it: `1g10gb`, `1g10gb-me`."""
     claimed: str = ""
     """What NVIDIA's DRA driver calls it, where that reports a MIG instance by its place on the GPU."""
+    slot: bool = False
+    """One of several ids of the device, which its plugin shares."""
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _KUBERNETES = (
     # legacy MIG name: parent, GPU instance, compute instance
-    re.compile(rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gi>[0-9]+)/(?P<ci>[0-9]+)(?:::.*)?"),
+    re.compile(rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gi>[0-9]+)/(?P<ci>[0-9]+)(?P<slot>::.*)?"),
     # device plugin; time-slicing and MPS add ::REPLICA, other sharing plugins -REPLICA
-    re.compile(rf"(?P<uuid>(?:GPU|MIG)-{_UUID})(?:(?:::|-).*)?"),
+    re.compile(rf"(?P<uuid>(?:GPU|MIG)-{_UUID})(?P<slot>(?:::|-).*)?"),
     # GKE: nvidia0, nvidia0/gi1, nvidia0/vgpu3, nvidia0/gi1/vgpu3
-    re.compile(r"nvidia(?P<minor>[0-9]+)(?:/gi(?P<gi>[0-9]+))?(?:/vgpu[0-9]+)?"),
+    re.compile(r"nvidia(?P<minor>[0-9]+)(?:/gi(?P<gi>[0-9]+))?(?P<slot>/vgpu[0-9]+)?"),
     # NVIDIA's DRA driver; MIG by number of the profile, first and number of slices, or by profile, its number, slice
     re.compile(r"gpu-(?P<minor>[0-9]+)"),
     re.compile(r"(?P<claimed>gpu-(?P<minor>[0-9]+)-mig-[0-9]+-[0-9]+-[0-9]+)"),
@@ -54,6 +56,7 @@ def kubernetes_device(text: str) -> DeviceName | None:
                 compute_instance=_number(found.get("ci")),
                 profile=found.get("profile") or "",
                 claimed=found.get("claimed") or "",
+                slot=bool(found.get("slot")),
             )
     return None
 

@@ -143,7 +143,7 @@ def _info_values(row: WorkloadRow) -> tuple[str, ...]:
         info.trust,
         info.owner_kind,
         info.part_of,
-        "false" if info.trust == "exact" and not info.name_inferred else "true",
+        "false" if info.trust == "exact" else "true",
         *row.work,
     )
 
@@ -247,7 +247,7 @@ SHARE_FAMILIES: tuple[Family[Shares], ...] = (
     ),
     gauges(
         "gpu_unreserved_use",
-        "The owner runs on a GPU that a scheduler gives out, and was not given it; always 1.",
+        "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.",
         Unit.NONE,
         _unreserved,
         (*DEVICE, *OWNER_LABELS),

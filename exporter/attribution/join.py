@@ -40,6 +40,7 @@ class _Run(NamedTuple):
     owner: Owner
     cgroup: Cgroup
     targets: Collection[str]
+    serves_clients: bool = False
 
 
 class _Sources(NamedTuple):
@@ -156,7 +157,11 @@ class Attribution:
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             unreserved=self._unreserved.of(
-                given, {*pods.offered, *jobs.offered, *host.offered}, runners, _unsure(pods, jobs, host), index.now
+                given,
+                {*pods.offered, *jobs.offered, *host.offered},
+                _runners(run for run in running if not run.serves_clients),
+                _unsure(pods, jobs, host),
+                index.now,
             ),
             cgroups=_unshared(self._paths),
             info={owner: _info(owner, pods, jobs, host) for owner in everyone},
@@ -176,7 +181,7 @@ class Attribution:
                 owner = self._owner(group, pods, jobs, host)
                 owners.update(dict.fromkeys(own, owner))
                 targets = group.targets if len(own) == len(group.pids) else _targets(own, index)
-                running.append(_Run(owner, group.cgroup, targets))
+                running.append(_Run(owner, group.cgroup, targets, group.serves_clients))
         for pid, job in jobs.untracked.items():
             owner = jobs.owners.get(job, NOBODY)
             running.append(_Run(owner, Cgroup(), index.targets_of(pid)))
@@ -208,7 +213,7 @@ class Attribution:
     def _own_cgroups(self, everyone: Iterable[Owner], running: Iterable[_Run], jobs: JobsNow) -> dict[Owner, str]:
         """An owner keeps its cgroup for as long as it holds something, also with no process left to tell it."""
         found: dict[Owner, str] = {}
-        for owner, cgroup, _ in running:
+        for owner, cgroup, *_ in running:
             path = naming.own_cgroup(owner, cgroup)
             if found.setdefault(owner, path) != path:  # several containers of a pod: the pod's own
                 found[owner] = cgroup.pod_path if owner.kind == "pod" else ""
@@ -264,11 +269,19 @@ def _given_to_jobs(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Iterator[tupl
         )
 
 
-def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner], bool]:
-    """Of whom nobody reports what he was given: his scheduler is silent, or not asked."""
-    silent = {"pod"} if pods.view.silent else set[str]()
-    silent |= {"nomad"} if host.view.silent else set[str]()
-    return lambda owner: owner.kind in silent or owner in jobs.unsure
+def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner, str], bool]:
+    """Return what tells whether a source is silent about an owner, or says that it was given the target."""
+    claimed = {
+        (owner, uuid) for job, owner in jobs.owners.items() if job in jobs.given for uuid in jobs.given[job].claimed
+    }
+
+    def unsure(owner: Owner, uuid: str) -> bool:
+        if owner.kind == "pod":
+            return pods.may_hold(owner)
+        silent = owner in jobs.unsure or (owner.kind == "nomad" and host.view.silent)
+        return silent or (owner, uuid) in claimed
+
+    return unsure
 
 
 def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:
@@ -278,7 +291,7 @@ def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:
 def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
     """By target, without repeats."""
     found: dict[str, dict[Owner, None]] = defaultdict(dict)
-    for owner, _, targets in running:
+    for owner, _, targets, _ in running:
         for uuid in targets:
             found[uuid][owner] = None
     return {uuid: tuple(owners) for uuid, owners in found.items()}

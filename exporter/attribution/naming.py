@@ -15,7 +15,7 @@ from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
 
 EXACT, INFERRED, LOW = "exact", "inferred", "low"
-"""Trust: by kernel or scheduler; by elimination; by what the user can write."""
+"""Trust: by kernel or scheduler; by elimination, by a name or by a label; by what the user can write."""
 
 _RUNTIMES = {
     "docker": "docker",
@@ -105,9 +105,8 @@ def nameless_pod(uid: str) -> Owner:
 
 def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root | None) -> WorkloadInfo:
     root = root or Root("")
-    info = WorkloadInfo(
-        pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of, name_inferred=root.inferred
-    )
+    trust = INFERRED if root.inferred else trust
+    info = WorkloadInfo(pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of)
     if pod is None:
         return info
     images = dict(pod.containers.values())
@@ -171,7 +170,7 @@ def task_owner(allocation: str, name: str, task: Task | None) -> Owner:
 
 def task_info(task: Task | None) -> WorkloadInfo:
     if task is None:
-        return WorkloadInfo(name_inferred=True)
+        return WorkloadInfo(trust=INFERRED)
     part_of = f"nomad:{task.namespace}/{task.parent}" if task.parent else ""
     return WorkloadInfo(owner_kind=task.type, part_of=part_of, restarts=task.restarts)
 

@@ -63,14 +63,12 @@ class WorkloadInfo:
     pod_uid: str = ""
     image: str = ""
     trust: str = "exact"
-    """`exact`, or `low` where only what the user can write (environ) reports it."""
+    """`exact`; `inferred` by elimination, a name or a label; `low` where only what the user can write reports it."""
     pod_labels: tuple[tuple[str, str], ...] = ()
     owner_kind: str = ""
     """Kind of the object that is the workload of a pod: `Job`, `Deployment`, `PyTorchJob`."""
     part_of: str = ""
     """The whole that the workload is a part of: `CronJob/nightly`, `slurm:12` of an array or a heterogeneous job."""
-    name_inferred: bool = False
-    """Whether nobody who knows has reported the workload's name."""
     restarts: int | None = None
     """How often its scheduler has started it again."""
     requested_class: str = ""

@@ -19,6 +19,10 @@ HOLD_SECONDS = 3.0
 """How long a new job or pod has no owner while its name is asked for, so that its series keep their labels."""
 
 
+_MPS = "nvidia-cuda-mps-server"[:15]
+"""The kernel keeps 15 bytes of a command."""
+
+
 @record
 class ProcessGroup:
     """Processes that nothing distinguishes: same cgroup, name and user. A node has few such groups."""
@@ -29,6 +33,11 @@ class ProcessGroup:
     pids: set[int] = field(default_factory=set[int])
     targets: set[str] = field(default_factory=set[str])
     """Uuids of the targets that any of them runs on."""
+
+    @property
+    def serves_clients(self) -> bool:
+        """Whether it is MPS's server or its control daemon: the kernels there are those of its clients."""
+        return self.command == _MPS
 
 
 @record

@@ -25,10 +25,14 @@ class UnreservedUse:
         given: Mapping[str, Collection[Owner]],
         offered: Collection[str],
         runners: Mapping[str, Iterable[Owner]],
-        unsure: Callable[[Owner], bool],
+        unsure: Callable[[Owner, str], bool],
         now: MonotonicTime,
     ) -> Mapping[str, frozenset[Owner]]:
-        """By target. `offered` is what schedulers say they give out; of `unsure` it is not known what he was given."""
+        """Return, by target, those that run there although no source says that they were given it.
+
+        `offered` is what schedulers say they give out. `unsure` returns whether a source says that an owner was given
+        a target, or could say so and does not answer.
+        """
         self._given_before |= given.keys()
         theirs = self._given_before.union(offered)
         found = {
@@ -36,7 +40,7 @@ class UnreservedUse:
             for uuid, owners in runners.items()
             if uuid in theirs
             for owner in owners
-            if owner != NOBODY and not unsure(owner) and not _holds(owner, given.get(uuid, ()))
+            if owner != NOBODY and not unsure(owner, uuid) and not _holds(owner, given.get(uuid, ()))
         }
         self._since = {each: self._since.get(each, now) for each in found}
         settled: dict[str, set[Owner]] = {}

@@ -13,6 +13,8 @@ from exporter.host.text import natural
 _RESOURCE = "nvidia.com/gpu"
 _PRODUCT, _REPLICAS = "nvidia.com/gpu.product", "nvidia.com/gpu.replicas"
 """Labels of GPU Feature Discovery: without them nobody knows whether the capacity counts GPUs or parts of them."""
+_COUNT = "nvidia.com/gpu.count"
+"""The label with the GPUs that the driver shows."""
 _OUT = re.compile(r"maintenance|^node\.kubernetes\.io/out-of-service$")
 """Keys of taints; the same as the alert's."""
 _MAX_GPUS = 128
@@ -39,11 +41,17 @@ def node_of(document: Document) -> NodeObject:
 
 
 def _gpus(document: Document) -> int | None:
-    """Whole GPUs. Time slicing and MPS count each more than once, MIG's single strategy counts instances."""
+    """Return the whole GPUs; None where they are not known.
+
+    Time slicing and MPS count each more than once, MIG's single strategy counts instances. A multiple of the GPUs that
+    the driver shows is time slicing that the label of the replicas does not know of.
+    """
     labels = part(part(document, "metadata"), "labels")
     capacity = natural(text(part(part(document, "status"), "capacity"), _RESOURCE))
     replicas = natural(text(labels, _REPLICAS))
     if not capacity or not replicas or capacity % replicas or "-MIG-" in text(labels, _PRODUCT):
         return None
     gpus = capacity // replicas
-    return gpus if gpus <= _MAX_GPUS else None
+    shown = natural(text(labels, _COUNT)) or gpus
+    sliced = gpus > shown and gpus % shown == 0
+    return gpus if gpus <= _MAX_GPUS and not sliced else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exporter.attribution.documents import Document, part, parts, text
+from exporter.attribution.kubernetes.gpu_request import gpu_fraction, gpu_groups, requested_devices
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.kubernetes.project_labels import LABELS
 from exporter.clock import UnixTime
@@ -52,6 +53,14 @@ class Pod:
     """By container name, as the kubelet counts them."""
     group_size: int | None = None
     """Pods that work together with it, itself included."""
+    ended: bool = False
+    """Its containers have ended for good: its phase is Succeeded or Failed."""
+    requested_devices: int | None = None
+    """Devices of GPUs that the kubelet has to list for it; None where it may have been given others as well."""
+    gpu_groups: frozenset[str] = frozenset()
+    """Groups of pods that share what a reservation pod was given."""
+    gpu_fraction: float | None = None
+    """Fraction of each of its GPUs, where its scheduler states one."""
 
 
 def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
@@ -76,6 +85,10 @@ def pod_of(document: Document, labels: Collection[str]) -> tuple[str, Pod]:
         requested_class=text(own, CLASS_LABEL),
         restarts=dict(_restarts(statuses)),
         group_size=group_size(document),
+        ended=text(status, "phase") in ("Succeeded", "Failed"),
+        requested_devices=requested_devices(document),
+        gpu_groups=gpu_groups(metadata),
+        gpu_fraction=gpu_fraction(metadata),
     )
     return _static(part(metadata, "annotations")) or uid, pod
 

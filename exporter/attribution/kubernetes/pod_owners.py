@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from exporter.attribution import naming
-from exporter.attribution.allocations import MIG_PLACE, Amounts, pod_allocations
+from exporter.attribution.allocations import MIG_PLACE, Amounts, PodAllocations, pod_allocations
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.kubernetes.effective_allocations import AllocationResolver
 from exporter.attribution.kubernetes.nested import of_this_kubelet
 from exporter.attribution.kubernetes.pod_roots import PodRoots
 from exporter.attribution.kubernetes.root import Root
@@ -34,6 +35,10 @@ class PodsNow:
     """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
     offered: frozenset[str] = frozenset()
     """Uuids of what the kubelet gives out, to whomever."""
+    listed: PodAllocations = field(default_factory=PodAllocations)
+    """What the kubelet says it gave to whom."""
+    disputed: frozenset[PodName] = frozenset()
+    """Pods of which the kubelet's list and running processes do not agree."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
     open: bool = False
@@ -50,9 +55,19 @@ class PodsNow:
     def info(self, owner: Owner) -> WorkloadInfo:
         name = (owner.namespace, owner.pod)
         uid = self.uids.get(name, "") or owner.workload.removeprefix("pod:")
-        trust = naming.INFERRED if uid in self.inferred else naming.EXACT
+        trust = naming.INFERRED if uid in self.inferred or name in self.disputed else naming.EXACT
         pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
         return naming.pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
+
+    def may_hold(self, owner: Owner) -> bool:
+        """Return whether a pod can have been given more than the kubelet lists.
+
+        It cannot where the API server knows the pod and it asks for exactly what is listed.
+        """
+        pod = self.view.pods.get(self.uids.get(owner.pod_name, ""))
+        if pod is None or self.view.silent or owner.pod_name in self.disputed:
+            return True
+        return pod.requested_devices != self.listed.listed.get(owner.pod_name, 0)
 
 
 class PodOwners:
@@ -62,6 +77,7 @@ class PodOwners:
         self._kubernetes = kubernetes
         self._names = PodNames()
         self._roots = PodRoots(kubernetes.owner_objects)
+        self._resolver = AllocationResolver()
         self._first = FirstSeen()
 
     def outward(self, index: ProcessIndex) -> ProcessIndex:
@@ -72,17 +88,17 @@ class PodOwners:
     def join(self, index: ProcessIndex, quiet: Iterable[Cgroup] = ()) -> PodsNow:
         """`quiet` are cgroups, perhaps in pods, whose place is wanted although nothing of them is on a GPU."""
         view = self._kubernetes.view(index.now)
-        given, unresolved = pod_allocations(view, index.devices)
-        if unresolved[MIG_PLACE]:
+        listed = pod_allocations(view, index.devices)
+        if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
         holders: dict[str, set[PodName]] = defaultdict(set)
-        for place, amounts in given.items():
+        for place, amounts in listed.given.items():
             for uuid in amounts:
                 holders[uuid].add((place.namespace, place.pod))
         running: dict[str, set[str]] = defaultdict(set)
         for group in index.groups:
             if group.cgroup.pod:
-                running[group.cgroup.pod] |= group.targets
+                running[group.cgroup.pod] |= group.targets if not group.serves_clients else set()
         self._names.learn(view, running, holders, index.now)
         self._first.update(running, index.now)
         unknown = {uid for uid in running if self._names.name(uid) is None}
@@ -91,21 +107,26 @@ class PodOwners:
             self._kubernetes.wake()
         named = {uid: name for uid in running if (name := self._names.name(uid))}
         idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
-        present = {*named.values(), *((place.namespace, place.pod) for place in given)}
+        places = self._places({*_places_of(index), *((each.pod, each.container) for each in quiet)}, view, listed.given)
+        known = {(pod.namespace, pod.name): pod for pod in view.pods.values()}
+        effective = self._resolver.resolve(listed, _running(index, places), known)
+        present = {*named.values(), *((place.namespace, place.pod) for place in effective.given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
         roots = self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods)
         return PodsNow(
-            given=given,
-            places=self._places({*_places_of(index), *((each.pod, each.container) for each in quiet)}, view, given),
+            given=effective.given,
+            places=places,
             waiting=waiting,
             uids=idle | {name: uid for uid, name in named.items()},
             inferred=self._names.inferred,
             view=view,
             roots=roots,
             offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
-            conflicts={POD_RESOURCES: _elsewhere(running, named, holders)},
-            unresolved=unresolved,
-            open=bool(waiting or unresolved[MIG_PLACE] or self._roots.open),
+            listed=listed,
+            disputed=effective.disputed,
+            conflicts={POD_RESOURCES: _elsewhere(running, named, holders) + effective.conflicts},
+            unresolved=listed.unresolved,
+            open=bool(waiting or listed.unresolved[MIG_PLACE] or self._roots.open),
         )
 
     def _places(
@@ -125,6 +146,16 @@ class PodOwners:
 
 def _places_of(index: ProcessIndex) -> Iterable[tuple[str, str]]:
     return ((group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod)
+
+
+def _running(index: ProcessIndex, places: Mapping[tuple[str, str], PodPlace]) -> Mapping[PodPlace, set[str]]:
+    """Return the targets on which each pod with a name runs something of its own."""
+    found: dict[PodPlace, set[str]] = defaultdict(set)
+    for group in index.groups:
+        place = places.get((group.cgroup.pod, group.cgroup.container))
+        if place and not group.serves_clients:
+            found[place] |= group.targets
+    return found
 
 
 def _container(view: KubernetesView, key: tuple[str, str], given: set[str]) -> str:

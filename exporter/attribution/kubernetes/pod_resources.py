@@ -21,7 +21,7 @@ _ALLOCATABLE_DEVICES = 1
 _POD_NAME, _POD_NAMESPACE, _POD_CONTAINERS = 1, 2, 3
 _CONTAINER_NAME, _CONTAINER_DEVICES, _CONTAINER_DYNAMIC = 1, 2, 5
 _DEVICES_RESOURCE, _DEVICES_IDS = 1, 2
-_DYNAMIC_CLAIMS = 4
+_DYNAMIC_NAME, _DYNAMIC_NAMESPACE, _DYNAMIC_CLAIMS = 2, 3, 4
 _CLAIM_DRIVER, _CLAIM_DEVICE = 2, 4
 _DRA_DRIVER = "gpu.nvidia.com"
 _NVIDIA = "nvidia.com/"
@@ -38,6 +38,8 @@ class PodDevice(NamedTuple):
     container: str
     device: DeviceName
     """All empty where the id of an NVIDIA device is of a kind not known here."""
+    claim: str = ""
+    """Namespace and name of the ResourceClaim; empty for a device plugin's. Containers and pods can share one."""
 
 
 def listed(path: Path, timeout: float = 5.0) -> tuple[PodDevice, ...]:
@@ -51,10 +53,12 @@ def decode(message: bytes) -> tuple[PodDevice, ...]:
     """NVIDIA devices of a ListPodResourcesResponse. Raises SourceError where it is not one."""
     try:
         return tuple(
-            PodDevice(_text(pod, _POD_NAMESPACE), _text(pod, _POD_NAME), _text(container, _CONTAINER_NAME), device)
+            PodDevice(
+                _text(pod, _POD_NAMESPACE), _text(pod, _POD_NAME), _text(container, _CONTAINER_NAME), device, claim
+            )
             for pod in _children(message, _PODS)
             for container in _children(pod, _POD_CONTAINERS)
-            for device in _devices(container)
+            for device, claim in _devices(container)
         )
     except (IndexError, ValueError) as error:
         raise SourceError(f"not a pod-resources answer: {error}") from error
@@ -76,13 +80,17 @@ def decode_allocatable(message: bytes) -> frozenset[DeviceName]:
         raise SourceError(f"not a pod-resources answer: {error}") from error
 
 
-def _devices(container: bytes) -> Iterator[DeviceName]:
+def _devices(container: bytes) -> Iterator[tuple[DeviceName, str]]:
+    """Yield devices, each with its claim."""
     for devices in _children(container, _CONTAINER_DEVICES):
-        yield from _of_plugin(devices)
+        for device in _of_plugin(devices):
+            yield device, ""
     for dynamic in _children(container, _CONTAINER_DYNAMIC):
+        name = f"{_text(dynamic, _DYNAMIC_NAMESPACE)}/{_text(dynamic, _DYNAMIC_NAME)}"
         for claim in _children(dynamic, _DYNAMIC_CLAIMS):
             if _text(claim, _CLAIM_DRIVER) == _DRA_DRIVER:
-                yield from _named(_text(claim, _CLAIM_DEVICE), ours=True)
+                for device in _named(_text(claim, _CLAIM_DEVICE), ours=True):
+                    yield device, name
 
 
 def _of_plugin(devices: bytes) -> Iterator[DeviceName]:

@@ -101,7 +101,7 @@ def test_task_that_the_agent_has_not_told_of_waits_for_its_name_and_then_goes_by
 
     assert at_once.processes == {7: NOBODY}
     assert later.processes == {7: Owner("nomad:8c21e7b5", "nomad", container="main-8c21e7b5")}
-    assert later.info[later.processes[7]].name_inferred
+    assert later.info[later.processes[7]].trust == "inferred"
 
 
 def test_task_goes_by_its_id_where_no_agent_is_asked() -> None:

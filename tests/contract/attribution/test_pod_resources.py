@@ -183,7 +183,6 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
     one, two = pod("ml", "one"), pod("ml", "two")
     assert ownership.processes == {7: one, 8: two}
     assert ownership.weights == {(A.uuid, one): 0.5, (A.uuid, two): 0.5}
-    assert {info.trust for info in ownership.info.values()} == {"exact"}
     assert {info.pod_uid for info in ownership.info.values()} == {POD_A, POD_B}
 
 

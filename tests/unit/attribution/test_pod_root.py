@@ -24,6 +24,7 @@ _STATIC: Mapping[str, Any] = {
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "gpu01", "uid": "n", "controller": True}],
     },
     "root": "Pod/monitor-gpu01",
+    "by_name": "/monitor-gpu01",
 }
 
 
@@ -170,6 +171,30 @@ def test_all_pods_of_a_cluster_have_one_name_and_those_of_another_have_another(p
     found = by_name(pod)
 
     assert f"{found.kind}/{found.name}" == workload
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("llama-2", "llama-3"),
+        ("gpt-2", "gpt-3"),
+        ("exp-1", "exp-2"),
+        ("bert-large-24", "bert-large-12"),
+        ("tune-worker-0", "tune-worker-1"),
+        ("grid-1-0", "grid-2-0"),
+        # Jobs of these names, and what the API server appends to their pods
+        ("gpt-2-gbhqg", "gpt-3-zc4q6"),
+        ("sweep-lr-1-2-gbhqg", "sweep-lr-2-1-zc4q6"),
+        # five digits of somebody's own
+        ("run-42875", "run-56974"),
+    ],
+)
+def test_pod_names_that_people_write_too_are_not_merged(one: str, other: str) -> None:
+    assert by_name(one).name != by_name(other).name
+
+
+def test_pods_of_one_replica_set_are_merged_by_its_hash() -> None:
+    assert by_name("chat-fd76765cd-lk52m") == by_name("chat-fd76765cd-zc4q6")
 
 
 def test_executors_of_spark_are_of_the_application_that_its_operator_runs() -> None:

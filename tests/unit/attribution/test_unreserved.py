@@ -11,6 +11,7 @@ from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
+from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.unreserved import SETTLE_SECONDS, UnreservedUse
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
@@ -27,8 +28,8 @@ Given = Mapping[str, Collection[Owner]]
 def named(given: Given, runs: Given, offered: Collection[str] = (), unsure: Collection[Owner] = ()) -> Given:
     """After long enough."""
     use = UnreservedUse()
-    use.of(given, offered, runs, lambda owner: owner in unsure, 0.0)
-    return use.of(given, offered, runs, lambda owner: owner in unsure, LATER)
+    use.of(given, offered, runs, lambda owner, _: owner in unsure, 0.0)
+    return use.of(given, offered, runs, lambda owner, _: owner in unsure, LATER)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +61,10 @@ def test_another_container_of_the_pod_may_use_what_one_was_given() -> None:
 
 def test_a_gpu_that_was_given_out_once_stays_its_schedulers() -> None:
     use = UnreservedUse()
-    use.of({"a": [JOB]}, (), {"a": [JOB]}, lambda _: False, 0.0)
+    use.of({"a": [JOB]}, (), {"a": [JOB]}, lambda *_: False, 0.0)
 
-    assert use.of({}, (), {"a": [HAND]}, lambda _: False, 1.0) == {}
-    assert use.of({}, (), {"a": [HAND]}, lambda _: False, 1.0 + LATER) == {"a": {HAND}}
+    assert use.of({}, (), {"a": [HAND]}, lambda *_: False, 1.0) == {}
+    assert use.of({}, (), {"a": [HAND]}, lambda *_: False, 1.0 + LATER) == {"a": {HAND}}
 
 
 def test_nobody_is_named_while_it_is_not_known_what_he_was_given() -> None:
@@ -120,6 +121,21 @@ def test_process_beside_its_allocation_is_named_by_its_job(
     ownership = passes(node.attribution, STEP.format(7))
 
     assert {uuid: {each.workload for each in who} for uuid, who in ownership.unreserved.items()} == expected
+
+
+@pytest.mark.parametrize(("gpus", "accused"), [((1,), True), ((0, 1), False)])
+def test_job_is_accused_only_where_all_sources_of_slurm_agree(
+    tmp_path: Path, gpus: tuple[int, ...], *, accused: bool
+) -> None:
+    """The prolog's file gives it B; slurmctld says the same, or both GPUs."""
+    gres = (NodeGres(frozenset({"n1"}), "gpu", len(gpus), gpus),)
+    node = Node(tmp_path / "node", controller={"7": Job("7", gres=gres)})
+    (node.root / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-1]\n")
+    node.map(B.uuid, "7")
+    passes(node.attribution, STEP.format(7))
+    node.read()
+
+    assert bool(passes(node.attribution, STEP.format(7)).unreserved) is accused
 
 
 def test_job_of_which_nobody_tells_what_it_was_given_is_not_named(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from exporter.attribution.allocations import MIG_PLACE, NOT_HERE, REASONS, UNKNOWN_ID, pod_allocations
+from exporter.attribution.allocations import MIG_PLACE, NOT_HERE, REASONS, UNKNOWN_ID, PodAllocations, pod_allocations
 from exporter.attribution.devices import DeviceName, Devices, kubernetes_device
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.kubernetes.source import KubernetesView
@@ -23,7 +23,8 @@ STATIC, DYNAMIC = "gpu-1-mig-19-4-1", "gpu-1-mig-1g10gb-19-4"
 def found(name: DeviceName, claimable: Mapping[str, str] | None = None) -> tuple[set[str], dict[str, int]]:
     """UUIDs a pod with this device holds, and what was counted."""
     view = KubernetesView(present=True, given=(PodDevice("ml", "train", "main", name),), claimable=claimable or {})
-    held, unresolved = pod_allocations(view, DEVICES)
+    found = pod_allocations(view, DEVICES)
+    held, unresolved = found.given, found.unresolved
     return set(held.get(PodPlace("ml", "train", "main"), {})), {key: n for key, n in unresolved.items() if n}
 
 
@@ -68,4 +69,4 @@ def test_slices_tell_which_of_like_instances_a_claim_means(text: str) -> None:
 
 
 def test_every_reason_is_there_with_zero_while_all_is_well() -> None:
-    assert pod_allocations(KubernetesView(), DEVICES) == ({}, dict.fromkeys(REASONS, 0))
+    assert pod_allocations(KubernetesView(), DEVICES) == PodAllocations(unresolved=dict.fromkeys(REASONS, 0))

@@ -9,7 +9,8 @@ import pytest
 from exporter.attribution.allocations import within_pods
 from exporter.attribution.owner import Owner
 
-ONE, TWO = (Owner("pod:a", "pod", namespace="ns", pod="a", container=name) for name in ("one", "two"))
+ONE, TWO, SIDECAR = (Owner("ns/a", "pod", "ns", "a", name) for name in ("one", "two", "sidecar"))
+OTHER = Owner("ns/b", "pod", "ns", "b", "one")
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,10 @@ ONE, TWO = (Owner("pod:a", "pod", namespace="ns", pod="a", container=name) for n
         ({ONE: 3.0, TWO: 1.0}, (ONE, TWO), {ONE: 3.0, TWO: 1.0}),
         ({ONE: 3.0, TWO: 1.0}, (TWO,), {TWO: 4.0}),
         ({ONE: 3.0, TWO: 1.0}, (), {ONE: 3.0, TWO: 1.0}),
+        # an init container, a sidecar or an ephemeral one, which the kubelet does not list
+        ({ONE: 1.0}, (SIDECAR,), {SIDECAR: 1.0}),
+        ({ONE: 1.0}, (ONE, SIDECAR), {ONE: 1.0}),
+        ({ONE: 1.0}, (OTHER,), {ONE: 1.0}),
         ({ONE: 3.0, TWO: None}, (TWO,), {TWO: None}),  # of one it is not known: so it is not of both
     ],
 )

@@ -31,6 +31,12 @@ def node(capacity: object, labels: Mapping[str, str], **spec: object) -> dict[st
         ("8", {}, None),  # nobody says whether these are GPUs
         ("0", WHOLE, None),
         ("9", SLICED, None),
+        # the device plugin slices the GPU in twelve, and the labels were made without its configuration
+        ("12", {**WHOLE, "nvidia.com/gpu.count": "1"}, None),
+        ("8", {**WHOLE, "nvidia.com/gpu.count": "8"}, 8),
+        ("32", {**SLICED, "nvidia.com/gpu.count": "8"}, 8),
+        # one of eight is lost: the labels count what the driver shows now
+        ("8", {**WHOLE, "nvidia.com/gpu.count": "7"}, 8),
         ("1000000", WHOLE, None),
         (8, WHOLE, None),
     ],
