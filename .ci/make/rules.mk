@@ -16,8 +16,8 @@ replay: venv setup-rules ## Replay a week of a simulated 64-GPU cluster with pla
 NODES ?= 1000
 
 .PHONY: scale
-scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with the rules and dashboards (half an hour, 10 GiB; PROFILE=lean, BEFORE=REVISION for its rules, too)
-	$(BIN)/python -m tests.scale.scale --nodes $(NODES) --profile $(or $(PROFILE),default) --before "$(BEFORE)"
+scale: venv setup-rules ## What 1,000 simulated nodes ask of one Prometheus with the rules and dashboards (half an hour, 10 GiB; BEFORE=REVISION for its rules, too)
+	$(BIN)/python -m tests.scale.scale --nodes $(NODES) --before "$(BEFORE)"
 
 .PHONY: rules
 rules: venv ## Write deploy/prometheus/rules from the declarations

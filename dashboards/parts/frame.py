@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from dashboards.parts import profiles, uid, variable
+from dashboards.parts import uid, variable
 from dashboards.parts.look import ORANGE, RED
 from dashboards.parts.once import once
 from dashboards.parts.query import ALERTS, SOURCE
@@ -84,7 +84,6 @@ def to_json(made: build.Dashboard) -> str:
     for link in data["links"]:
         link.pop("placement", None)  # hides the link in a menu
     _number(data["panels"], 1)
-    profiles.tell(data["panels"])
     return json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -36,7 +36,7 @@ _SHARE_ON_NODE = f"""\
   /
     {_HELD_ON_NODE}
   )"""
-"""The lean profile has no series of a state that never was: a node that never waited waited for nothing of the time."""
+"""A node without a series of waiting counts as 0: a site may drop such series."""
 
 STRAGGLER_NODE = Alert(
     name="GpuStragglerNode",

@@ -76,7 +76,7 @@ UNDERUTILIZED = Alert(
     name="GpuUnderutilized",
     audience=Audience.OWNER,
     severity=Severity.WARNING,
-    # The lean profile has no series of a state that never was.
+    # A state whose series is dropped or does not exist yet counts as 0.
     # A new workload is left alone for `window` (it held GPUs that long ago) and `for`, an ended one holds none now.
     expr=named(
         f"""\

@@ -114,9 +114,14 @@ def _start(row: ProcessRow) -> float | None:
 
 
 def _utilization(rows: ProcessRows) -> Columns:
-    return Columns(
-        tuple([(*row.labels, engine) for row in rows for engine in row.utilization]),
-        tuple([ratio for row in rows for ratio in row.utilization.values()]),
+    """Return the use of the SMs, and of each other engine that is in use."""
+    return in_columns(
+        [
+            (ratio, (*row.labels, engine))
+            for row in rows
+            for engine, ratio in row.utilization.items()
+            if ratio or engine == "sm"
+        ]
     )
 
 

@@ -6,6 +6,7 @@ judges both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -61,6 +62,17 @@ def from_blocks(blocks: Iterable[AnyBlock], time: UnixTime) -> Facts:
         series = (Series(dict(zip(names, (*block.prefix, *s.labels), strict=True)), s.value) for s in block.samples)
         found.setdefault(block.family.name, []).extend(series)
     return Facts({name: tuple(series) for name, series in found.items()}, time)
+
+
+def to_json(facts: Facts) -> str:
+    """Write the series for another process of this program."""
+    return json.dumps({name: [(dict(s.labels), s.value) for s in series] for name, series in facts.series.items()})
+
+
+def from_json(text: str, time: UnixTime) -> Facts:
+    """Read what `to_json` wrote."""
+    found: Mapping[str, Iterable[tuple[Mapping[str, str], float]]] = json.loads(text)
+    return Facts({name: tuple(Series(*each) for each in series) for name, series in found.items()}, time)
 
 
 def _grouped(families: Iterable[object]) -> Mapping[str, tuple[Series, ...]]:

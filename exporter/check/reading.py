@@ -14,10 +14,10 @@ from exporter.attribution import cgroup
 from exporter.attribution.families import workload_families
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment, MonotonicTime, monotonic_time
+from exporter.check.facts import from_blocks, to_json
+from exporter.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
 from exporter.driver.interface import Driver
-from exporter.exposition.text import Renderer
 from exporter.faults.watch import FaultWatch
 from exporter.host import process, rdma
 from exporter.host.model import HostProcess
@@ -84,7 +84,7 @@ def read_node(
     deadline: float,
     faults: FaultWatch | None = None,
 ) -> str:
-    """The metrics of one read, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
+    """Return the facts of one read as JSON, at most `deadline` seconds after; GPUs that hang are `gpu_up` 0.
 
     Raises RuntimeError where a thread that asks the driver does not run: then no GPU has been asked.
     """
@@ -100,7 +100,7 @@ def read_node(
     if kmsg:
         past_xids(kmsg, sampler.xids, sampler.uuids())
         snapshot = sampler.run_pass()  # reads little again, and publishes the XIDs
-    return Renderer().render(snapshot.blocks, "")[1].decode()
+    return to_json(from_blocks(snapshot.blocks, unix_time()))
 
 
 class ChildError(Exception):

@@ -28,7 +28,6 @@ from exporter.collectors.base import AnyCollector
 from exporter.config.load import Config
 from exporter.config.option import ConfigError
 from exporter.driver.interface import Driver
-from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maintenance
 from exporter.faults.watch import FaultWatch, Site
@@ -193,14 +192,14 @@ def gres_devices(config: Config) -> tuple[DeviceName | None, ...]:
     return gres.read(conf, Path(config["path.procfs"]), names)
 
 
-def selection(config: Config) -> Selection:
-    """The series to show. Raises ConfigError for a name that no metric has."""
+def hidden(config: Config) -> Sequence[str]:
+    """Return the name patterns of hidden metrics. Raises ConfigError for a pattern that fits no metric."""
+    patterns: Sequence[str] = config["metrics.hide"]
     known = [family.name for family in families()]
-    for option in ("series.show", "series.hide"):
-        for name in config[option]:
-            if not fnmatch.filter(known, name):
-                raise ConfigError(f"--{option}: expected names of metrics as in docs/metrics.md, got {name}")
-    return Selection(Profile(config["series.profile"]), config["series.show"], config["series.hide"])
+    for pattern in patterns:
+        if not fnmatch.filter(known, pattern):
+            raise ConfigError(f"--metrics.hide: expected names of metrics as in docs/metrics.md, got {pattern}")
+    return patterns
 
 
 def enabled(config: Config) -> Sequence[AnyCollector]:

@@ -14,7 +14,7 @@ from typing import cast
 import requests
 
 from exporter.check import drain, program
-from exporter.check.facts import parse
+from exporter.check.facts import from_json, parse
 from exporter.check.leftovers import job_gpus
 from exporter.check.options import OPTIONS
 from exporter.check.reading import ChildError, PciNode, in_child_process, read_node
@@ -188,7 +188,7 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
         return _hangs(str(error)) if error.crashed else unknown(str(error))
     if found is None:
         return None
-    facts = parse(found, unix_time())
+    facts = from_json(found, unix_time())
     own = constraining_job(read_text(f"{settings['path.procfs']}/self/cgroup"))
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from exporter.cli.exporter import Exporter
-from exporter.exposition.pages import PageStore
+from exporter.exposition.page import PageStore
 from exporter.exposition.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.aged import aged
 from exporter.threads.runner import Threads

@@ -11,11 +11,11 @@ from itertools import count
 from exporter.cli import assembly, logs
 from exporter.config import load as config
 from exporter.config.command_line import Page
+from exporter.exposition.page import Renderer
 from exporter.exposition.snapshot import Snapshot
-from exporter.exposition.text import Renderer
 from exporter.sampling.driver_connection import DriverState
 
-PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Series"))
+PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Metrics"))
 _PASSES = 2
 """What is measured between two points in time (GPM, pressure) needs a second pass."""
 _PATIENCE = 15.0
@@ -34,11 +34,11 @@ def run(arguments: Sequence[str]) -> int:
         if not unopened and next(passes) >= _PASSES:
             done.set()
 
-    shown = assembly.selection(settings)
+    hidden = assembly.hidden(settings)
     exporter = assembly.assemble(settings, published, once=True)
     exporter.start()
     done.wait(_PATIENCE + _PASSES * settings["sample.deadline"])
     snapshot = exporter.snapshot
     exporter.stop()
-    sys.stdout.write(Renderer(shown).render(snapshot.blocks, "")[1].decode())
+    sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())
     return 1 if snapshot.status.driver_error else 0

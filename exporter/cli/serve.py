@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from exporter import __version__
 from exporter.cli import assembly, logs
@@ -27,18 +26,15 @@ from exporter.clock import monotonic_time
 from exporter.config import load as config
 from exporter.config.load import Config
 from exporter.config.network import address_text
-from exporter.exposition.pages import PageStore
+from exporter.exposition.page import PageStore
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.interface import pci_gpus
 from exporter.threads.runner import Threads
 from exporter.web.app import App, Pages
 from exporter.web.history import History
 from exporter.web.once import OncePerSnapshot
+from exporter.web.server import Server
 from exporter.web.settings import WebSettings
-from exporter.web.start import server as web_server
-
-if TYPE_CHECKING:
-    from exporter.web.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +57,14 @@ def run(arguments: Sequence[str]) -> int:
     stopping, reload = _signals()
     web = WebSettings(Path(settings["web.config.file"]) if settings["web.config.file"] else None)
     history = History()
-    pages = PageStore(settings["sample.interval"], assembly.selection(settings))
+    pages = PageStore(assembly.hidden(settings))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)
         history.add(snapshot)
 
     threads = Threads()
-    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web), pages.awaited)
-    pages.renewed_by(exporter.renew)
+    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
     keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(settings), reload)
     server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
     tune_runtime()
@@ -120,14 +115,9 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
 
     status = OncePerSnapshot(lambda: keeping.snapshot, made)
 
-    def page() -> str:
-        metrics.watched()
-        return status.page()
-
     return Pages(
         metrics=metrics.page,
-        kept=metrics.kept,
-        status=page,
+        status=status.page,
         ready=keeping.not_ready,
         unhealthy=keeping.unhealthy,
     )
@@ -136,7 +126,7 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
 def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) -> Server:
     app = App(pages, settings["web.telemetry-path"], web.policy)
     workers = settings["web.max-threads"]
-    return web_server(app, settings["web.listen-address"], workers, web.certificates, threads)
+    return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
 
 
 def _watchdog(settings: Config, exporter: Exporter) -> Watchdog:

@@ -8,7 +8,7 @@ from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Sample, Unit, by, counters, gauge, gauges
+from exporter.metrics.family import Sample, Shown, Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _TOTALS = (
@@ -136,9 +136,15 @@ ECC = Collector(
             Unit.NONE,
             by(_since_load),
             ("type",),
+            shown=Shown.NONZERO,
         ),
         counters(
-            "gpu_ecc_lifetime_errors_total", "ECC errors in the life of the board.", Unit.NONE, by(_lifetime), ("type",)
+            "gpu_ecc_lifetime_errors_total",
+            "ECC errors in the life of the board.",
+            Unit.NONE,
+            by(_lifetime),
+            ("type",),
+            shown=Shown.NONZERO,
         ),
         counters(
             "gpu_ecc_location_errors_total",
@@ -146,6 +152,7 @@ ECC = Collector(
             Unit.NONE,
             _by_location,
             ("type", "location"),
+            shown=Shown.NONZERO,
         ),
         gauge(
             "gpu_ecc_sram_threshold_exceeded",

@@ -8,7 +8,7 @@ from typing import Any
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Sample, Unit, by, gauges, info
+from exporter.metrics.family import Sample, Shown, Unit, by, gauges, info
 from exporter.record import record
 
 _STATES = {
@@ -134,6 +134,7 @@ FABRIC = Collector(
             Unit.NONE,
             by(_unhealthy),
             ("check",),
+            shown=Shown.NONZERO,
         ),
         info(
             "gpu_fabric_info",

@@ -10,7 +10,7 @@ from exporter.collectors.fields import Field, Fields, read_fields
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 from exporter.metrics.counters import NO_COUNTS, Counts, count, totals
-from exporter.metrics.family import Unit, by, counters, gauge, gauges
+from exporter.metrics.family import Shown, Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
@@ -173,6 +173,7 @@ NVLINK = Collector(
             Unit.NONE,
             by(_links_up),
             ("link",),
+            shown=Shown.ZERO,
         ),
         gauge(
             "gpu_nvlink_links_up",
@@ -193,6 +194,7 @@ NVLINK = Collector(
             Unit.NONE,
             by(_errors_now),
             ("type",),
+            shown=Shown.NONZERO,
         ),
         gauge(
             "gpu_nvlink_link_speed_bytes_per_second",

@@ -9,7 +9,7 @@ from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, by, counter, counters, gauge, gauges
+from exporter.metrics.family import Shown, Unit, by, counter, counters, gauge, gauges
 from exporter.record import record
 
 _REPLAYS = nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER
@@ -126,6 +126,7 @@ PCIE = Collector(
             "PCIe packets sent again as the driver counts them now: back to 0 after a reset or a driver reload.",
             Unit.NONE,
             _replays,
+            shown=Shown.NONZERO,
         ),
         counters(
             "gpu_pcie_errors_total",
@@ -133,6 +134,7 @@ PCIE = Collector(
             Unit.NONE,
             by(_errors),
             ("type",),
+            shown=Shown.NONZERO,
         ),
         gauges(
             "gpu_pcie_volatile_errors",
@@ -140,6 +142,7 @@ PCIE = Collector(
             Unit.NONE,
             by(_errors),
             ("type",),
+            shown=Shown.NONZERO,
         ),
     ),
 )

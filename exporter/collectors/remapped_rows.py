@@ -10,6 +10,8 @@ from exporter.metrics.family import Unit, by, counters, gauge, gauges
 from exporter.record import record
 
 _AVAILABILITY = ("max", "high", "partial", "low", "none")
+_SCARCE = ("low", "none")
+"""Availabilities that are shown: a bank with spare rows left needs no attention."""
 
 
 @record
@@ -43,7 +45,7 @@ def _failed(reading: RemappedRows) -> float:
 
 
 def _banks(reading: RemappedRows) -> Iterable[tuple[str, float]]:
-    return reading.banks.items()
+    return ((name, count) for name, count in reading.banks.items() if name in _SCARCE)
 
 
 REMAPPED_ROWS = Collector(
@@ -68,7 +70,7 @@ REMAPPED_ROWS = Collector(
         ),
         gauges(
             "gpu_row_remap_banks",
-            "Memory banks by how many spare rows they have left.",
+            "Memory banks with few spare rows left, or none.",
             Unit.NONE,
             by(_banks),
             ("availability",),

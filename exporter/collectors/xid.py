@@ -12,7 +12,7 @@ from dataclasses import field
 
 from exporter.clock import EPOCH, UnixTime
 from exporter.driver.interface import XidEvent
-from exporter.metrics.family import Family, Sample, Unit, counters, gauges
+from exporter.metrics.family import Family, Sample, Shown, Unit, counters, gauges
 from exporter.record import record
 
 _CLASSES: Mapping[str, tuple[int | range, ...]] = {
@@ -98,6 +98,7 @@ XID_FAMILIES: tuple[Family[XidCounts], ...] = (
         Unit.NONE,
         _errors,
         ("xid", "class"),
+        shown=Shown.NONZERO,
     ),
     gauges(
         "gpu_xid_last_timestamp_seconds",

@@ -17,6 +17,7 @@ from exporter.metrics.family import (
     Columns,
     Family,
     Sample,
+    Shown,
     Unit,
     Values,
     counters,
@@ -197,5 +198,6 @@ FAMILIES: tuple[Family[Ledger], ...] = (
         _diagnosable,
         (*DEVICE, "state"),
         NODE,
+        shown=Shown.ZERO,
     ),
 )

@@ -39,6 +39,22 @@ class Unit(str, enum.Enum):
     NONE = ""
 
 
+class Shown(enum.Enum):
+    """Samples of a family that a page shows.
+
+    NONZERO is for families of many samples that are nearly always 0. A series then begins with its first event, so
+    `increase()` misses that event. ZERO is for samples that are nearly always 1.
+    """
+
+    ALL = "all"
+    NONZERO = "nonzero"
+    ZERO = "zero"
+
+    def has(self, value: float) -> bool:
+        """Return whether a sample with this value is shown."""
+        return self is Shown.ALL or bool(value) is (self is Shown.NONZERO)
+
+
 class Stability(str, enum.Enum):
     """What users may build on. What is experimental may change in any release, and is marked so in the reference."""
 
@@ -106,6 +122,7 @@ class Family(Generic[R]):
     labels: tuple[str, ...] = ()
     prefix: tuple[str, ...] = DEVICE
     stability: Stability = Stability.STABLE
+    shown: Shown = Shown.ALL
     value: Callable[[R], float | None] | None = None
     """The number of its one sample, where the family has no labels of its own: quicker had than the sample."""
     numbers: Callable[[R], Mapping[str, float]] | None = None
@@ -175,10 +192,16 @@ def experimental(family: Family[R]) -> Family[R]:
 
 
 def gauge(
-    name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
+    name: str,
+    help: str,
+    unit: Unit,
+    value: Callable[[R], float | None],
+    prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
 ) -> Family[R]:
     """A gauge with one sample of each reading, absent while `value` is None."""
-    return replace(gauges(name, help, unit, _present(value), (), prefix), value=value)
+    return replace(gauges(name, help, unit, _present(value), (), prefix, shown=shown), value=value)
 
 
 def counter(
@@ -208,28 +231,36 @@ def counters_by(
     return replace(counters(name, help, unit, by(items), (label,)), numbers=numbers)
 
 
-def gauges(
+def gauges(  # noqa: PLR0913 - the parts of a declaration
     name: str,
     help: str,
     unit: Unit,
     samples: Callable[[R], Iterable[Sample]],
     labels: tuple[str, ...],
     prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
 ) -> Family[R]:
     """A gauge with labels of its own, which `samples` fills."""
-    return Family(name=name, help=help, type=Type.GAUGE, unit=unit, samples=samples, labels=labels, prefix=prefix)
+    return Family(
+        name=name, help=help, type=Type.GAUGE, unit=unit, samples=samples, labels=labels, prefix=prefix, shown=shown
+    )
 
 
-def counters(
+def counters(  # noqa: PLR0913 - the parts of a declaration
     name: str,
     help: str,
     unit: Unit,
     samples: Callable[[R], Iterable[Sample]],
     labels: tuple[str, ...],
     prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
 ) -> Family[R]:
     """A counter with labels of its own, which `samples` fills."""
-    return Family(name=name, help=help, type=Type.COUNTER, unit=unit, samples=samples, labels=labels, prefix=prefix)
+    return Family(
+        name=name, help=help, type=Type.COUNTER, unit=unit, samples=samples, labels=labels, prefix=prefix, shown=shown
+    )
 
 
 def info(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.host.rdma import Port
-from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, counters, gauges, info
+from exporter.metrics.family import NODE, AnyFamily, Sample, Shown, Unit, counters, gauges, info
 from exporter.node.network_ports import TROUBLES, NetworkPorts
 
 _PORT = ("device", "port")
@@ -64,7 +64,7 @@ NETWORK_PORT_FAMILIES: tuple[AnyFamily, ...] = (
     gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _by(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
     gauges("gpu_rdma_port_rate_bytes_per_second", "Rate of the port's link as it is trained, one direction.", Unit.BYTES_PER_SECOND, _each(lambda port: port.rate), _PORT, NODE),
     counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _by(lambda port: port.bytes), (*_PORT, "direction"), NODE),
-    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE),
-    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE),
+    counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE, shown=Shown.NONZERO),
+    gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE, shown=Shown.NONZERO),
 )
 # fmt: on

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from exporter.collectors import COLLECTORS
 from exporter.config.load import options
-from exporter.config.option import Option, default_of
+from exporter.config.option import HIDDEN_METRICS, Option, default_of
 from exporter.host.presence import exists
-from exporter.metrics.family import AnyFamily
+from exporter.metrics.family import AnyFamily, Shown
 from exporter.reference.sources import sources
 from exporter.sampling.families import groups
 
@@ -29,6 +29,8 @@ def metrics() -> str:
             "start with the first pass and never go back while the exporter runs, over driver reloads too. "
             "Owner labels (`workload`, `kind`, `namespace`, `pod`, `container`, `slurm_job`, `user`, `account`, "
             "`partition`) are always all there, empty where they do not apply.\n\n"
+            "Metrics that are hidden by default are those of `--metrics.hide`, in options.md. "
+            "Beside these there are the `process_…` and `python_…` metrics of Prometheus's client library.\n\n"
             "Names and labels of what is `stable` change only over a release that has both; what is `experimental` may "
             "change in any. The last column says what a metric is made from: for GPUs the driver calls without which, "
             "on the simulated models, its samples would be others.\n"
@@ -42,6 +44,7 @@ def metrics() -> str:
 
 
 _HEAD = "| Metric | Type | Labels | Meaning | Stability | Made from |\n|---|---|---|---|---|---|\n"
+_SHOWN = {Shown.ALL: "", Shown.NONZERO: " Shown while not 0.", Shown.ZERO: " Shown while 0."}
 _MAX_FIELDS = 3
 """Fields that are named one by one; more are shown by what their names begin with."""
 
@@ -61,7 +64,8 @@ def _metric(family: AnyFamily, source: str) -> str:
             f"{family.name}: no simulated model shows it; say in sampling/families.py what its group is made from"
         )
     labels = ", ".join(f"`{label}`" for label in family.all_labels) or "none"
-    cells = (f"`{family.name}`", family.type.value, labels, _cell(family.help), family.stability.value, source)
+    meaning = f"{_cell(family.help)}{' Hidden by default.' if family.name in HIDDEN_METRICS else _SHOWN[family.shown]}"
+    cells = (f"`{family.name}`", family.type.value, labels, meaning, family.stability.value, source)
     return f"| {' | '.join(cells)} |\n"
 
 

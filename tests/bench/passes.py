@@ -22,7 +22,7 @@ from exporter.cli import assembly
 from exporter.cli.serve import tune_runtime
 from exporter.clock import Moment
 from exporter.config import load as config
-from exporter.exposition.text import Renderer
+from exporter.exposition.page import Renderer
 from exporter.sampling.sampler import Sampler
 from tests.bench.floor import built
 from tests.bench.load import environment, scenario, sleepers

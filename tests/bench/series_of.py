@@ -14,11 +14,12 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from exporter.exposition.text import Renderer
+
 from exporter.attribution.families import workload_families
 from exporter.capture.replay import load
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
-from exporter.exposition.text import Renderer
 from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode
 from exporter.node.unknown_node import UnknownNode

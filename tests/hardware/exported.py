@@ -15,7 +15,7 @@ from tests.hardware.figures import Paired, paired, rate
 from tests.hardware.verdict import DIFFERS, OK, UNMEASURED
 from tests.stack import poll
 
-_OPTIONS = ("--series.profile", "full", "--attribution.kubernetes=off", "--attribution.slurm=off")
+_OPTIONS = ("--metrics.hide=", "--attribution.kubernetes=off", "--attribution.slurm=off")
 _PAIRS = 5
 _UNNOTICED = 0.3
 """Percent of the load's throughput."""

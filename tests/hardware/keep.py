@@ -1,18 +1,17 @@
 """Make a measured capture a test: `python -m tests.hardware.keep FOLDER/captures.json SITE [PATTERN …]`.
 
-Writes tests/captures/SITE__MODEL__DRIVER__PATTERN.json and the exposition beside it, for every pattern in the file or
-for those named. Read both before they are committed: the capture is masked, and the exposition is what users will see.
+Writes tests/captures/SITE__MODEL__DRIVER__PATTERN.json for every pattern in the file or for those named. Then run
+`pytest tests/contract/test_captures.py --update`. Read the captures, which are masked, and the difference of
+tests/captures/expected.txt before they are committed.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from exporter.capture.record import write
@@ -33,7 +32,7 @@ def name_of(capture: Mapping[str, Any], site: str, pattern: str) -> str:
 
 
 def keep(source: Path, folder: Path, site: str, patterns: Sequence[str] = ()) -> list[Path]:
-    """The captures written, each with its exposition. A site named `sim` is refused: it means simulated."""
+    """Return the captures written. A site named `sim` is refused: it means simulated."""
     if site == "sim" or "__" in site:
         raise ValueError(f"site {site!r}: expected the name of a real place, without '__'")
     found = json.loads(source.read_text(encoding="utf-8"))
@@ -47,19 +46,8 @@ def keep(source: Path, folder: Path, site: str, patterns: Sequence[str] = ()) ->
             continue
         path = folder / f"{name_of(capture, site, pattern)}.json"
         write(capture, path)
-        path.with_suffix(".prom").write_text(_contract().expose(path), encoding="utf-8")
         written.append(path)
     return written
-
-
-def _contract() -> ModuleType:
-    """The test of the captures, for the exposition it compares with."""
-    spec = importlib.util.spec_from_file_location("test_captures", _TESTS / "contract/test_captures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ ROOMS = {
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
     "faults": Room(("tests/unit/faults", "tests/contract/passes"), 0.9),
     "exposition": Room(
-        ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_series_profile.py"), 0.9
+        ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_hidden_metrics.py"), 0.9
     ),
     "progress": Room(
         (

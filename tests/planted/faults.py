@@ -124,7 +124,6 @@ FAULTS = (
     Fault("web/tls.py", 'made.set_ciphers(":".join(tls.ciphers))', "pass", "unit/web/test_tls_context.py"),
     Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
     Fault("summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
-    Fault("attribution/documents.py", "64 << 20", "64 << 30", "contract/test_bounds.py"),
     # Faults that stay
     Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
     Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),
@@ -140,13 +139,8 @@ FAULTS = (
         "unit/progress/test_hostile_clients.py",
     ),
     # Pages
-    Fault("exposition/lines.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
-    Fault(
-        "exposition/scrape_schedule.py",
-        "begin <= seen.last + seen.interval < end",
-        "True",
-        "unit/exposition/test_pages.py",
-    ),
+    Fault("exposition/page.py", """.replace('"', r"\\"")""", "", "contract/test_exposition.py"),
+    Fault("exposition/page.py", " or text.source is not block.source", "", "contract/test_exposition.py"),
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands

@@ -21,13 +21,10 @@ SCRAPE_SECONDS = 30
 
 
 @contextlib.contextmanager
-def exporters(job_nodes: int = 0, profile: str = "default") -> Iterator[int]:
+def exporters(job_nodes: int = 0) -> Iterator[int]:
     """The port of a server that answers for copy N at /N/metrics; the first ones run two jobs of so many nodes."""
-    moulds = [Mould(spec, number, profile) for number, spec in enumerate(SPECS)]
-    jobs = [
-        Mould(spec, len(SPECS) + number, profile, one_job=True)
-        for number, spec in enumerate(ONE_JOB if job_nodes else ())
-    ]
+    moulds = [Mould(spec, number) for number, spec in enumerate(SPECS)]
+    jobs = [Mould(spec, len(SPECS) + number, one_job=True) for number, spec in enumerate(ONE_JOB if job_nodes else ())]
     for mould in (*moulds, *jobs):
         mould.start()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from exporter.cli import assembly
 from exporter.config import load as config
-from exporter.exposition.text import Renderer
+from exporter.exposition.page import Renderer
 
 GROUP = 8
 """Copies that share the Slurm jobs of their mould: jobs of up to 64 GPUs. Pods are each copy's own."""
@@ -40,25 +40,21 @@ _JOB = re.compile(r'(slurm_job="|workload="slurm:)(?=\d)')
 
 
 class Mould:
-    """One simulated node that runs, as `gpu-exporter --simulate` does. With `one_job` its copies run one job all.
-
-    `profile` is what it shows, as of `--series.profile`.
-    """
+    """One simulated node that runs, as `gpu-exporter --simulate` does. With `one_job` its copies run one job all."""
 
     def __init__(
         self,
         spec: str,
         number: int,
-        profile: str = "default",
         *,
         one_job: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._one_job = one_job
         self._clock = clock
-        arguments = ["--simulate", f"{spec};node=mould{number};seed={number}", "--series.profile", profile]
+        arguments = ["--simulate", f"{spec};node=mould{number};seed={number}"]
         loaded = config.load(arguments, {}, config.options())
-        self._renderer = Renderer(assembly.selection(loaded))
+        self._renderer = Renderer(assembly.hidden(loaded))
         self._exporter = assembly.assemble(loaded, lambda _: None)
         self._lock = threading.Lock()
         self._template = ("", -1)

@@ -31,11 +31,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scale", description=__doc__)
     parser.add_argument("--nodes", type=int, default=1000, help="nodes of 8 GPUs (default 1000; about 7 MiB each)")
     parser.add_argument("--minutes", type=int, default=8, help="how long they are scraped first (default 8)")
-    parser.add_argument("--profile", default="default", choices=("lean", "default", "full"), help="series they show")
     parser.add_argument("--before", default="", metavar="REVISION", help="measure the rules of this revision, too")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpu-scale-") as folder, exporters(profile=options.profile) as port:
-        say(f"{options.nodes} nodes of {GPUS} GPUs, profile {options.profile}, scraped every {SCRAPE_SECONDS} s")
+    with tempfile.TemporaryDirectory(prefix="gpu-scale-") as folder, exporters() as port:
+        say(f"{options.nodes} nodes of {GPUS} GPUs, scraped every {SCRAPE_SECONDS} s")
         before = _rules_of(options.before, Path(folder)) if options.before else ()
         with scraped(options.nodes, port, Path(folder)) as scraping:
             url = scraping.url

@@ -20,10 +20,9 @@ from pathlib import Path
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
 from exporter.cli.serve import tune_runtime
-from exporter.clock import Moment, MonotonicTime
+from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
-from exporter.exposition.pages import PageStore
-from exporter.exposition.scrape_schedule import Scraper
+from exporter.exposition.page import PageStore
 from exporter.host.users import UserNames
 from exporter.node.this_node import Paths, ThisNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -80,16 +79,16 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
         driver = RealProcesses(simulated, lambda _: jobs.pids)
         accounting = Accounting(AccountingOptions(retention=10.0), workload_families(()))
         sampler = Sampler(driver, node, COLLECTORS, Pacing(1.0, PATIENCE, 10.0), accounting)
-        pages = PageStore(1.0, clock=lambda: MonotonicTime(began.monotonic + now[0]))
+        pages = PageStore()
         sampler.start(Threads())
         for number in range(1, passes + 1):
             now[0] = number
             jobs.turn(number)
             pages.publish(sampler.run_pass(Moment(began.unix + number, began.monotonic + number)))
             if number % SCRAPE_EVERY == 0:
-                pages.page(Scraper("soak", "", gzip=bool(number % 3)))
+                pages.page("")
             if number % (passes // 10) == 0:
-                yield number, figures(), pages.page(Scraper("soak")).body.decode()
+                yield number, figures(), pages.page("")[1].decode()
         sampler.stop()
 
 

@@ -13,8 +13,8 @@ from exporter.attribution.work_class import ClassRule
 from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
+from exporter.exposition.page import Renderer
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
-from exporter.exposition.text import Renderer
 from exporter.faults.watch import FaultWatch, Site
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.node_deadline import NodeDeadline

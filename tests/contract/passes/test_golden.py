@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.golden import explain
 
-TEST = "tests/contract/test_captures.py::test_exposition_is_the_stored_one[h200]"
+TEST = "tests/contract/test_captures.py::test_samples_of_all_captures_are_the_expected_ones"
 
 
 def test_failure_says_what_differs_and_how_to_update(tmp_path: Path) -> None:

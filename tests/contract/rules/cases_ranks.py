@@ -87,7 +87,7 @@ STRAGGLER = (
     ),
     fires(
         "GpuStragglerNode",
-        "a node waits for one that never waited, as the lean profile shows it",
+        "a node waits for one without a series of waiting",
         "30m",
         held(JOB, "4x60")
         | held(JOB, "4x60", SECOND_NODE)
@@ -123,7 +123,7 @@ STRAGGLER = (
 HUNG = (
     fires(
         "GpuCollectiveHung",
-        "a job that never computed, as the lean profile shows it",
+        "a job without a series of computing",
         "40m",
         held(JOB, "4x60") | ledger(JOB, wait_collective=_SPINS),
     ),

@@ -12,7 +12,6 @@ import requests
 import yaml
 
 from exporter.config.option import ConfigError
-from exporter.exposition.pages import Page
 from exporter.web.app import App, Pages
 from exporter.web.server import Server
 from exporter.web.tls import Certificates, context
@@ -93,7 +92,7 @@ def test_ciphers_curve_and_order_reach_the_tls_library(keys: Path) -> None:
 
 
 def serve(certificates: Certificates) -> Server:
-    pages = Pages(metrics=lambda _: Page("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
+    pages = Pages(metrics=lambda _: ("text/plain", b"up 1\n"), status=lambda: "", ready=lambda: "")
     server = Server(App(pages, "/metrics"), ("127.0.0.1", 0), 2, certificates)
     server.start()
     return server

@@ -13,8 +13,8 @@ from typing import TextIO
 from exporter.attribution.families import workload_families
 from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.config.option import HIDDEN_METRICS
 from exporter.driver import checked_device
-from exporter.exposition.series_profile import Profile, Selection
 from exporter.exposition.snapshot import Snapshot
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
@@ -59,13 +59,16 @@ class Writer:
     node: Node
     out: TextIO
     texts: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
-    shown: Selection = field(default_factory=lambda: Selection(Profile.DEFAULT))
 
     def snapshot(self, snapshot: Snapshot, at: int, seconds: float) -> None:
         count = 0
         for block in snapshot.blocks:
             name, labels = block.family.name, block.family.all_labels
-            for sample in self.shown.part(name).of(block.family, block.columns):
+            if name in HIDDEN_METRICS:
+                continue
+            for sample in block.samples:
+                if not block.family.shown.has(sample.value):
+                    continue
                 values = (*block.prefix, *sample.labels)
                 text = self.texts.get((name, values)) or self._text(
                     name, values, dict(zip(labels, values, strict=True))

@@ -11,12 +11,11 @@ import pytest
 
 from exporter.attribution.ownership import Target
 from exporter.check import reading
-from exporter.check.facts import from_blocks, parse
+from exporter.check.facts import from_blocks, from_json, to_json
 from exporter.check.reading import PciNode, read_node
 from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
-from exporter.exposition.text import Renderer
 from exporter.host.model import HostProcess
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.blocks import device_blocks
@@ -57,7 +56,7 @@ def read(monkeypatch: pytest.MonkeyPatch, kmsg: Path) -> Iterator[Callable[[Driv
 
 
 def test_every_gpu_of_the_driver_is_read_once(read: Callable[[Driver], str]) -> None:
-    facts = parse(read(simulate("2xH200:training")), NOW)
+    facts = from_json(read(simulate("2xH200:training")), NOW)
 
     assert facts.models == ("NVIDIA H200", "NVIDIA H200")
     assert [(series.gpu, series.value) for series in facts.of("gpu_up")] == [("0", 1.0), ("1", 1.0)]
@@ -77,7 +76,7 @@ def test_thread_that_asks_no_gpu_costs_no_verdict(
     monkeypatch.setattr(threading.Thread, "start", starts)
     monkeypatch.setattr(UnknownNode, "start", lambda _, threads: threads.start("network-ports", lambda: None))
 
-    facts = parse(read(simulate("1xH200:training")), NOW)
+    facts = from_json(read(simulate("1xH200:training")), NOW)
 
     assert [series.value for series in facts.of("gpu_up")] == [1.0]
 
@@ -87,21 +86,20 @@ def test_xids_of_the_kernel_log_are_read_with_the_gpus(read: Callable[[Driver], 
     bus = driver.devices()[0].pci_bus_id
     kmsg.write_text(kmsg.read_text().replace("0000:ff:00", bus.rpartition(".")[0]))
 
-    facts = parse(read(driver), NOW)
+    facts = from_json(read(driver), NOW)
 
     assert [(each.gpu, each.labels["xid"]) for each in facts.of("gpu_xid_last_timestamp_seconds")] == [("0", "79")]
 
 
-def test_facts_of_what_was_sampled_are_those_of_its_text() -> None:
+def test_facts_survive_json() -> None:
     device = simulate("1xH200:training", lambda: NOW).devices()[0]
     states = read_gpu(device, {}, COLLECTORS, NOW, MonotonicTime(0.0), {}).states
     blocks = tuple(device_blocks(Gpu(device, states, answered=MonotonicTime(0.0)), MonotonicTime(0.0), 10.0, set()))
 
-    shown = from_blocks(blocks, NOW)
-    told = parse(Renderer().render(blocks, "")[1].decode(), NOW)
+    facts = from_blocks(blocks, NOW)
 
-    assert len(shown.series) > 20
-    assert shown.series == {name: series for name, series in told.series.items() if not name.startswith("process_")}
+    assert len(facts.series) > 20
+    assert from_json(to_json(facts), NOW) == facts
 
 
 def test_gpu_whose_nearest_port_is_down_is_found(tmp_path: Path) -> None:

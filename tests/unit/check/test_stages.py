@@ -7,7 +7,7 @@ import json
 import pytest
 
 from exporter.attribution.devices import DeviceName
-from exporter.check.facts import Facts, parse
+from exporter.check.facts import Facts, parse, to_json
 from exporter.check.leftovers import job_gpus
 from exporter.check.program import command, finding_of
 from exporter.check.rule import Limits, Verdict
@@ -186,7 +186,7 @@ def test_only_the_first_look_can_say_that_the_driver_hangs(
     monkeypatch: pytest.MonkeyPatch, answers: int, rule: str
 ) -> None:
     """A node must not be drained for its driver because the machine stalled while processes were ending."""
-    pages: list[str | None] = [TWO + on("0", 10, "python3", 1)] * answers
+    pages: list[str | None] = [to_json(node(on("0", 10, "python3", 1)))] * answers
     monkeypatch.setattr(command_line, "in_child_process", lambda *_: pages.pop() if pages else None)
     monkeypatch.setattr(command_line, "_PAUSE", 0.0)
 

@@ -203,7 +203,7 @@ def test_remapped_rows() -> None:
     assert published["gpu_row_remap_failed"] == {(): 0.0}
     device.answers["nvmlDeviceGetRemappedRows"] = (1, 2, 0, 1)
     assert first(REMAPPED_ROWS, device)["gpu_row_remap_failed"] == {(): 1.0}
-    assert published["gpu_row_remap_banks"][("max",)] == 2560
+    assert published["gpu_row_remap_banks"] == {("low",): 0, ("none",): 0}
 
 
 @pytest.mark.parametrize(("code", "action"), [(0, "none"), (2, "node_reboot"), (7, "system_reboot"), (8, "unknown")])

@@ -16,8 +16,7 @@ from exporter.cli import assembly
 from exporter.cli.housekeeping import Housekeeping, process_health
 from exporter.config import load as config
 from exporter.driver.interface import DriverError
-from exporter.exposition.pages import PageStore
-from exporter.exposition.scrape_schedule import Scraper
+from exporter.exposition.page import PageStore
 from exporter.threads import runner
 from exporter.threads.runner import Threads
 from exporter.web.app import App, Pages, Work
@@ -49,7 +48,7 @@ class Process:
         settings = config.load((*fast, *options), {}, config.options())
         self.threads = Threads()
         self.web = WebSettings(None)
-        self.pages = PageStore(0.05)
+        self.pages = PageStore()
         self.exporter = assembly.assemble(
             settings, self.pages.publish, self.threads, lambda: process_health(self.threads, self.web)
         )
@@ -70,7 +69,7 @@ class Process:
 
     def page(self) -> str:
         self.keeping.tick()
-        return self.pages.page(Scraper("")).body.decode()
+        return self.pages.page("")[1].decode()
 
 
 @pytest.fixture
@@ -205,7 +204,7 @@ def test_gpus_are_not_said_to_be_silent_while_no_thread_can_be_started_to_ask_th
     monkeypatch.setattr(threading.Thread, "start", starts)
     process = Process()
     process.start()
-    page = process.pages.page(Scraper("")).body.decode()
+    page = process.pages.page("")[1].decode()
 
     assert 'gpu_exporter_thread_up{thread="gpus"} 0.0' in page
     assert "\ngpu_up{" not in page

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import requests
 
-from exporter.exposition.pages import Page
 from exporter.web.app import App, Pages, Policy
 from exporter.web.server import Server
 from exporter.web.tls import Certificates
@@ -17,7 +16,7 @@ BODY = b"gpu_up 1\n" * 30_000
 
 
 def pages() -> Pages:
-    return Pages(metrics=lambda _: Page("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
+    return Pages(metrics=lambda _: ("text/plain", BODY), status=lambda: "<p>ok", ready=lambda: "")
 
 
 @contextlib.contextmanager

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from exporter.exposition.pages import Page
-from exporter.exposition.scrape_schedule import Scraper
 from exporter.web import connection
 from exporter.web.app import App, Pages
 from exporter.web.server import Server, _bound, _peer
@@ -192,9 +190,9 @@ def test_http_1_0_is_answered_and_ended(port: int) -> None:
 def test_probes_are_answered_while_every_worker_is_busy() -> None:
     release = threading.Event()
 
-    def stuck(_: object) -> Page:
+    def stuck(_: str) -> tuple[str, bytes]:
         release.wait(20)
-        return Page("text/plain", b"")
+        return "text/plain", b""
 
     application = App(Pages(metrics=stuck, status=lambda: "", ready=lambda: ""), "/metrics")
     server = Server(application, ("127.0.0.1", 0), 2)
@@ -205,30 +203,6 @@ def test_probes_are_answered_while_every_worker_is_busy() -> None:
                 stack.enter_context(client(server.port)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             for path in ("healthy", "ready"):
                 assert requests.get(f"http://127.0.0.1:{server.port}/-/{path}", timeout=10).status_code == 200
-    finally:
-        release.set()
-        server.stop()
-
-
-def test_page_that_is_made_is_answered_while_every_worker_is_busy() -> None:
-    release = threading.Event()
-
-    def stuck(scraper: Scraper) -> Page:
-        release.wait(20)
-        return Page("text/plain", scraper.accept.encode())
-
-    def kept(scraper: Scraper) -> Page | None:
-        return Page("text/plain", b"kept") if scraper.accept == "kept" else None
-
-    application = App(Pages(metrics=stuck, status=lambda: "", ready=lambda: "", kept=kept), "/metrics")
-    server = Server(application, ("127.0.0.1", 0), 2)
-    server.start()
-    try:
-        with contextlib.ExitStack() as stack:
-            for _ in range(10):
-                stack.enter_context(client(server.port)).sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-            answer = requests.get(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept": "kept"}, timeout=10)
-            assert answer.content == b"kept"
     finally:
         release.set()
         server.stop()

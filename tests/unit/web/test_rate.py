@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.exposition.pages import Page
 from exporter.web.app import App, Pages, Policy
 from exporter.web.rate import Bucket
 
@@ -25,7 +24,7 @@ def test_a_bucket_gives_its_burst_and_then_one_per_interval() -> None:
     ("path", "status"), [("/metrics", "429"), ("/", "429"), ("/-/healthy", "200"), ("/-/ready", "200")]
 )
 def test_beyond_the_limit_only_the_probes_are_answered(path: str, status: str) -> None:
-    pages = Pages(metrics=lambda _: Page("text/plain", b""), status=lambda: "", ready=lambda: "")
+    pages = Pages(metrics=lambda _: ("text/plain", b""), status=lambda: "", ready=lambda: "")
     application = App(pages, "/metrics", lambda: Policy(allows=lambda: False))
 
     assert application.respond({"REQUEST_METHOD": "GET", "PATH_INFO": path}).status.startswith(status)

@@ -17,9 +17,10 @@ from exporter.cli import assembly
 from exporter.cli.status_page import made
 from exporter.clock import MonotonicTime
 from exporter.config import load as config
+from exporter.exposition.page import Renderer
 from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
-from exporter.exposition.text import Renderer
 from exporter.ledger.palette import LOOKS
+from exporter.sampling.families import families
 from exporter.web.history import History
 from exporter.web.plot import duration, line, period
 from exporter.web.status import Site, page
@@ -184,9 +185,12 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     assert done.wait(30)
     exporter.stop()
     snapshot = exporter.snapshot
-    shown, read = from_blocks(snapshot.blocks, NOW), parse(Renderer().render(snapshot.blocks, "")[1].decode(), NOW)
-    assert plain(shown.series) == plain({n: s for n, s in read.series.items() if not n.startswith("process_")})
-    assert judge(shown, Limits()).verdict is judge(read, Limits()).verdict
+    facts, page = from_blocks(snapshot.blocks, NOW), Renderer().render(snapshot.blocks, "")[1].decode()
+    shown = {family.name: family.shown for family in families()}
+    on_page = {n: tuple(s for s in found if shown[n].has(s.value)) for n, found in facts.series.items()}
+    read = parse(page, NOW)
+    assert plain(on_page) == plain({n: s for n, s in read.series.items() if n.startswith("gpu_")})
+    assert judge(facts, Limits()).verdict is judge(read, Limits()).verdict
     text = made("gpu07", settings, snapshot, History())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault
