@@ -79,7 +79,7 @@ structure: venv ## Print the folders of exporter/ and who imports whom
 
 .PHONY: reference
 reference: venv ## Write docs/metrics.md and docs/options.md from the declarations
-	$(BIN)/python -m exporter.reference.pages docs
+	$(BIN)/python -m exporter.tools.reference.pages docs
 
 .PHONY: soak
 soak: venv ## 100,000 passes with jobs and users that come and go: memory, threads, descriptors and totals (half an hour)

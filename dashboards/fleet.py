@@ -9,7 +9,7 @@ from dashboards.parts import block, fleet_tables, link, look, mfu, panel, uid, v
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
-from exporter.report.definitions import UTILIZATION, WASTED, as_it_is
+from exporter.tools.report.definitions import UTILIZATION, WASTED, as_it_is
 
 
 def fleet() -> build.Dashboard:

@@ -27,7 +27,7 @@ from dashboards.parts.query import (
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import Kind
-from exporter.report.definitions import HELD, UTILIZATION, WASTED, as_it_is
+from exporter.tools.report.definitions import HELD, UTILIZATION, WASTED, as_it_is
 
 SCOPE = f'{CLUSTER}, workload="$workload"'
 _NONE = "The workload held no GPU in the time range"

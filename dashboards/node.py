@@ -22,7 +22,7 @@ from dashboards.parts.query import (
     some,
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
-from exporter.report.definitions import UTILIZATION, Ledger
+from exporter.tools.report.definitions import UTILIZATION, Ledger
 
 BY_GPU = "GPU {{gpu}}"
 

@@ -10,8 +10,8 @@ from dashboards.parts import link, look, mfu, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
-from exporter.report import promql
-from exporter.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
+from exporter.tools.report import promql
+from exporter.tools.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = devices("cluster", CLUSTER, "")

@@ -10,11 +10,11 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from exporter import __version__
-from exporter.cli import standard_streams
-from exporter.cli.complaint import complain
 from exporter.config import environment
 from exporter.config.command_line import COMMANDS
 from exporter.config.option import ConfigError
+from exporter.daemon import standard_streams
+from exporter.daemon.complaint import complain
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what

@@ -1,4 +1,4 @@
-"""`make structure`: the folders of `exporter/` and who imports whom."""
+"""`make structure`: the folders of `exporter/`, their floors, and who imports whom."""
 
 from __future__ import annotations
 
@@ -11,70 +11,142 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
 
-ORDER = (
-    "threads", "metrics", "driver", "host", "collectors", "attribution", "exposition", "progress", "ledger", "node",
-    "simulator", "capture", "config", "faults", "sampling", "report", "check", "summaries", "web", "cli", "reference",
+DAEMON = (
+    "core", "driver", "host", "collectors", "attribution", "progress", "ledger", "config", "faults", "node",
+    "sampling", "exposition", "web", "daemon",
 )  # fmt: skip
-"""From what imports nothing to what imports all."""
+TOOLS = ("tools/simulator", "tools/capture", "tools/report", "tools/check", "tools/reference")
+ORDER = DAEMON + TOOLS
+"""Folders from the one that imports nothing to the one that imports most."""
 
-LONGEST = 300
-"""Lines of a file."""
+MAX_FILE_LINES = 400
+"""Lines of a file, without its docstrings."""
 
 Arrow = tuple[str, str]
 
 
-def rooms() -> list[str]:
-    return [path.name for path in ROOT.iterdir() if path.is_dir() and any(path.glob("*.py"))]
+def folders() -> list[str]:
+    """Return the folders with modules; each tool counts as a folder of its own."""
+    found = {_folder(path.relative_to(ROOT).parts) for path in ROOT.rglob("*.py")}
+    return sorted(found - {""})
 
 
 def loose() -> list[str]:
-    """Modules that are in no folder."""
-    return sorted(path.name for path in ROOT.glob("*.py"))
+    """Return the modules that are in no folder."""
+    return sorted(
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if not _folder(path.relative_to(ROOT).parts)
+    )
 
 
 def lengths() -> Mapping[Path, int]:
-    """The lines of every Python file of the project."""
+    """Return the lines of every Python file of the project, docstrings apart."""
     top = ROOT.parent
     files = (
-        path for room in ("exporter", "tests", "deploy", "helm", "dashboards") for path in (top / room).rglob("*.py")
+        path for name in ("exporter", "tests", "deploy", "helm", "dashboards") for path in (top / name).rglob("*.py")
     )
-    return {path.relative_to(top): len(path.read_text().splitlines()) for path in files}
+    return {path.relative_to(top): _code_lines(path.read_text()) for path in files}
 
 
 @functools.cache
 def arrows() -> Mapping[Arrow, int]:
-    """How many imports lead from one folder to another."""
+    """Return how many imports lead from one folder to another."""
     found: Counter[Arrow] = Counter()
-    for room in rooms():
-        for path in (ROOT / room).rglob("*.py"):
-            found.update((room, target) for target in _imported(path) if target != room)
-    return found
+    for path in ROOT.rglob("*.py"):
+        folder = _folder(path.relative_to(ROOT).parts)
+        found.update((folder, target) for target in map(_folder_of, _imported(path)) if target not in ("", folder))
+    return {arrow: count for arrow, count in found.items() if arrow[0]}
+
+
+@functools.cache
+def inner_circles() -> Mapping[str, int]:
+    """Return how many subfolders of a folder import each other in both directions."""
+    found: Counter[str] = Counter()
+    for folder in folders():
+        inside: set[Arrow] = set()
+        for path in (ROOT / folder).rglob("*.py"):
+            here = _subfolder(folder, ".".join(path.relative_to(ROOT).with_suffix("").parts))
+            for module in _imported(path):
+                if _folder_of(module) == folder and _subfolder(folder, module) != here:
+                    inside.add((here, _subfolder(folder, module)))
+        found[folder] = sum((end, start) in inside for start, end in inside) // 2
+    return +found
 
 
 def upward(found: Iterable[Arrow]) -> list[Arrow]:
-    """Arrows to a folder that comes later in the order."""
+    """Return the arrows to a folder that comes later in the order."""
     return sorted((start, end) for start, end in found if ORDER.index(end) > ORDER.index(start))
 
 
-def _imported(path: Path) -> Iterator[str]:
-    """The folders that a module imports from; modules that are in none are left out."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("exporter."):
-            room = node.module.split(".")[1]
-            if (ROOT / room).is_dir():
-                yield room
+def floors() -> Mapping[str, int]:
+    """Return the floor of each folder: one more than the highest folder it imports from."""
+    found: dict[str, int] = {}
+    for folder in ORDER:
+        found[folder] = 1 + max((found.get(end, 0) for start, end in arrows() if start == folder), default=0)
+    return found
+
+
+def sizes() -> Mapping[str, tuple[int, int]]:
+    """Return the modules and lines of each folder."""
+    found: dict[str, tuple[int, int]] = {}
+    for folder in ORDER:
+        files = list((ROOT / folder).rglob("*.py"))
+        found[folder] = (len(files), sum(len(file.read_text().splitlines()) for file in files))
+    return found
 
 
 def table() -> Iterator[str]:
-    found = arrows()
-    for room in ORDER:
-        files = list((ROOT / room).rglob("*.py"))
-        lines = sum(len(file.read_text().splitlines()) for file in files)
-        targets = ", ".join(sorted(end for start, end in found if start == room)) or "nothing"
-        yield f"{room:12} {len(files):3} files, {lines:5} lines, imports {targets}"
-    yield f"{len(ORDER)} folders, {len(found)} arrows, {len(upward(found))} upward, {len(loose())} loose modules"
+    """Yield the lines that `make structure` prints."""
+    arrow, floor, size = arrows(), floors(), sizes()
+    for folder in ORDER:
+        targets = ", ".join(sorted(end for start, end in arrow if start == folder)) or "nothing"
+        modules, lines = size[folder]
+        yield f"{floor[folder]:2} {folder:15} {modules:3} modules, {lines:5} lines, imports {targets}"
+    for name, part in (("daemon", DAEMON), ("tools", TOOLS)):
+        modules, lines = (sum(size[folder][each] for folder in part) for each in (0, 1))
+        yield f"{name}: {len(part)} folders, {modules} modules, {lines} lines"
+    both = sum(inner_circles().values())
+    yield (
+        f"{max(floor.values())} floors, {len(arrow)} arrows, {len(upward(arrow))} upward, "
+        f"{both} pairs of subfolders that import each other, {len(loose())} loose modules"
+    )
     longest = max(lengths().items(), key=lambda each: each[1])
     yield f"{len(lengths())} files, the longest {longest[0]} with {longest[1]} lines"
+
+
+def _folder(parts: tuple[str, ...]) -> str:
+    """Return the folder of a module, given its path below `exporter/`; empty if it is in none."""
+    depth = 2 if parts[0] == "tools" else 1
+    return "/".join(parts[:depth]) if len(parts) > depth else ""
+
+
+def _folder_of(module: str) -> str:
+    """Return the folder of a dotted name below `exporter`; empty if it is in none."""
+    parts = tuple(module.split("."))
+    name = "/".join(parts[: 2 if parts[0] == "tools" else 1])
+    return name if name in ORDER else ""
+
+
+def _subfolder(folder: str, module: str) -> str:
+    """Return the subfolder of a module inside its folder; empty for one directly in it."""
+    rest = module.split(".")[len(folder.split("/")) :]
+    return rest[0] if rest and (ROOT / folder / rest[0]).is_dir() else ""
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield the dotted names below `exporter` that a module imports from."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("exporter."):
+            yield node.module.removeprefix("exporter.")
+
+
+def _code_lines(text: str) -> int:
+    """Return the lines of a module without those of its docstrings."""
+    strings = (
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+    return len(text.splitlines()) - sum((each.end_lineno or each.lineno) - each.lineno + 1 for each in strings)
 
 
 if __name__ == "__main__":

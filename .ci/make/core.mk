@@ -17,6 +17,6 @@ walk-test: venv ## A fresh clone and `make test` on each bare system (root, debo
 
 .PHONY: config-schema
 config-schema: venv ## Write docs/config.schema.json from the options
-	$(BIN)/python -m exporter.reference.schema docs/config.schema.json
+	$(BIN)/python -m exporter.tools.reference.schema docs/config.schema.json
 
 reference: config-schema

@@ -26,7 +26,7 @@ from dashboards.parts.query import (
     telling,
 )
 from dashboards.parts.table import Key, Table, Text, Value, gauge, lost_state, of_mark, runbook
-from exporter.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
 
 
 def alerts(scope: str, *, size: tuple[int, int] = (12, 9)) -> table.Panel:

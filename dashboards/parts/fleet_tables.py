@@ -10,7 +10,7 @@ from dashboards.parts import link, look, mfu
 from dashboards.parts.query import ALERTS, CLUSTER, owners
 from dashboards.parts.states import LOST_REGEX
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state, of_mark
-from exporter.report.definitions import UTILIZATION, WASTED, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import UTILIZATION, WASTED, as_it_is, of_mark_promql
 
 
 def nodes() -> table.Panel:

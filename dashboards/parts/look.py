@@ -8,7 +8,7 @@ from grafana_foundation_sdk.models import units
 
 from deploy.prometheus.render import ALERTS
 from exporter.ledger import palette
-from exporter.report.definitions import HIGH, LOW
+from exporter.tools.report.definitions import HIGH, LOW
 
 GREEN, YELLOW, ORANGE, RED, BLUE, GREY = (
     palette.GOOD,

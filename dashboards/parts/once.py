@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from deploy.prometheus.recordings import GROUPS
-from exporter.report.definitions import REPLICAS
 from exporter.sampling.families import families
+from exporter.tools.report.definitions import REPLICAS
 
 _OF_TARGET = ("cluster", "instance")
 _LABELS = {family.name: (*_OF_TARGET, *family.all_labels) for family in families()} | {"up": _OF_TARGET}

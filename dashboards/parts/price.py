@@ -9,7 +9,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 
 from dashboards.parts import variable
 from dashboards.parts.query import RANGE
-from exporter.report import promql
+from exporter.tools.report import promql
 
 
 class Price(NamedTuple):

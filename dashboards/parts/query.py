@@ -10,8 +10,8 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.parts import states
 from dashboards.parts.once import once
-from exporter.report import definitions
-from exporter.report.definitions import LOST, POSSIBLY_LOST, Amount, Ledger, Totals, among
+from exporter.tools.report import definitions
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, Amount, Ledger, Totals, among
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 

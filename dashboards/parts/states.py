@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from exporter.ledger.palette import look
 from exporter.ledger.states import RULES
-from exporter.report.definitions import LOST
+from exporter.tools.report.definitions import LOST
 
 STATES = tuple(rule.state for rule in RULES)
 """In the ledger's order; a state's code in a state timeline is its place here."""

@@ -10,7 +10,7 @@ from dashboards.parts import block, look, mfu, panel, price, workload_resources
 from dashboards.parts.query import GPU_HOURS, JOULES_PER_KWH, KWH, now, over_time, owner_states, owners, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
+from exporter.tools.report.definitions import HELD, LOST, UTILIZATION, WASTED, among, as_it_is, of_mark_promql
 
 
 def body(made: build.Dashboard, kind: Kind) -> None:

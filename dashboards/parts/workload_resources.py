@@ -21,7 +21,7 @@ from dashboards.parts.query import (
 )
 from dashboards.parts.table import Key, Table, Value, gauge, lost_state
 from dashboards.parts.workload_kind import BY_WORKLOAD, Kind
-from exporter.report.definitions import UTILIZATION, among, as_it_is
+from exporter.tools.report.definitions import UTILIZATION, among, as_it_is
 
 PEERS = among(("wait_peer", "wait_collective"))
 """States in which a GPU waits for another one of the same workload."""

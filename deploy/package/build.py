@@ -158,7 +158,7 @@ def _shared(into: Path) -> None:
 def _manuals(into: Path, python: Path) -> None:
     """Made by the program itself, as the completion is."""
     folder = into / MANUALS
-    command = (*_program(into), "-m", "exporter.reference.manual", str(folder))
+    command = (*_program(into), "-m", "exporter.tools.reference.manual", str(folder))
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(python)}, cwd=python)
     for page in folder.iterdir():
         packed = page.with_name(f"{page.name}.gz")

@@ -7,7 +7,7 @@ from deploy.prometheus.recordings_common import WHOLE, by, once, record, summed
 from deploy.prometheus.recordings_device import GPU_BUSY
 from deploy.prometheus.states import BUSY, LOST, regex
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.report.definitions import GOOD, HIGH
+from exporter.tools.report.definitions import GOOD, HIGH
 
 
 def _of_parts(name: str, operation: str, expr: str, help: str) -> Recording:

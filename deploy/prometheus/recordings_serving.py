@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from deploy.prometheus.declaration import Recording
 from deploy.prometheus.recordings_device import PART_MODELS
 from deploy.prometheus.recordings_owner import PART_STATES
-from exporter.report.definitions import SCRAPE
+from exporter.tools.report.definitions import SCRAPE
 
 BY = ("namespace", "pod", "instance", "model_name", "engine")
 _HOLDER = ("namespace", "pod", "host", "port")

@@ -20,7 +20,7 @@ from deploy.prometheus.alerts_workload import WORKLOAD, excepted
 from deploy.prometheus.declaration import Alert, fill, minutes
 from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
-from exporter.project import RUNBOOKS
+from exporter.core.project import RUNBOOKS
 
 JOBS = ".*gpu-exporter.*"
 

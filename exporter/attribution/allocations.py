@@ -15,7 +15,7 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import NOT_HERE
 from exporter.attribution.slurm.local_view import Allocation
 from exporter.attribution.slurm.source import ENVIRON, TRUST
-from exporter.units import Share
+from exporter.core.units import Share
 
 H = TypeVar("H")
 

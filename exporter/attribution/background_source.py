@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.threads.runner import Threads
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 
 log = logging.getLogger(__name__)
 

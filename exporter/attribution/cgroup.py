@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from exporter.core.record import record
 from exporter.host.text import lines
-from exporter.record import record
 
 
 @record

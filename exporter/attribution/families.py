@@ -10,8 +10,7 @@ from dataclasses import replace
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target, WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
-from exporter.host.model import HostUsage
-from exporter.metrics.family import (
+from exporter.core.families import (
     DEVICE,
     INSTANCE,
     NODE,
@@ -25,8 +24,9 @@ from exporter.metrics.family import (
     in_columns,
     info,
 )
-from exporter.record import record
-from exporter.units import Bytes, Share
+from exporter.core.record import record
+from exporter.core.units import Bytes, Share
+from exporter.host.model import HostUsage
 
 
 @record

@@ -14,8 +14,8 @@ from exporter.attribution.nomad.source import Nomad, NomadView
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.clock import MonotonicTime
-from exporter.threads.runner import Threads
+from exporter.core.clock import MonotonicTime
+from exporter.core.threads import Threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
 from exporter.attribution.slurm.local_view import NodeView
 from exporter.attribution.slurm.source import Slurm
 from exporter.attribution.unreserved import UnreservedUse
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
+from exporter.core.record import record
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
-from exporter.record import record
-from exporter.threads.runner import Threads
 
 LAST_OWNER_SECONDS = 60.0
 """A process that /proc no longer shows keeps its owner so long, if the driver still lists it."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from exporter.attribution.owner import Owner
-from exporter.clock import UnixTime
-from exporter.record import record
-from exporter.units import Share
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
+from exporter.core.units import Share
 
 
 @record

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
-from exporter.clock import UnixTime
-from exporter.metrics.family import NODE, Columns, Family, Sample, Unit, counters, gauges, in_columns
-from exporter.units import Bytes
+from exporter.core.clock import UnixTime
+from exporter.core.families import NODE, Columns, Family, Sample, Unit, counters, gauges, in_columns
+from exporter.core.units import Bytes
 
 OTHER = "other"
 """The pid of the row that sums up the processes over the limit."""

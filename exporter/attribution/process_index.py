@@ -11,9 +11,9 @@ from exporter.attribution.cgroup_place import placed
 from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
-from exporter.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.record import record
 from exporter.host.model import HostProcess
-from exporter.record import record
 
 HOLD_SECONDS = 3.0
 """How long a new job or pod has no owner while its name is asked for, so that its series keep their labels."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from exporter.attribution.owner import NOBODY, Owner
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 
 SETTLE_SECONDS = 15.0
 """A process is there sooner than the scheduler's word on it: so long nobody is named."""

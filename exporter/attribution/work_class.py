@@ -10,8 +10,8 @@ from typing import NamedTuple
 from exporter.attribution.known_programs import program_class
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
+from exporter.core.record import record
 from exporter.host.model import HostSignals
-from exporter.record import record
 
 CLASSES = ("batch", "service", "interactive")
 FIELDS = ("workload", "namespace", "account", "partition", "user", "kind")

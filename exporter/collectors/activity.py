@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import GPM_SECONDS
-from exporter.record import record
 
 UNITS: tuple[tuple[str, int, str], ...] = (
     # unit           GPM id  what it does

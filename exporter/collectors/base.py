@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.families import Family, Type
+from exporter.core.record import record
 from exporter.driver.interface import Device
-from exporter.metrics.family import Family, Type
-from exporter.record import record
 
 R = TypeVar("R")
 

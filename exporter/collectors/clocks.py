@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.families import Unit, by, gauge, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, by, gauge, gauges
-from exporter.record import record
 
 _DOMAINS = {
     "graphics": nvml.NVML_CLOCK_GRAPHICS,

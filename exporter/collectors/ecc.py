@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.core.families import Sample, Shown, Unit, by, counters, gauge, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Sample, Shown, Unit, by, counters, gauge, gauges
-from exporter.record import record
 
 _TOTALS = (
     # type, its code, field since driver load, field over the life of the board

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.core.families import Family, Unit, gauge
+from exporter.core.record import record
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Family, Unit, gauge
-from exporter.record import record
 
 
 @record

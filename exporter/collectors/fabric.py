@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.core.families import Sample, Shown, Unit, by, gauges, info
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Sample, Shown, Unit, by, gauges, info
-from exporter.record import record
 
 _STATES = {
     nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not_started",

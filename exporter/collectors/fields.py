@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from exporter.clock import UnixTime
 from exporter.collectors.base import Tick
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
 from exporter.driver.interface import Device
-from exporter.record import record
 
 Field = tuple[int, int]
 """Field id and scope: a link number, ALL_LINKS, or 0 where the id has no scope."""

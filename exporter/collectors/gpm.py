@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, is_of_pass, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
+from exporter.core.clock import UnixTime
+from exporter.core.families import Family, Unit, counter, counters_by, summed
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import GPM_SECONDS, Device, UnsupportedError
-from exporter.metrics.family import Family, Unit, counter, counters_by, summed
-from exporter.record import record
 
 _MIB = 1024 * 1024
 _ASK_AGAIN = 300.0

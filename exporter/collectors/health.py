@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.core.families import Unit, by, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, by, gauges
-from exporter.record import record
 
 _FIELD = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 NO_ACTION = "none"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.peak import peak_flops
+from exporter.core.families import Sample, Unit, experimental, gauge, info
+from exporter.core.record import record
 from exporter.driver.interface import Device
-from exporter.metrics.family import Sample, Unit, experimental, gauge, info
-from exporter.record import record
 
 _ARCHITECTURES = {
     2: "kepler",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.core.families import Unit, gauge
+from exporter.core.record import record
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, gauge
-from exporter.record import record
 
 
 @record

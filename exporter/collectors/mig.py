@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from exporter.clock import UnixTime
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.clock import UnixTime
+from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gauge, info, summed
+from exporter.core.record import record
 from exporter.driver.interface import Device
-from exporter.metrics.family import INSTANCE, Family, Sample, Unit, counter, gauge, info, summed
-from exporter.record import record
 
 _ASK_AGAIN = 300.0
 """Seconds until an instance without GPM (A100) is asked again."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from exporter.clock import UnixTime
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Field, Fields, read_fields
+from exporter.core.clock import UnixTime
+from exporter.core.counters import NO_COUNTS, Counts, count, totals
+from exporter.core.families import Shown, Unit, by, counters, gauge, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.counters import NO_COUNTS, Counts, count, totals
-from exporter.metrics.family import Shown, Unit, by, counters, gauge, gauges
-from exporter.record import record
 
 _COMMON_SPEED, _LINK_COUNT = nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, nvml.NVML_FI_DEV_NVLINK_LINK_COUNT
 _SPEED, _STATE = nvml.NVML_FI_DEV_NVLINK_GET_SPEED, nvml.NVML_FI_DEV_NVLINK_GET_STATE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from exporter.clock import UnixTime
 from exporter.collectors.base import Pace, Tick
-from exporter.record import record
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
 
 T = TypeVar("T")
 

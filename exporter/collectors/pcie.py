@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.families import Shown, Unit, by, counter, counters, gauge, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Shown, Unit, by, counter, counters, gauge, gauges
-from exporter.record import record
 
 _REPLAYS = nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER
 _ERRORS = {

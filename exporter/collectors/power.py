@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.families import Unit, counter, gauge
+from exporter.core.record import record
+from exporter.core.units import Joules, Watts
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, counter, gauge
-from exporter.record import record
-from exporter.units import Joules, Watts
 
 
 @record

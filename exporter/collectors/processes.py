@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.clock import EPOCH, UnixTime
+from exporter.core.record import record
+from exporter.core.units import Bytes
 from exporter.driver.interface import Device, Record, UnsupportedError
-from exporter.record import record
-from exporter.units import Bytes
 
 _LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",

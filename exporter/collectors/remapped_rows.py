@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
+from exporter.core.families import Unit, by, counters, gauge, gauges
+from exporter.core.record import record
 from exporter.driver.interface import Device
-from exporter.metrics.family import Unit, by, counters, gauge, gauges
-from exporter.record import record
 
 _AVAILABILITY = ("max", "high", "partial", "low", "none")
 _SCARCE = ("low", "none")

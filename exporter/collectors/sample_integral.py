@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from exporter.clock import EPOCH, UnixTime
-from exporter.record import record
+from exporter.core.clock import EPOCH, UnixTime
+from exporter.core.record import record
 
 _FULL = 100
 """Percent."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid_messages import RECORD, pci_bus_id
-from exporter.metrics.family import NODE, Family, Sample, Unit, counters, gauges
+from exporter.core.clock import EPOCH, UnixTime
+from exporter.core.families import NODE, Family, Sample, Unit, counters, gauges
 
 _SXID = re.compile(
     r"nvidia-nvswitch(?P<switch>\d{1,4}): SXid \((?:PCI:)?(?P<address>[0-9a-fA-F:.]+)\):\s*(?P<sxid>\d{1,9}),\s*"

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.collectors.paced import Paced, read_when_due
+from exporter.core.families import Sample, Unit, by, gauge, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Sample, Unit, by, gauge, gauges
-from exporter.record import record
 
 _GPU_SENSOR = nvml.NVML_TEMPERATURE_GPU
 _MEMORY_FIELD = nvml.NVML_FI_DEV_MEMORY_TEMP

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
+from exporter.core.families import Unit, by, counters_by, gauges
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, by, counters_by, gauges
-from exporter.record import record
 
 _FLAGS = (
     # reason             bit

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from exporter.clock import EPOCH
 from exporter.collectors.base import Collector, Pace, Seen, Tick
 from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
+from exporter.core.clock import EPOCH
+from exporter.core.families import Unit, counter, gauge
+from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Unit, counter, gauge
-from exporter.record import record
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
 _SEEN_BUSY: Callable[[Seen], float] = attrgetter("busy")

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from exporter.clock import EPOCH, UnixTime
+from exporter.core.clock import EPOCH, UnixTime
+from exporter.core.families import Family, Sample, Shown, Unit, counters, gauges
+from exporter.core.record import record
 from exporter.driver.interface import XidEvent
-from exporter.metrics.family import Family, Sample, Shown, Unit, counters, gauges
-from exporter.record import record
 
 _CLASSES: Mapping[str, tuple[int | range, ...]] = {
     "reset_gpu": (46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import XidEvent
 
 RECORD = re.compile(r"\d+,\d+,(?P<microseconds>\d+),[^;]*;(?P<text>.*)", re.DOTALL)

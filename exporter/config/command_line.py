@@ -38,21 +38,39 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "serve": Command("exporter.cli.serve", "serve the metrics until asked to stop (the default)"),
-    "once": Command("exporter.cli.once", "print the metrics once"),
-    "check": Command("exporter.cli.check", "verdict on this node's GPUs, for health checks", "exporter.check.options"),
-    "report": Command(
-        "exporter.cli.report", "efficiency of a job, pod or user, from Prometheus", "exporter.report.options"
+    "serve": Command("exporter.daemon.serve", "serve the metrics until asked to stop (the default)"),
+    "once": Command("exporter.daemon.once", "print the metrics once"),
+    "check": Command(
+        "exporter.tools.check.command", "verdict on this node's GPUs, for health checks", "exporter.tools.check.options"
     ),
-    "capture": Command("exporter.cli.capture", "record the driver's answers, for a bug report", "exporter.cli.capture"),
+    "report": Command(
+        "exporter.tools.report.command",
+        "efficiency of a job, pod or user, from Prometheus",
+        "exporter.tools.report.options",
+    ),
+    "capture": Command(
+        "exporter.tools.capture.command",
+        "record the driver's answers, for a bug report",
+        "exporter.tools.capture.command",
+    ),
     "acknowledge": Command(
-        "exporter.cli.acknowledge", "end a fault that nothing can prove mended", "exporter.cli.acknowledge"
+        "exporter.tools.check.acknowledge",
+        "end a fault that nothing can prove mended",
+        "exporter.tools.check.acknowledge",
     ),
     "summaries": Command(
-        "exporter.cli.summaries", "give ended Slurm jobs their summaries, or list them", "exporter.summaries.options"
+        "exporter.tools.report.summaries.command",
+        "give ended Slurm jobs their summaries, or list them",
+        "exporter.tools.report.summaries.options",
     ),
-    "completion": Command("exporter.cli.completion", "print the completion of bash, zsh or fish"),
+    "completion": Command("exporter.tools.reference.completion", "print the completion of bash, zsh or fish"),
 }
+
+STAND_INS: Mapping[str, str] = {
+    "simulate": "exporter.tools.simulator:simulate",
+    "driver.capture": "exporter.tools.capture.replay:load",
+}
+"""By option: what opens a driver in place of NVIDIA's, as MODULE:FUNCTION."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from exporter.attribution.work_class import ClassRule, parse_rules
 from exporter.config.network import address, http_url
-from exporter.project import RUNBOOKS
+from exporter.core.project import RUNBOOKS
 
 _LONGEST = 36_500 * 86400.0
 """Seconds: what is longer is a slip of the key, and more than a thread can wait."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.driver.field_judgement import FieldBatch
 from exporter.driver.interface import (
     CURSORS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import Call, UnsupportedError
 from exporter.driver.judgement import FIELD, Reader, judged
 from exporter.driver.plausibility import FIELDS

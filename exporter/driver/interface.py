@@ -28,8 +28,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from exporter.clock import UnixTime
-from exporter.units import Share
+from exporter.core.clock import UnixTime
+from exporter.core.units import Share
 
 Call = Callable[..., Any]
 CURSORS = frozenset({"nvmlDeviceGetSamples", "nvmlDeviceGetProcessUtilization"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import GPM_SECONDS, Call, Record, UnsupportedError
 from exporter.driver.plausibility import (
     ANYTHING,

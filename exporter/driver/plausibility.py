@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.driver import constants as nvml
 
 

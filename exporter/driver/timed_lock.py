@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from exporter.clock import NEVER, MonotonicClock, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, monotonic_time
 
 
 class TimedLock:

@@ -17,8 +17,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from exporter.exposition.snapshot import AnyBlock, Snapshot
-from exporter.metrics.family import AnyFamily, Columns, Shown, Values
+from exporter.core.block import AnyBlock
+from exporter.core.families import AnyFamily, Columns, Shown, Values
+from exporter.sampling.snapshot import Snapshot
 
 _PLAIN_LIMIT = 1e6
 """Python writes numbers below this one as Go does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from exporter.clock import EPOCH, UnixTime
+from exporter.core.clock import EPOCH, UnixTime
 from exporter.faults.model import Acknowledgement, FaultState, Kind
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.clock import UnixTime
 from exporter.collectors.ecc import Ecc
 from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
@@ -13,6 +12,7 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Power
 from exporter.collectors.remapped_rows import RemappedRows
 from exporter.collectors.xid import RECOVERY_CHANGED
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Device
 from exporter.faults.model import ObservedGpu
 

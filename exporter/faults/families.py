@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from exporter.core.families import NODE, AnyFamily, Sample, Unit, by, gauges
 from exporter.faults.cleared import Cleared
 from exporter.faults.model import Action, Fault, Kind, SwitchFault
-from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, by, gauges
 
 
 @dataclass(frozen=True, slots=True)

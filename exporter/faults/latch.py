@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.xid import class_of
+from exporter.core.clock import EPOCH, UnixTime
 from exporter.faults import switches
 from exporter.faults.model import (
     XID_EVIDENCE,

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporter.clock import EPOCH, UnixTime
+from exporter.core.clock import EPOCH, UnixTime
 
 XID_EVIDENCE = "XID "
 """How the evidence of faults begins that an XID reports."""

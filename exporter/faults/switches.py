@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.faults.model import Acknowledgement, FaultState, KnownGpu, Observation, SwitchFault
 
 _TOGETHER = 600.0

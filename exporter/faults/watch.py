@@ -10,7 +10,8 @@ from pathlib import Path
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
 from exporter.attribution.kubernetes.node_object import NodeObject
-from exporter.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.threads import Threads
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.cleared import cleared
 from exporter.faults.expected import known
@@ -18,7 +19,6 @@ from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
 from exporter.faults.state_file import StateError
-from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 

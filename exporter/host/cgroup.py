@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
 from exporter.host.presence import exists
 from exporter.host.pressure import pressure_seconds
 from exporter.host.text import lines, natural, read_text
-from exporter.units import Bytes
 
 UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number just under 2^63."""

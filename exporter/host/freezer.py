@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.host.cgroup import Hierarchy, hierarchy, parse_flat
 from exporter.host.text import lines, read_text
 

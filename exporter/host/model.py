@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from exporter.clock import UnixTime
-from exporter.record import record
-from exporter.units import Bytes, BytesPerSecond
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
+from exporter.core.units import Bytes, BytesPerSecond
 
 
 @record

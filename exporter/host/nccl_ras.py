@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from exporter.clock import MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicTime, monotonic_time
 from exporter.host.text import bounded, count, lines
 
 ADDRESS = ("localhost", 28028)

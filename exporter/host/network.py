@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.core.units import Bytes
 from exporter.host.text import lines, natural, read_text
-from exporter.units import Bytes
 
 _LISTEN, _ESTABLISHED = "0A", "01"
 _PORT = re.compile("[0-9A-F]{4}")

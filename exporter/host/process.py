@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
+from exporter.core.units import Bytes
 from exporter.host.kept_files import KeptFile, KeptFiles, room
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import lines, natural, read_text
 from exporter.host.turns import Turns
 from exporter.host.users import account
-from exporter.units import Bytes
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, cast
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
+from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.kept_files import KeptFile
 from exporter.host.text import natural
-from exporter.units import Bytes, BytesPerSecond
 
 LOOK_SECONDS = 3.0
 LATELY_SECONDS = 20.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from exporter.clock import MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicTime, monotonic_time
 
 _MAX_BYTES = 64 << 20
 """sacct's answer about 100,000 jobs is half of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.process import CLOCK_TICKS, parse_stat

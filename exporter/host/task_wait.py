@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.process_io import LOOK_SECONDS
 from exporter.host.run_queue import RunQueue
 from exporter.host.text import read_text

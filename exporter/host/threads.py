@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.task import Task, TaskReader

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pwd
 from pathlib import Path
 
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 from exporter.host.text import bounded, lines, natural, read_text
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
 
 SOURCE = "user_database"
 _MAX_NAMES = 512

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
+from exporter.core.units import Joules, Share
 from exporter.host.model import HostSignals
 from exporter.ledger.evidence import Past, Signals
 from exporter.ledger.states import STATES
 from exporter.progress.rank import Rank
-from exporter.record import record
-from exporter.units import Joules, Share
 
 Seconds = tuple[float, ...]
 """One number per state, in the order of STATES."""

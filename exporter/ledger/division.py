@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
+from exporter.core.units import BytesPerSecond
 from exporter.host.hottest import Hot, hottest
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
@@ -17,7 +18,6 @@ from exporter.ledger.claims import Claim
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
 from exporter.ledger.thresholds import Thresholds
-from exporter.units import BytesPerSecond
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from exporter.core.record import record
 from exporter.host.model import HostSignals, ProcessSignals
-from exporter.record import record
 
 NO_HOST = HostSignals()
 NOTHING_REPORTED: Mapping[str, float] = MappingProxyType({})

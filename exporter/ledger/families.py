@@ -7,10 +7,7 @@ from functools import lru_cache
 
 from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
 from exporter.attribution.ownership import Target
-from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
-from exporter.ledger.evidence import Past
-from exporter.ledger.states import STATES, diagnosable
-from exporter.metrics.family import (
+from exporter.core.families import (
     DEVICE,
     INSTANCE,
     NODE,
@@ -25,6 +22,9 @@ from exporter.metrics.family import (
     gauges,
     in_columns,
 )
+from exporter.ledger.account import Ledger, OwnerEntry, TargetEntry
+from exporter.ledger.evidence import Past
+from exporter.ledger.states import STATES, diagnosable
 
 
 def _device(entry: TargetEntry) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from itertools import repeat
 from operator import add, mul
 
 from exporter.attribution.owner import Owner
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
@@ -19,7 +20,6 @@ from exporter.ledger.peers import Levels, ids, levels, others, stragglers, with_
 from exporter.ledger.reports import phases, reported_stragglers
 from exporter.ledger.thresholds import Thresholds
 from exporter.ledger.used import Used, used
-from exporter.units import Joules
 
 Peers = Mapping[Owner, Collection[str]]
 

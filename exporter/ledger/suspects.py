@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from exporter.attribution.owner import Owner
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.ledger.account import Ledger, Reading
 from exporter.ledger.division import SPINNING
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
-from exporter.units import Bytes
 
 _Key = tuple[str, str]
 """A field and, of pressure, its resource."""

@@ -8,13 +8,13 @@ from typing import Protocol
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment
+from exporter.core.clock import Moment
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
 from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
-from exporter.threads.runner import Threads
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")

@@ -12,12 +12,12 @@ from pathlib import Path
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.families import NODE, AnyFamily, Sample, Unit, gauges, info
+from exporter.core.threads import Threads
 from exporter.host import network, network_namespace
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
-from exporter.metrics.family import NODE, AnyFamily, Sample, Unit, gauges, info
-from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource
 from exporter.attribution.ownership import SourceHealth, Target
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host import rdma
 from exporter.node.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
-from exporter.threads.runner import Threads
 
 SOURCE = "rdma"
 EVERY = 10.0

@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
+from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host import ancestors, cgroup, network
 from exporter.host.cgroup import Hierarchy, Limits
 from exporter.host.freezer import Freezer
@@ -18,7 +19,6 @@ from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.carried_usage import CarriedUsage
 from exporter.node.process_totals import ProcessTotals
 from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
-from exporter.units import Bytes, BytesPerSecond
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""

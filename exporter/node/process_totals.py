@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.units import Bytes
 from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess, HostUsage
 from exporter.host.process_io import bytes_of
-from exporter.units import Bytes
 
 _MAX_LEFT = 64
 """Kept of those that have left the GPUs."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from exporter.core.record import record
+from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host.hottest import Hot, hottest
 from exporter.host.model import HostSignals, HostUsage, ProcessSignals
 from exporter.host.process_io import IoRates
 from exporter.host.task import Task
-from exporter.record import record
-from exporter.units import Bytes, BytesPerSecond
 
 Tasks = Mapping[str, Task]
 NOTHING_SAID: Mapping[int, ProcessSignals] = {}

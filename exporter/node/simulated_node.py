@@ -7,7 +7,8 @@ from typing import Protocol
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import NEVER, Moment, MonotonicTime, UnixTime
+from exporter.core.clock import NEVER, Moment, MonotonicTime, UnixTime
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.rdma import PciPath, Port
 from exporter.ledger.states import HOST_SIGNALS
@@ -15,7 +16,6 @@ from exporter.node.nccl_status import Statuses
 from exporter.node.network_port_source import EVERY
 from exporter.node.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
 from exporter.progress.progress import Progress, Reported
-from exporter.threads.runner import Threads
 
 
 class SimulatedReport(Protocol):

@@ -9,7 +9,9 @@ from pathlib import Path
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
-from exporter.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 from exporter.host.command import command_line
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.namespace import own_cgroup
@@ -23,8 +25,6 @@ from exporter.node.network_ports import NetworkPorts
 from exporter.node.usage import HostReader
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""

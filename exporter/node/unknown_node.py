@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment
+from exporter.core.clock import Moment
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Reported
-from exporter.threads.runner import Threads
 
 
 class UnknownNode:

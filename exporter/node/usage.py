@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.host import network
 from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.cgroup_trust import understood
-from exporter.clock import NEVER, MonotonicTime
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.text import lines, read_text
 from exporter.progress.reporters import of_user
 

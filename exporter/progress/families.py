@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.metrics.family import NODE, Family, Sample, Unit, counters, experimental, gauges
+from exporter.core.families import NODE, Family, Sample, Unit, counters, experimental, gauges
 from exporter.progress.progress import Progress, Reported, StepTimes
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from exporter.clock import MonotonicClock, monotonic_time
+from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.progress.processes import in_host_namespace, process
 from exporter.progress.protocol import LARGEST, parse
 from exporter.progress.reporters import Reporters, of_user

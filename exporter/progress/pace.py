@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
+from exporter.core.record import record
 from exporter.progress.progress import StepTimes
 from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter
-from exporter.record import record
 
 _FRESH = 3.0
 """Seconds after its last report from which nothing is known of what a process does now."""

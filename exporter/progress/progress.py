@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from exporter.attribution.owner import Owner
+from exporter.core.record import record
 from exporter.progress.rank import Rank
-from exporter.record import record
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from exporter.record import record
+from exporter.core.record import record
 
 
 @record

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth
-from exporter.clock import NEVER, MonotonicClock, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.namespace import own_cgroup
 from exporter.progress.folder_source import FolderSource
 from exporter.progress.pace import Phases, step_times
@@ -18,7 +19,6 @@ from exporter.progress.rank import Rank
 from exporter.progress.reporters import Process, Reporter, Reporters
 from exporter.progress.socket_source import SocketSource
 from exporter.progress.totals import Totals
-from exporter.threads.runner import Threads
 
 _LOOKS_EVERY = 2.0
 """Seconds between two looks at whether reporters still live."""

@@ -15,7 +15,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.clock import MonotonicClock, monotonic_time
+from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.progress.accounts import Accounts
 from exporter.progress.processes import process
 from exporter.progress.protocol import LARGEST, parse

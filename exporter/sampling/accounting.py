@@ -12,20 +12,21 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
-from exporter.clock import NEVER, Moment, MonotonicTime
-from exporter.exposition.snapshot import AnyBlock, LazyBlock
+from exporter.core.block import AnyBlock, LazyBlock
+from exporter.core.clock import NEVER, Moment, MonotonicTime
+from exporter.core.families import AnyFamily, Family
+from exporter.core.record import record
+from exporter.core.units import Share
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.states import STATES
 from exporter.ledger.suspects import Suspects
 from exporter.ledger.thresholds import Thresholds
-from exporter.metrics.family import AnyFamily, Family
 from exporter.node.interface import Node
 from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
-from exporter.record import record
 from exporter.sampling.change import Calm, holders, possible, since, until
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
@@ -33,7 +34,6 @@ from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.process_table import ProcessTable, unattributed_bytes
 from exporter.sampling.steadiness import States, states_of
 from exporter.sampling.workload_rows import WorkloadRows
-from exporter.units import Share
 
 R = TypeVar("R")
 

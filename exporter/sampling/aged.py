@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from exporter.exposition.exporter_families import NODE_FAMILIES
-from exporter.exposition.snapshot import AnyBlock, NodeStatus, ProcessHealth, Snapshot
-from exporter.metrics.family import Type
+from exporter.core.block import AnyBlock
+from exporter.core.families import Type
 from exporter.sampling.blocks import node_blocks
+from exporter.sampling.exporter_families import NODE_FAMILIES
+from exporter.sampling.snapshot import NodeStatus, ProcessHealth, Snapshot
 
 _OWN = frozenset(family.name for family in NODE_FAMILIES)
 

@@ -6,15 +6,16 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from exporter.clock import MonotonicTime
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
+from exporter.core.block import Block, LazyBlock
+from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import Device
-from exporter.exposition.exporter_families import NODE_FAMILIES
-from exporter.exposition.snapshot import Block, CollectorStatus, LazyBlock, NodeStatus
 from exporter.sampling.cached_reading import CachedReading, is_fresh, outlives_device
+from exporter.sampling.exporter_families import NODE_FAMILIES
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Outcome
+from exporter.sampling.snapshot import CollectorStatus, NodeStatus
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from exporter.clock import MonotonicTime
 from exporter.collectors.base import AnyCollector, Pace
-from exporter.exposition.snapshot import Block
-from exporter.metrics.counters import NO_COUNTS, Counts, Totals, count, count_values, published
-from exporter.metrics.family import AnyFamily, Columns, Type
+from exporter.core.block import Block
+from exporter.core.clock import MonotonicTime
+from exporter.core.counters import NO_COUNTS, Counts, Totals, count, count_values, published
+from exporter.core.families import AnyFamily, Columns, Type
 
 
 class Carried(NamedTuple):

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from exporter.attribution.owner import Owner
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.record import record
+from exporter.core.units import Joules
 from exporter.ledger.account import Counted, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
-from exporter.record import record
-from exporter.units import Joules
 
 _MEANS = (
     "busy",

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from exporter.clock import MonotonicClock, monotonic_time
+from exporter.core.clock import MonotonicClock, monotonic_time
+from exporter.core.threads import Threads
 from exporter.driver.interface import Device, Driver, DriverError, DriverGoneError, DriverMismatchError
-from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 

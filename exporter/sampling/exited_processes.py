@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from exporter.clock import UnixTime
 from exporter.collectors.processes import GpuProcess, Processes
+from exporter.core.clock import UnixTime
 
 
 class ExitedProcesses:

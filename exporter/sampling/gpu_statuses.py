@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from exporter.clock import MonotonicTime
 from exporter.collectors.info import Info
 from exporter.collectors.memory import Memory
 from exporter.collectors.power import Power
 from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
-from exporter.exposition.snapshot import GpuStatus
+from exporter.core.clock import MonotonicTime
 from exporter.sampling.accounting import AccountingResult
 from exporter.sampling.cached_reading import is_fresh
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import reading, readings_of
+from exporter.sampling.snapshot import GpuStatus
 
 R = TypeVar("R")
 

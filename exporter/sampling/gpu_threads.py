@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from itertools import chain, count
 from typing import Generic, TypeVar
 
-from exporter.clock import NEVER, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.process import parse_stat
 from exporter.host.text import read_text
 from exporter.sampling.worker import Worker
-from exporter.threads.runner import Threads
 
 T = TypeVar("T")
 

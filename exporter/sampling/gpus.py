@@ -9,10 +9,10 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.collectors.base import AnyCollector, Seen, nothing_seen
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
+from exporter.core.record import record
 from exporter.driver.interface import Device, DriverError
-from exporter.record import record
 from exporter.sampling.gpu_threads import GpuThreads
 from exporter.sampling.look import UNKNOWN, Look, Looker
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment, UnixTime
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
+from exporter.core.clock import Moment, UnixTime
+from exporter.core.record import record
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
 from exporter.node.interface import Node
-from exporter.record import record
 from exporter.sampling.exited_processes import ExitedProcesses
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import reading

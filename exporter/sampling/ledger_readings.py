@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from exporter.attribution.ownership import Target
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
+from exporter.core.units import Joules
 from exporter.driver.interface import Device
 from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
@@ -20,7 +21,6 @@ from exporter.sampling.readings import (
     throttled,
 )
 from exporter.sampling.targets import holdings, target_of
-from exporter.units import Joules
 
 
 class LedgerReadings:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from exporter.clock import NEVER, MonotonicTime
 from exporter.collectors.base import Seen
+from exporter.core.clock import NEVER, MonotonicTime
 from exporter.sampling.look import UNKNOWN, Look, counted, same
 
 Found = Mapping[str, Look]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from exporter.clock import monotonic_time
-from exporter.exposition.snapshot import Snapshot
-from exporter.threads.runner import Threads
+from exporter.core.clock import monotonic_time
+from exporter.core.threads import Threads
+from exporter.sampling.snapshot import Snapshot
 
 
 class Loop:

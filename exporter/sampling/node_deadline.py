@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target
-from exporter.clock import Moment, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import Moment, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.interface import Node
 from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NetworkPorts
 from exporter.progress.progress import Reported
 from exporter.sampling.worker import Worker
-from exporter.threads.runner import Threads
 
 SOURCE = "host"
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from itertools import compress, repeat
 from operator import attrgetter, le
 from typing import NamedTuple
 
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime
 from exporter.collectors.base import AnyCollector, Pace, Scope, Seen, Tick, in_time, nothing_seen
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime
+from exporter.core.record import record
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
 from exporter.driver.interface import Device, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
-from exporter.record import record
 from exporter.sampling.cached_reading import CachedReading, kept
 
 log = logging.getLogger(__name__)

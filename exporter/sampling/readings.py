@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from exporter.clock import NEVER, MonotonicTime
 from exporter.collectors.clocks import Clocks
 from exporter.collectors.engines import Engines
 from exporter.collectors.gpm import Gpm
@@ -16,12 +15,13 @@ from exporter.collectors.power import Power
 from exporter.collectors.processes import Processes
 from exporter.collectors.throttle import Throttle
 from exporter.collectors.utilization import Utilization
+from exporter.core.clock import NEVER, MonotonicTime
+from exporter.core.record import record
+from exporter.core.units import Joules
 from exporter.ledger.evidence import Signals
-from exporter.record import record
 from exporter.sampling.cached_reading import CachedReading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import NO_STATE
-from exporter.units import Joules
 
 R = TypeVar("R")
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from exporter.clock import NEVER, Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
+from exporter.core.block import AnyBlock, LazyBlock
+from exporter.core.clock import NEVER, Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
-from exporter.exposition.snapshot import (
-    AnyBlock,
-    CollectorStatus,
-    GpuStatus,
-    LazyBlock,
-    LazyRows,
-    NodeStatus,
-    ProcessHealth,
-    Snapshot,
-)
 from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.faults.watch import FaultWatch, Site
@@ -30,9 +22,9 @@ from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import Gpus
 from exporter.sampling.looks import Found, Looks
 from exporter.sampling.readings import shows_utilization
+from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
-from exporter.threads.runner import Threads
 
 _SOON = 1.1
 """Intervals: who is expected within so many sees this pass, or the next one comes too late."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import ge, sub
 
+from exporter.core.record import record
 from exporter.ledger.account import ZERO, Ledger
 from exporter.ledger.states import INDEX
-from exporter.record import record
 
 STEADY_AFTER = 10
 """Passes in a row that found the same."""

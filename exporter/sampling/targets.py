@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.collectors.processes import GpuProcess
+from exporter.core.units import Share
 from exporter.driver.interface import Device
 from exporter.ledger.account import Holding
 from exporter.sampling.gpus import Gpu
-from exporter.units import Share
 
 
 def target_of(device: Device) -> Target:

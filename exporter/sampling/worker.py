@@ -6,8 +6,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from exporter.clock import NEVER, MonotonicTime, monotonic_time
-from exporter.threads.runner import Threads
+from exporter.core.clock import NEVER, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 
 T = TypeVar("T")
 

@@ -8,10 +8,10 @@ from exporter.attribution.families import WorkloadRow
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.work_class import UNKNOWN, WorkClass
+from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
 from exporter.ledger.account import Reading
 from exporter.sampling.join import Join
-from exporter.units import Bytes
 
 _NO_INFO, _NO_USAGE = WorkloadInfo(), HostUsage()
 

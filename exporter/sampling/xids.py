@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from exporter.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.collectors import sxid
 from exporter.collectors.sxid import SxidCounts
 from exporter.collectors.xid import XidCounts, counted
 from exporter.collectors.xid_messages import parse
+from exporter.core.clock import MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.driver.interface import Driver, DriverError, UnsupportedError, XidEvent
 from exporter.host.kernel_log import KernelLog
 

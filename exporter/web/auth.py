@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Mapping
 
-from exporter.clock import MonotonicClock, monotonic_time
+from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.web.rate import Bucket
 
 _GUESSES, _GUESS_SECONDS = 10, 2.0

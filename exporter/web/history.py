@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exporter.clock import EPOCH, NEVER, MonotonicTime, UnixTime
-from exporter.exposition.snapshot import GpuStatus, Snapshot
+from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
+from exporter.sampling.snapshot import GpuStatus, Snapshot
 
 SPAN = 3600.0
 _BUCKET = 20.0

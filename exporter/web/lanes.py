@@ -8,7 +8,7 @@ import functools
 import queue
 from collections.abc import Callable, Mapping
 
-from exporter.threads.runner import Threads
+from exporter.core.threads import Threads
 
 _WAITING = 64
 """Requests that wait in one lane; the next one is turned away."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from exporter.exposition.snapshot import Snapshot
+from exporter.sampling.snapshot import Snapshot
 
 
 class OncePerSnapshot:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.ledger.palette import LOOKS, look, stacked
 from exporter.web.history import SPAN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from exporter.clock import MonotonicClock
+from exporter.core.clock import MonotonicClock
 
 
 class Bucket:

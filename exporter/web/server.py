@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from exporter.config.network import address_text
 from exporter.config.option import ConfigError
-from exporter.threads.runner import Threads
+from exporter.core.threads import Threads
 from exporter.web.admission import Admission, room
 from exporter.web.app import App
 from exporter.web.certificate import Demands

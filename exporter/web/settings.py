@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exporter.clock import MonotonicClock, monotonic_time
 from exporter.config.option import ConfigError
+from exporter.core.clock import MonotonicClock, monotonic_time
 from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth
 from exporter.web.rate import Bucket

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from html import escape
 
 from exporter import __version__
-from exporter.check.render import what
-from exporter.check.rule import Finding, Verdict
-from exporter.check.runbooks import runbook
-from exporter.check.verdict import Report
-from exporter.clock import unix_time
-from exporter.exposition.snapshot import NodeStatus, Snapshot
+from exporter.core.clock import unix_time
+from exporter.faults.rule import Finding, Verdict
+from exporter.faults.runbooks import runbook
+from exporter.faults.verdict import Report
+from exporter.sampling.snapshot import NodeStatus, Snapshot
 from exporter.web.history import History
 from exporter.web.plot import legend
 from exporter.web.status_gpu import card, percent
@@ -75,7 +74,7 @@ def _item(site: Site, finding: Finding) -> str:
     address = escape(site.runbooks.replace("{name}", name))  # which may have other braces
     link = f' <a href="{address}">runbook</a>' if name and address else ""
     return (
-        f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {escape(what(finding))}<br>'
+        f'<li><b style="color:{VERDICTS[finding.verdict]}">{finding.verdict.word}</b> {escape(finding.summary)}<br>'
         f'<span class="dim">{escape(finding.action)}</span>{link}</li>'
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 
 from exporter.attribution.owner import Owner
-from exporter.check.rule import Finding, Verdict
-from exporter.clock import UnixTime
-from exporter.exposition.snapshot import GpuStatus
+from exporter.core.clock import UnixTime
+from exporter.faults.rule import Finding, Verdict
+from exporter.sampling.snapshot import GpuStatus
 from exporter.web.history import History
 from exporter.web.plot import bar, line
 from exporter.web.style import VERDICTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from exporter.check.rule import Verdict
+from exporter.faults.rule import Verdict
 from exporter.ledger.palette import page_colours
 
 VERDICTS: Mapping[Verdict, str] = {

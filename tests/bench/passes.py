@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.cli import assembly
-from exporter.cli.serve import tune_runtime
-from exporter.clock import Moment
 from exporter.config import load as config
+from exporter.core.clock import Moment
+from exporter.daemon import assembly
+from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import Renderer
 from exporter.sampling.sampler import Sampler
 from tests.bench.floor import built

@@ -17,7 +17,6 @@ from pathlib import Path
 from exporter.exposition.text import Renderer
 
 from exporter.attribution.families import workload_families
-from exporter.capture.replay import load
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
 from exporter.node.interface import Node
@@ -25,9 +24,10 @@ from exporter.node.simulated_node import SimulatedNode
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Moment, Pacing, Sampler
-from exporter.simulator import simulate
-from exporter.simulator.faults import KINDS
-from exporter.simulator.patterns import PATTERNS
+from exporter.tools.capture.replay import load
+from exporter.tools.simulator import simulate
+from exporter.tools.simulator.faults import KINDS
+from exporter.tools.simulator.patterns import PATTERNS
 
 START = 1_700_000_000.0
 PASSES = 20

@@ -12,14 +12,14 @@ import sys
 from collections.abc import Mapping
 
 from exporter.attribution.families import workload_families
-from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.ledger.states import STATES
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import simulate
-from exporter.simulator.patterns import PATTERNS
+from exporter.tools.simulator import simulate
+from exporter.tools.simulator.patterns import PATTERNS
 
 START = 1_700_000_000.0
 EVERY = 12.0

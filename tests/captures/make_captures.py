@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.capture.record import record, write
-from exporter.simulator import SimulatedDriver, parse
+from exporter.tools.capture.record import record, write
+from exporter.tools.simulator import SimulatedDriver, parse
 
 START = 1_800_000_000.0
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from exporter import __version__
-from exporter.capture.record import write
-from exporter.capture.replay import BY_FIELD, FORMAT, VERSION
+from exporter.tools.capture.record import write
+from exporter.tools.capture.replay import BY_FIELD, FORMAT, VERSION
 
 MIB = 1 << 20
 _TELEGRAF = "github.com/influxdata/telegraf plugins/inputs/nvidia_smi/testdata/"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter.capture.replay import load
 from exporter.collectors import COLLECTORS
+from exporter.core.block import Block
+from exporter.core.families import Values
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import Block
-from exporter.metrics.family import Values
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, TargetState, read_gpu
+from exporter.tools.capture.replay import load
 from tests.captures import make_captures
 from tests.exporter_process import Metrics, parse
 from tests.golden import compare

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter import clock, units
+from exporter.core import clock, units
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTER = ROOT / "exporter"
 
 MIXED = """
-from exporter.clock import monotonic_time, unix_time
-from exporter.units import Bytes, Joules, Share, Watts
+from exporter.core.clock import monotonic_time, unix_time
+from exporter.core.units import Bytes, Joules, Share, Watts
 
 {line}
 """
@@ -79,7 +79,7 @@ def test_only_the_clock_asks_the_clocks() -> None:
     calls = re.compile(r"\btime\.(time|monotonic)\b")
     users = {path.relative_to(EXPORTER).as_posix() for path in EXPORTER.rglob("*.py") if calls.search(path.read_text())}
 
-    assert {each for each in users if each.split("/")[0] not in edges} == {"clock.py"}
+    assert {each for each in users if each.split("/")[0] not in edges} == {"core/clock.py"}
 
 
 def test_attribution_and_host_measure_on_the_monotonic_clock() -> None:

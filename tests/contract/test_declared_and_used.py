@@ -12,7 +12,7 @@ import pytest
 
 from exporter.config.load import options
 from exporter.config.option import Option
-from exporter.metrics.family import AnyFamily
+from exporter.core.families import AnyFamily
 from exporter.sampling.families import families
 
 ROOT = Path(__file__).resolve().parents[2]

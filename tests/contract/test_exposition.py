@@ -15,15 +15,15 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter.attribution.families import workload_families
-from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
+from exporter.core.block import AnyBlock, Block, LazyBlock
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.families import Family, Sample, Shown, Type, Unit, in_columns
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import AnyBlock, Block, LazyBlock
-from exporter.metrics.family import Family, Sample, Shown, Type, Unit, in_columns
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import simulate
+from exporter.tools.simulator import simulate
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 ACCEPTS = ("", "text/plain;version=0.0.4", f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5")

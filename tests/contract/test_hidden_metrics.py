@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 import yaml
 
-from exporter.cli import assembly
 from exporter.collectors import COLLECTORS
 from exporter.config import load as config
 from exporter.config.option import HIDDEN_METRICS, ConfigError
+from exporter.core.block import AnyBlock
+from exporter.core.families import Shown
+from exporter.daemon import assembly
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import AnyBlock
-from exporter.metrics.family import Shown
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.families import families
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
-from exporter.simulator import simulate
+from exporter.tools.simulator import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {family.name for family in families()}
 READERS = {
     "rules": ("deploy/prometheus/rules", "*.yaml"),
     "dashboards": ("dashboards/json", "*.json"),
-    "report": ("exporter/report", "*.py"),
+    "report": ("exporter/tools/report", "*.py"),
     "demo": ("deploy/demo", "*.py"),
     "runbooks": ("docs/runbooks", "*.md"),
 }

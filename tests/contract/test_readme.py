@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from exporter import __version__
-from exporter.cli.shell_completion import commands
 from exporter.config import load as config
 from exporter.config.load import options
+from exporter.tools.reference.shell_completion import commands
 from tests.readme import README, line, lines
 from tests.stack import program
 

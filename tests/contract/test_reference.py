@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.reference.pages import PAGES
 from exporter.sampling.families import families
+from exporter.tools.reference.pages import PAGES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

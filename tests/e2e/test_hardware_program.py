@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from exporter.capture.replay import CaptureDriver
+from exporter.tools.capture.replay import CaptureDriver
 from tests.fake_nvml.build import build
 from tests.fake_nvml.scenario import Scenario, node, uuid
 from tests.hardware.keep import keep

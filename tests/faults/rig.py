@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment
 from exporter.driver.nvml import NvmlDriver
-from exporter.exposition.snapshot import Snapshot
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.snapshot import Snapshot
 from tests.fake_nvml.scenario import Scenario, node, uuid
 
 HURT, WELL = uuid(0), uuid(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from exporter.attribution.slurm.device_program import Rule
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.faults import state_file
 from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
 from tests.attribution_kit.bpf import program

@@ -17,15 +17,15 @@ from exporter.attribution.containers import docker, podman
 from exporter.attribution.kubernetes import node_object, pod_group, pod_resources, resource_slices
 from exporter.attribution.nomad import allocation
 from exporter.attribution.slurm import device_program, environ, gres, job, job_files, job_json, prolog_files
-from exporter.check import drain
-from exporter.clock import UnixTime
 from exporter.collectors import sxid, xid_messages
 from exporter.config.option import ConfigError
+from exporter.core.clock import UnixTime
 from exporter.faults import acknowledgements, state_file
 from exporter.host import cgroup as cgroup_files
 from exporter.host import command, nccl_ras, network, pressure, process, process_io
 from exporter.progress import protocol
-from exporter.summaries import sacct
+from exporter.tools.check import drain
+from exporter.tools.report.summaries import sacct
 from exporter.web import app, auth, certificate, connection, webconfig
 from tests.fuzz import seeds
 

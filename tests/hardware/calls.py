@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from exporter.capture.replay import BY_METRIC, key_of
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import Scope, Tick
 from exporter.driver.interface import Device, DriverError
+from exporter.tools.capture.replay import BY_METRIC, key_of
 from tests.hardware.figures import timing
 
 Call = tuple[str, tuple[Any, ...]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from exporter.capture.record import record
+from exporter.tools.capture.record import record
 from tests.hardware.bench import Bench
 
 KINDS = ("idle", "dense", "copy", "tiny", "input", "held", "pcie")

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from exporter.capture.record import write
-from exporter.capture.replay import FORMAT, key_of
+from exporter.tools.capture.record import write
+from exporter.tools.capture.replay import FORMAT, key_of
 
 _TESTS = Path(__file__).resolve().parents[1]
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")

@@ -24,9 +24,10 @@ def load(room: str) -> Mapping[str, str]:
 
 
 def save(room: str, kept: Mapping[str, str]) -> None:
-    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{room}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
     lines = (f"{survivor}{_EQUIVALENT}{why}" if why else survivor for survivor, why in sorted(kept.items()))
-    (FOLDER / f"{room}.txt").write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("".join(f"{line}\n" for line in lines))
 
 
 def describe(name: str, diff: str) -> str:

@@ -38,10 +38,18 @@ ROOMS = {
     "collectors": Room(
         ("tests/unit/collectors", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_captures.py"), 0.8
     ),
-    "report": Room(("tests/unit/report", "tests/contract/report"), 0.8),
-    "check": Room(("tests/unit/check",), 0.8),
+    "tools/report": Room(
+        (
+            "tests/unit/report",
+            "tests/contract/report",
+            "tests/unit/summaries",
+            "tests/unit/attribution/test_forged_lines.py",
+        ),
+        0.8,
+    ),
+    "tools/check": Room(("tests/unit/check",), 0.8),
     "web": Room(("tests/unit/web", "tests/contract/web"), 0.8),
-    "faults": Room(("tests/unit/faults", "tests/contract/passes"), 0.9),
+    "faults": Room(("tests/unit/faults", "tests/unit/check", "tests/contract/passes"), 0.9),
     "exposition": Room(
         ("tests/unit/exposition", "tests/contract/test_exposition.py", "tests/contract/test_hidden_metrics.py"), 0.9
     ),
@@ -72,11 +80,14 @@ ROOMS = {
         0.8,
         without=("exporter/driver/nvml/*",),
     ),
-    "capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
-    "threads": Room(("tests/unit/threads",), 0.8),
-    "metrics": Room(
-        ("tests/unit/metrics", "tests/unit/sampling/test_cached_reading.py", "tests/contract/test_exposition.py"),
+    "tools/capture": Room(("tests/unit/capture", "tests/contract/test_captures.py"), 0.8),
+    "core": Room(
+        (
+            "tests/unit/threads",
+            "tests/unit/metrics",
+            "tests/unit/sampling/test_cached_reading.py",
+            "tests/contract/test_exposition.py",
+        ),
         0.9,
     ),
-    "summaries": Room(("tests/unit/summaries", "tests/unit/attribution/test_forged_lines.py"), 0.8),
 }

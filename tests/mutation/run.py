@@ -76,7 +76,9 @@ def sample(names: Sequence[str], size: int, seed: int) -> Sequence[str]:
 def hunt(room: str, size: int, seed: int) -> tuple[Path, dict[str, int | None], int]:
     """The copy, the outcome of each mutant of the sample, and how many mutants there are."""
     folder = prepare(room, ROOMS[room])
-    said = mutmut(folder, "run", f"exporter.{room}.nothing")  # makes the mutants and learns which test reaches which
+    said = mutmut(
+        folder, "run", f"exporter.{room.replace('/', '.')}.nothing"
+    )  # makes the mutants and learns which test reaches which
     names = sorted(results(folder))
     if not names:
         raise SystemExit(f"mutate: {room}: no mutants; mutmut says: {said[-2000:]}")

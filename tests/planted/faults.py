@@ -123,7 +123,7 @@ FAULTS = (
     Fault("node/network_ports.py", "and name not in _HARMLESS", "", "unit/node/test_network_ports.py"),
     Fault("web/tls.py", 'made.set_ciphers(":".join(tls.ciphers))', "pass", "unit/web/test_tls_context.py"),
     Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
-    Fault("summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
+    Fault("tools/report/summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),
     # Faults that stay
     Fault("faults/latch.py", "if known.low + 1 < _LOOKS", "if False", "unit/faults/test_latch.py"),
     Fault("faults/latch.py", "now - since < STEADY", "now - since < 0", "unit/faults/test_lost_gpu.py"),
@@ -144,11 +144,13 @@ FAULTS = (
     Fault("web/auth.py", " and name in self._users\n", "\n", "unit/web/test_auth.py"),
     Fault("web/auth.py", "if not self._guess(peer).take()", "if False", "unit/web/test_auth.py"),
     # Commands
-    Fault("check/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
-    Fault("check/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
-    Fault("cli/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
-    Fault("cli/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
-    Fault("summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"),
+    Fault("faults/verdict.py", "facts.time - UnixTime(sampled) > limits.stale", "False", "unit/check/test_verdict.py"),
+    Fault("faults/findings.py", "and ago <= limits.xid_window", "", "unit/check/test_rules.py"),
+    Fault("daemon/restart.py", "self._since.pop(what, None)", "pass", "unit/cli/test_restart.py"),
+    Fault("daemon/systemd.py", "self._silent() <= self._patience", "True", "unit/cli/test_systemd.py"),
+    Fault(
+        "tools/report/summaries/store.py", "AND due <= ? ORDER", "AND due >= ? ORDER", "unit/summaries/test_worker.py"
+    ),
     # Whoever tries to break in: the network
     Fault("web/connection.py", "self._until(self._began + HEAD_SECONDS)", "pass", "unit/web/test_hostile_network.py"),
     Fault(
@@ -170,10 +172,10 @@ FAULTS = (
         "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
     ),
     Fault("host/site_yaml.py", "if name in seen", "if False", "unit/host/test_site_yaml.py"),
-    Fault("report/fetch.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
-    Fault("check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_check_command.py"),
+    Fault("tools/report/fetch.py", "if len(content) > LARGEST", "if False", "unit/report/test_fetch.py"),
+    Fault("tools/check/reading.py", "ended.si_status in _CRASHES", "True", "unit/check/test_check_command.py"),
     Fault("progress/socket_source.py", "if found == own:", "if found:", "unit/progress/test_socket_of_its_own.py"),
-    Fault("cli/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
+    Fault("daemon/serve.py", "(signal.SIGHUP, reload)", "(signal.SIGHUP, stopping)", "unit/cli/test_signals.py"),
     # ... users of the node
     Fault("attribution/cgroup_trust.py", "_USERS_OWN.search(path)", "None", "unit/attribution/test_cgroup_trust.py"),
     Fault(
@@ -194,13 +196,13 @@ FAULTS = (
     Fault("progress/folder_source.py", "[-_FILES_PER_USER:]", "", "unit/progress/test_progress_folder.py"),
     Fault("progress/folder_source.py", "known.user != user or ", "", "unit/progress/test_progress_folder.py"),
     # ... and what fails by itself
-    Fault("threads/runner.py", "if self._stopped.wait(", "if True or (", "unit/threads/test_every_thread.py"),
-    Fault("threads/runner.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads/test_runner.py"),
+    Fault("core/threads.py", "if self._stopped.wait(", "if True or (", "unit/threads/test_every_thread.py"),
+    Fault("core/threads.py", "(RuntimeError, OSError, MemoryError)", "MemoryError", "unit/threads/test_runner.py"),
     Fault(
-        "threads/lookup.py",
+        "core/lookup.py",
         "known.value is None and now - known.at",
         "now < known.at and now - known.at",
         "unit/threads/test_lookup.py",
     ),
-    Fault("cli/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
+    Fault("daemon/status_page.py", ', STAGES["periodic"].left_out', "", "unit/web/test_status.py"),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from exporter.simulator.workload import job_of_run
+from exporter.tools.simulator.workload import job_of_run
 
 HOUR = 3600.0
 GPUS = 8

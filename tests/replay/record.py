@@ -12,21 +12,22 @@ from itertools import chain
 from pathlib import Path
 
 from exporter.attribution.families import workload_families
-from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
+from exporter.core.block import AnyBlock, Block, LazyBlock
+from exporter.core.clock import Moment
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
-from exporter.exposition.snapshot import AnyBlock, Block, GpuStatus, LazyBlock, NodeStatus
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, Outcome, read_gpu
-from exporter.simulator.behaviour import Channel
-from exporter.simulator.driver import SimulatedDriver
-from exporter.simulator.gpu import Gpu as SimulatedGpu
-from exporter.simulator.spec import parse
+from exporter.sampling.snapshot import GpuStatus, NodeStatus
+from exporter.tools.simulator.behaviour import Channel
+from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.gpu import Gpu as SimulatedGpu
+from exporter.tools.simulator.spec import parse
 from tests.replay.cures import Cure, KeptFaults
 
 _PATIENCE = 10.0

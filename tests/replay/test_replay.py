@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.simulator.workload import job_of_run
+from exporter.tools.simulator.workload import job_of_run
 from tests.replay.evaluate import Fired
 from tests.replay.plan import DEVICE, HOUR, Plan, Planted, make
 from tests.replay.ranks import SLOW, problems

@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from exporter.cli import assembly
 from exporter.config import load as config
+from exporter.daemon import assembly
 from exporter.exposition.page import Renderer
 
 GROUP = 8

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from exporter.summaries.store import MADE, NO_GPUS, Store
+from exporter.tools.report.summaries.store import MADE, NO_GPUS, Store
 from tests.e2e.backfill import Past
 from tests.stack import prometheus
 

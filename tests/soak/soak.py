@@ -19,16 +19,16 @@ from pathlib import Path
 
 from exporter.attribution.factory import AttributionOptions, attribution
 from exporter.attribution.families import workload_families
-from exporter.cli.serve import tune_runtime
-from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment
+from exporter.core.threads import Threads
+from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import PageStore
 from exporter.host.users import UserNames
 from exporter.node.this_node import Paths, ThisNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import simulate
-from exporter.threads.runner import Threads
+from exporter.tools.simulator import simulate
 from tests.soak.churn import RealProcesses, churn
 
 SLOTS, LIFE, SCRAPE_EVERY = 2, 20, 15

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from exporter.attribution.documents import Document, text
-from exporter.record import record
+from exporter.core.record import record
 
 DOCKER, PODMAN, CONTAINERD = "docker", "podman", "containerd"
 MAX_BYTES = 4 << 20

@@ -18,8 +18,8 @@ from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers import containerd, docker, podman
 from exporter.attribution.containers.container import CONTAINERD, DOCKER, PODMAN, Container
 from exporter.attribution.ownership import SourceHealth
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 
 log = logging.getLogger(__name__)
 

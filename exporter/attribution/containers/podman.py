@@ -18,7 +18,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.containers.container import MAX_BYTES, PODMAN, Container, container
 from exporter.attribution.containers.trusted_file import read
 from exporter.attribution.documents import decoded, part, parts, text
-from exporter.clock import monotonic_time
+from exporter.core.clock import monotonic_time
 from exporter.host.text import bounded
 
 _QUERY = "SELECT JSON FROM ContainerConfig WHERE ID = ? AND length(JSON) <= ?"

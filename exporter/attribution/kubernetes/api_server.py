@@ -17,9 +17,9 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import Document, decoded, lines, part, parts, text, whole
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.presence import exists
-from exporter.threads.runner import Threads
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, Stre
 from h2.exceptions import ProtocolError
 
 from exporter.attribution.background_source import SourceError
-from exporter.clock import monotonic_time
+from exporter.core.clock import monotonic_time
 
 _PREFIX = struct.Struct(">BI")
 """Of each gRPC message: compressed or not, length."""

@@ -20,9 +20,9 @@ from exporter.attribution.kubernetes.pod import Reference, controller_of
 from exporter.attribution.kubernetes.pod_group import job_pods
 from exporter.attribution.kubernetes.root import Above, Missing
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 
 log = logging.getLogger(__name__)
 

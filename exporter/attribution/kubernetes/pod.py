@@ -12,7 +12,7 @@ from exporter.attribution.documents import Document, part, parts, text
 from exporter.attribution.kubernetes.gpu_request import gpu_fraction, gpu_groups, requested_devices
 from exporter.attribution.kubernetes.pod_group import group_size
 from exporter.attribution.kubernetes.project_labels import LABELS
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.host.text import count
 
 _CONFIG_HASH, _CONFIG_MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"

@@ -8,7 +8,7 @@ from exporter.attribution.kubernetes.owner_objects import Key, OwnerObjects
 from exporter.attribution.kubernetes.pod import Pod, Reference
 from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
 from exporter.attribution.process_index import HOLD_SECONDS
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 
 PodName = tuple[str, str]
 

@@ -17,9 +17,9 @@ from exporter.attribution.kubernetes.owner_objects import OwnerObjects
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.presence import exists
-from exporter.threads.runner import Threads
 
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0

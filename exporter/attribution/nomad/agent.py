@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import MAX_BYTES
-from exporter.clock import monotonic_time
+from exporter.core.clock import monotonic_time
 from exporter.host.text import bounded
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.documents import Document, part, parts, text
+from exporter.core.record import record
 from exporter.host.text import bounded, count
-from exporter.record import record
 
 TYPES = ("service", "batch", "system", "sysbatch")
 """What Nomad calls the types of its jobs."""

@@ -12,8 +12,8 @@ from exporter.attribution.documents import Document, part, text
 from exporter.attribution.nomad.agent import Agent
 from exporter.attribution.nomad.allocation import Task, offered, tasks
 from exporter.attribution.ownership import SourceHealth
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.threads.runner import Threads
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 
 SOURCE = "nomad"
 INTERVAL = 10.0

@@ -9,10 +9,10 @@ from pathlib import Path
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
 from exporter.attribution.slurm.job_files import mig_instances
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 from exporter.host.text import bounded, natural
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.host.text import bounded, natural
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName, kubernetes_device
 from exporter.attribution.slurm.job import Job, indices
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.host.text import bounded, lines, natural
 
 _NAME = re.compile(r"job_([0-9]{1,10})")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from exporter.attribution.slurm.job import Job, NodeGres, hosts, node_gres
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.host.text import bounded, count
 
 _NOT_SET = 0

@@ -17,8 +17,8 @@ from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.slurm.environ import Environs, JobEnviron
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, STEPS, Slurm
-from exporter.clock import MonotonicTime
-from exporter.threads.runner import Threads
+from exporter.core.clock import MonotonicTime
+from exporter.core.threads import Threads
 
 _SLURMD = ("slurmd.service", "slurmstepd.scope")
 _STEPS_OF_SLURM = ("extern", "")

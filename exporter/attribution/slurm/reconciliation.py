@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.host import program
 from exporter.host.text import lines
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.slurm.job import Job
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
-from exporter.threads.runner import Threads
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 
 log = logging.getLogger(__name__)
 

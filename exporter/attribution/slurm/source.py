@@ -22,9 +22,9 @@ from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder,
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
-from exporter.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.threads import Threads
 from exporter.host.process import user_name
-from exporter.threads.runner import Threads
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
 STEPS = "slurm_steps"

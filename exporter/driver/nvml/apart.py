@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeVar
 
+from exporter.core.timeout import outcome_of
 from exporter.driver.interface import DriverError
-from exporter.threads.within import outcome_of
 
 T = TypeVar("T")
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from exporter.core.units import Share
 from exporter.driver.interface import (
     CURSORS,
     Call,
@@ -26,7 +27,6 @@ from exporter.driver.nvml.apart import Apart, HungError
 from exporter.driver.nvml.calls import made_ready
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
-from exporter.units import Share
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from exporter.clock import MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.driver import constants as nvml
 from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
 from exporter.driver.nvml.apart import Apart, HungError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from exporter.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
+from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.driver.interface import GPM_SECONDS, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.driver.nvml.library import Library
 from exporter.driver.timed_lock import TimedLock

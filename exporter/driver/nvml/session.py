@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from exporter.clock import monotonic_time
+from exporter.core.clock import monotonic_time
 from exporter.driver.interface import Call, DeviceLostError, DriverError, DriverGoneError
 from exporter.driver.nvml.events import Feed
 from exporter.driver.nvml.gpm import Meter

@@ -19,7 +19,7 @@ from exporter.attribution.kubernetes.pod_roots import PodRoots
 from exporter.attribution.kubernetes.root import Above, Missing, Root
 from exporter.attribution.naming import pod_info
 from exporter.attribution.process_index import HOLD_SECONDS
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 
 REPLICAS = Reference("apps/v1", "ReplicaSet", "chat-7d9c5b8d4f", "r")
 POD = Pod("ml", "chat-7d9c5b8d4f-x2x7k", "p", controller=REPLICAS, projects={"pod-template-hash": "7d9c5b8d4f"})

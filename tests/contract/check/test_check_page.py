@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import check
 from exporter.config import load as config
-from exporter.reference import check_page
+from exporter.tools.check import command as check
+from exporter.tools.reference import check_page
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/check.md"

@@ -7,7 +7,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from exporter.report.definitions import REPLICAS
+from exporter.tools.report.definitions import REPLICAS
 from tests.contract.dashboards.vocabulary import METRICS, TARGET
 
 _SET_OPERATORS = {"and", "unless"}

@@ -9,7 +9,7 @@ import promql_parser as promql
 import pytest
 
 from dashboards.parts.once import SAME_TARGET, once
-from exporter.report.definitions import REPLICAS
+from exporter.tools.report.definitions import REPLICAS
 from tests.contract.dashboards.inference import children, labels, selectors, walk
 from tests.contract.dashboards.reading import NAMES, load, queries
 from tests.contract.dashboards.vocabulary import RECORDED

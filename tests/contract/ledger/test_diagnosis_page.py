@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.ledger.states import RULES
-from exporter.reference import diagnosis_page
+from exporter.tools.reference import diagnosis_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnosis.md"
 

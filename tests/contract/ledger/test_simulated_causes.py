@@ -7,13 +7,13 @@ from itertools import accumulate
 
 import pytest
 
-from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, read_gpu
-from exporter.simulator import simulate
+from exporter.tools.simulator import simulate
 
 START, PASSES = 1_700_000_000.0, 60
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
-from exporter.exposition.snapshot import ProcessHealth
 from exporter.faults.watch import Site
 from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.rdma import Port
@@ -17,7 +17,7 @@ from exporter.node.nccl_status import NcclStatus
 from exporter.node.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.progress.progress import Progress, Reported, StepTimes
 from exporter.sampling.aged import aged
-from exporter.threads.runner import ThreadState
+from exporter.sampling.snapshot import ProcessHealth
 from tests.contract.passes.cases_owners import two_owners_of_two_gpus
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs

@@ -7,7 +7,7 @@ from itertools import count
 
 from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
 from exporter.attribution.work_class import ClassRule
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
 from exporter.host.model import HostSignals, HostUsage
 from tests.contract.passes.node import ScriptedNode

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment
+from exporter.core.clock import Moment
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.nccl_status import Statuses
 from exporter.node.network_ports import NO_PORTS, NetworkPorts

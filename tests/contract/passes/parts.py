@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from exporter.attribution.owner import Owner
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record
 from exporter.host.model import HostProcess
 from tests.contract.passes.rig import BEGIN

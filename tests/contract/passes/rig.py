@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, fields
 
 from exporter.attribution.families import workload_families
 from exporter.attribution.work_class import ClassRule
-from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.threads import Threads
 from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.faults.watch import FaultWatch, Site
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.threads.runner import Threads
+from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from tests.contract.passes.node import ScriptedNode
 from tests.unit.collectors.answers import FakeDevice, hopper
 

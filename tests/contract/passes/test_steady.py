@@ -10,7 +10,7 @@ from itertools import cycle
 import pytest
 
 from exporter.attribution.ownership import Ownership, WorkloadInfo
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import DeviceLostError, DriverError, Record, UnsupportedError, XidEvent
 from exporter.sampling.steadiness import STEADY_AFTER
 from tests.contract.passes.node import ScriptedNode

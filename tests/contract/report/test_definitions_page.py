@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.reference import definitions_page
-from exporter.reference.check_page import renewed
+from exporter.tools.reference import definitions_page
+from exporter.tools.reference.check_page import renewed
 
 PAGE = Path(__file__).parents[3] / "docs/definitions.md"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.reference import report_page
-from exporter.reference.check_page import renewed
-from exporter.report import failure
+from exporter.tools.reference import report_page
+from exporter.tools.reference.check_page import renewed
+from exporter.tools.report import failure
 
 PAGE = Path(__file__).parents[3] / "docs/report.md"
 

@@ -10,8 +10,8 @@ from dashboards.parts.price import PRICES as BOARD_PRICES
 from dashboards.parts.price import RATES
 from dashboards.waste import SHOWN, waste
 from deploy.prometheus.states import BUSY, LOST
-from exporter.report import definitions, promql
-from exporter.report.price import PRICES, Price
+from exporter.tools.report import definitions, promql
+from exporter.tools.report.price import PRICES, Price
 
 
 def _exprs() -> set[str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report import mfu
-from exporter.report.promql import EVERYTHING
+from exporter.tools.report import mfu
+from exporter.tools.report.promql import EVERYTHING
 from tests.contract.rules.case import JOB, OWNER
 from tests.contract.rules.recorded import check
 

@@ -23,10 +23,10 @@ from promql_parser import (
 
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import render, render_recordings
-from exporter.check.runbooks import RUNBOOK
-from exporter.metrics.family import Type
-from exporter.report.definitions import SCRAPE
+from exporter.core.families import Type
+from exporter.faults.runbooks import RUNBOOK
 from exporter.sampling.families import families
+from exporter.tools.report.definitions import SCRAPE
 from tests.stack import ROOT
 
 TARGET = {"job", "instance", "node", "cluster", "rack", "site"}

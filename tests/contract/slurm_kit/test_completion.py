@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli.shell_completion import SHELLS, bash, commands
+from exporter.tools.reference.shell_completion import SHELLS, bash, commands
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -49,7 +49,7 @@ def test_exposure_is_what_the_page_says(tmp_path: Path) -> None:
 
 
 def test_every_variable_in_the_settings_is_an_option() -> None:
-    from exporter.cli.shell_completion import commands  # noqa: PLC0415
+    from exporter.tools.reference.shell_completion import commands  # noqa: PLC0415
 
     known = {option.environment for options in commands().values() for option in options}
     for file in (ROOT / "deploy/systemd").glob("default*"):

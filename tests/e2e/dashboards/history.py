@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TextIO
 
 from exporter.attribution.families import workload_families
-from exporter.clock import Moment
 from exporter.collectors import COLLECTORS
 from exporter.config.option import HIDDEN_METRICS
+from exporter.core.clock import Moment
 from exporter.driver import checked_device
-from exporter.exposition.snapshot import Snapshot
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import sampling
-from exporter.simulator.driver import SimulatedDriver
-from exporter.simulator.spec import parse
+from exporter.sampling.snapshot import Snapshot
+from exporter.tools.simulator import sampling
+from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.spec import parse
 from tests.e2e.dashboards.nodes import Node
 
 JOB = "gpu-exporter"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from exporter.report import promql
-from exporter.report.client import Access, Client
-from exporter.report.definitions import (
+from exporter.tools.report import promql
+from exporter.tools.report.client import Access, Client
+from exporter.tools.report.definitions import (
     DEFINITIONS,
     GOOD,
     HIGH,
@@ -21,10 +21,10 @@ from exporter.report.definitions import (
     of_mark,
     utilization,
 )
-from exporter.report.digest import Group, digest
-from exporter.report.job import ReportRequest, job_report
-from exporter.report.price import PRICES
-from exporter.report.price import of as price_of
+from exporter.tools.report.digest import Group, digest
+from exporter.tools.report.job import ReportRequest, job_report
+from exporter.tools.report.price import PRICES
+from exporter.tools.report.price import of as price_of
 from tests.e2e.dashboards.known import NODES
 from tests.e2e.dashboards.reader import Reader
 from tests.e2e.dashboards.truth import SPAN, rows, value_of

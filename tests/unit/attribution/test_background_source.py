@@ -10,7 +10,7 @@ import pytest
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
 from exporter.attribution.nomad.agent import Agent
 from exporter.attribution.nomad.source import Nomad
-from exporter.threads.runner import Threads
+from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import until
 
 

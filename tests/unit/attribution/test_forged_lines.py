@@ -11,7 +11,7 @@ from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.slurm.job_files import parse
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process
-from exporter.summaries.hints import update
+from exporter.tools.report.summaries.hints import update
 
 CUTS = sorted(
     {line[-1] for line in "x".join(map(chr, range(sys.maxunicode + 1))).splitlines(keepends=True)[:-1]} - {"\n"}

@@ -20,7 +20,7 @@ from exporter.attribution.background_source import SourceError
 from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.pod import pod_of
-from exporter.threads.runner import Threads
+from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import until
 
 GOOD = b'{"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"uid": "u", "name": "p", "namespace": "n"}}]}'

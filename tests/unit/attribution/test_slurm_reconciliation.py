@@ -18,7 +18,7 @@ from exporter.attribution.slurm.reconciliation import (
     Steps,
     runs,
 )
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 
 CONTAIN, ALLOC = (
     {"PrologFlags": "Alloc,Contain", "PrivateData": "none"},

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.capture.codec import decode, encode
 from exporter.driver.interface import (
     DeviceLostError,
     DriverError,
@@ -18,6 +17,7 @@ from exporter.driver.interface import (
     Record,
     UnsupportedError,
 )
+from exporter.tools.capture.codec import decode, encode
 
 NAMES = st.from_regex(r"[a-z][A-Za-z0-9]{0,8}", fullmatch=True)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from exporter.capture.record import record
 from exporter.driver.interface import Device
-from exporter.simulator import SimulatedDriver, parse
+from exporter.tools.capture.record import record
+from exporter.tools.simulator import SimulatedDriver, parse
 
 
 class Hanging(Device):

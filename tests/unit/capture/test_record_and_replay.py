@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from exporter.capture.masks import masked
-from exporter.capture.record import CaptureDriver, load, record, write
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector, Scope, Tick
 from exporter.driver.interface import (
@@ -22,7 +20,9 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
-from exporter.simulator import SimulatedDriver, parse
+from exporter.tools.capture.masks import masked
+from exporter.tools.capture.record import CaptureDriver, load, record, write
+from exporter.tools.simulator import SimulatedDriver, parse
 
 EPOCH = 1_800_000_000.0
 CAPTURES = Path(__file__).parents[2] / "captures"
@@ -182,7 +182,7 @@ def test_masking_a_serial_number_changes_no_number(serial: str) -> None:
 
 
 def test_a_gpu_without_an_address_has_none_in_a_masked_capture(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("exporter.simulator.gpu.Gpu.pci_bus_id", "")
+    monkeypatch.setattr("exporter.tools.simulator.gpu.Gpu.pci_bus_id", "")
 
     assert "0000:10:00.0" not in json.dumps(recorded("H200:training", mask=True)[0])
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.capture.record import CaptureDriver, record
 from exporter.collectors import COLLECTORS
+from exporter.core.units import Share
 from exporter.driver.interface import Device, Driver, Mig, UnsupportedError, XidEvent
-from exporter.units import Share
+from exporter.tools.capture.record import CaptureDriver, record
 from tests.unit.capture.test_record_and_replay import Clock
 
 SHOWN: Mapping[float, Mapping[str, tuple[str, ...]]] = {

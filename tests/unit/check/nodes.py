@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from exporter.check.facts import Facts, parse
-from exporter.check.rule import Limits
-from exporter.check.rules import RECOVERY
+from exporter.faults.facts import Facts, parse
+from exporter.faults.rule import Limits
+from exporter.faults.rules import RECOVERY
 
 NOW = 1_800_000_000.0
 DEVICE = 'gpu="0",uuid="GPU-a"'

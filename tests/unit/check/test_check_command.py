@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from exporter.check.reading import ChildError
-from exporter.cli import check as command_line
+from exporter.tools.check import command as command_line
+from exporter.tools.check.reading import ChildError
 from tests.command import run
 
 
@@ -144,7 +144,7 @@ def test_work_that_hangs_gives_nothing_and_work_that_dies_says_how() -> None:
     """As a process of its own: forking beside the test runner's threads is not what a command does."""
     program = """
 import os, signal, time
-from exporter.check.reading import ChildError, in_child_process
+from exporter.tools.check.reading import ChildError, in_child_process
 
 def died(work):
     began = time.monotonic()

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from exporter.check import reading
-from exporter.check.reading import ChildError, _all_of, _BrokenOffError, _in_child, in_child_process
-from exporter.clock import MonotonicTime, monotonic_time
+from exporter.core.clock import MonotonicTime, monotonic_time
+from exporter.tools.check import reading
+from exporter.tools.check.reading import ChildError, _all_of, _BrokenOffError, _in_child, in_child_process
 
 PATIENCE = 60.0
 

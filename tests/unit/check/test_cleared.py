@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.check.rule import Limits, Verdict
-from exporter.check.verdict import judge
+from exporter.faults.rule import Limits, Verdict
+from exporter.faults.verdict import judge
 from tests.unit.check.nodes import NOW, facts, series, sxid, xid
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.check import drain
-from exporter.check.drain import Act, Mark, NodeState, SlurmError, decide, follow, parse
+from exporter.tools.check import drain
+from exporter.tools.check.drain import Act, Mark, NodeState, SlurmError, decide, follow, parse
 
 SHOWN = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=1

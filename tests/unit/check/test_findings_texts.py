@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.devices import DeviceName
-from exporter.check.facts import Facts, Series, parse
-from exporter.check.program import command as words
-from exporter.check.program import finding_of
-from exporter.check.reference import REFERENCES
-from exporter.check.render import FORMATS, short, summary
-from exporter.check.rule import Finding, Limits, Verdict, above, stated
-from exporter.check.stages import STAGES
-from exporter.check.verdict import Report, judge, unknown
-from exporter.clock import UnixTime
-from exporter.report.terminal import Colors
+from exporter.core.clock import UnixTime
+from exporter.faults.facts import Facts, Series, parse
+from exporter.faults.reference import REFERENCES
+from exporter.faults.rule import Finding, Limits, Verdict, above, stated
+from exporter.faults.stages import STAGES
+from exporter.faults.verdict import Report, judge, unknown
+from exporter.tools.check.program import command as words
+from exporter.tools.check.program import finding_of
+from exporter.tools.check.render import FORMATS, short, summary
+from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, facts, fault, series, sxid, xid
 

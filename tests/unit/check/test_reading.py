@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from exporter.attribution.ownership import Target
-from exporter.check import reading
-from exporter.check.facts import from_blocks, from_json, to_json
-from exporter.check.reading import PciNode, read_node
-from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.units import Bytes
 from exporter.driver.interface import Driver
+from exporter.faults.facts import from_blocks, from_json, to_json
 from exporter.host.model import HostProcess
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import simulate
-from exporter.units import Bytes
+from exporter.tools.check import reading
+from exporter.tools.check.reading import PciNode, read_node
+from exporter.tools.simulator import simulate
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 NOW = UnixTime(1_700_000_000.0)

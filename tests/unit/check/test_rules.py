@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.check.facts import parse
-from exporter.check.findings import age
-from exporter.check.options import reference
-from exporter.check.rule import Limits, Verdict
-from exporter.check.rules import NAMES, RULES
-from exporter.check.verdict import judge
+from exporter.faults.facts import parse
+from exporter.faults.findings import age
+from exporter.faults.rule import Limits, Verdict
+from exporter.faults.rules import NAMES, RULES
+from exporter.faults.verdict import judge
+from exporter.tools.check.options import reference
 from tests.unit.check.nodes import DEVICE, FIRES, LIMITS, NOW, WELL, clique, facts, series, sxid, xid
 
 

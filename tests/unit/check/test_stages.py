@@ -7,14 +7,14 @@ import json
 import pytest
 
 from exporter.attribution.devices import DeviceName
-from exporter.check.facts import Facts, parse, to_json
-from exporter.check.leftovers import job_gpus
-from exporter.check.program import command, finding_of
-from exporter.check.rule import Limits, Verdict
-from exporter.check.rules import NAMES
-from exporter.check.stages import STAGES
-from exporter.check.verdict import judge
-from exporter.cli import check as command_line
+from exporter.faults.facts import Facts, parse, to_json
+from exporter.faults.leftovers import job_gpus
+from exporter.faults.rule import Limits, Verdict
+from exporter.faults.rules import NAMES
+from exporter.faults.stages import STAGES
+from exporter.faults.verdict import judge
+from exporter.tools.check import command as command_line
+from exporter.tools.check.program import command, finding_of
 from tests.command import run
 from tests.unit.check.test_check_command import check
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.clock import UnixTime, unix_time
+from exporter.core.clock import UnixTime, unix_time
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.model import Action, Fault, FaultState, Kind, SwitchFault
 from exporter.faults.watch import NAME

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from exporter.cli.logs import Journal, Logfmt, to_journal
+from exporter.daemon.logs import Journal, Logfmt, to_journal
 
 
 def record(level: int, message: str) -> logging.LogRecord:

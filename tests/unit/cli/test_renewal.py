@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import queue
 
-from exporter.cli import assembly
 from exporter.config import load as config
-from exporter.exposition.snapshot import Snapshot
+from exporter.daemon import assembly
+from exporter.sampling.snapshot import Snapshot
 
 HOURLY = ("--simulate", "1xH200:training", "--sample.interval", "1h")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.cli.serve import _signals
+from exporter.daemon.serve import _signals
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.cli.pacing import pacing, stale_seconds
 from exporter.config import load as config
 from exporter.config.option import ConfigError
+from exporter.daemon.pacing import pacing, stale_seconds
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from exporter.cli import standard_streams
+from exporter.daemon import standard_streams
 
 
 def written(monkeypatch: pytest.MonkeyPatch, *, in_utf8: bool) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli.systemd import Notifier, Watchdog
-from exporter.exposition.snapshot import Snapshot
+from exporter.daemon.systemd import Notifier, Watchdog
+from exporter.sampling.snapshot import Snapshot
 
 
 def test_nothing_is_sent_where_systemd_does_not_listen(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from exporter.cli import assembly, without_effect
 from exporter.config import load as config
+from exporter.daemon import assembly, without_effect
 
 SIMULATED = ("--simulate", "1xT4")
 

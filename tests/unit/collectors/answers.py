@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from exporter.collectors.base import AnyCollector, Tick
+from exporter.core.families import Sample
 from exporter.driver.interface import Device, DriverError, Mig, Record, UnsupportedError
-from exporter.metrics.family import Sample
 
 ALL_LINKS = 0xFFFFFFFF
 

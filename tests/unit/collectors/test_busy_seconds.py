@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clock import UnixTime
 from exporter.collectors.base import Seen, Tick
 from exporter.collectors.sample_integral import Integral, advance, assume, is_due
 from exporter.collectors.utilization import UTILIZATION, Utilization, read
+from exporter.core.clock import UnixTime
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import FakeDevice, first
 

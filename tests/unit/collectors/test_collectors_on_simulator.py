@@ -13,12 +13,12 @@ from exporter.collectors.gpm import Gpm
 from exporter.collectors.mig import MigInstance
 from exporter.collectors.processes import Processes
 from exporter.collectors.utilization import Utilization
+from exporter.core.families import Type
 from exporter.driver.interface import Device, UnsupportedError
-from exporter.metrics.family import Type
-from exporter.simulator.behaviour import Channel
-from exporter.simulator.devices import SimulatedGpu
-from exporter.simulator.driver import SimulatedDriver
-from exporter.simulator.spec import parse
+from exporter.tools.simulator.behaviour import Channel
+from exporter.tools.simulator.devices import SimulatedGpu
+from exporter.tools.simulator.driver import SimulatedDriver
+from exporter.tools.simulator.spec import parse
 
 Published = dict[tuple[str, tuple[str, ...]], float]
 

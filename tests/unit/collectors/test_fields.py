@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from exporter.clock import UnixTime
 from exporter.collectors.base import Tick
 from exporter.collectors.fields import Field, Fields, read_fields
+from exporter.core.clock import UnixTime
 from tests.unit.collectors.answers import FakeDevice
 
 BEGIN = 1000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.collectors.peak import peak_flops
-from exporter.simulator.models import MODELS
+from exporter.tools.simulator.models import MODELS
 
 
 @pytest.mark.parametrize(

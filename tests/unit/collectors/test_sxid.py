@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.clock import EPOCH, UnixTime
 from exporter.collectors.sxid import SXID_FAMILIES, Sxid, SxidCounts, counted, parse
+from exporter.core.clock import EPOCH, UnixTime
 
 FATAL = "4,880,2000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
 NON_FATAL = "4,881,2500000,-;nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exporter.config import load as config
 from exporter.config.network import address, address_text
 from exporter.config.option import STATIC, ConfigError, Option, duration, duration_text, names
-from exporter.report.options import OPTIONS as REPORT
+from exporter.tools.report.options import OPTIONS as REPORT
 
 TABLE = STATIC
 

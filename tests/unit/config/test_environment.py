@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli.shell_completion import commands
 from exporter.config.environment import refuse, unknown
 from exporter.config.option import ConfigError
+from exporter.tools.reference.shell_completion import commands
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN = {option.environment for table in commands().values() for option in table}

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from exporter.cli.shell_completion import commands
 from exporter.config.command_line import COMMANDS, DAEMON, Page, parser
 from exporter.config.option import Choice, Option, default_of, text
-from exporter.reference.manual import PAGES
+from exporter.tools.reference.manual import PAGES
+from exporter.tools.reference.shell_completion import commands
 
 COLUMNS = 80
 

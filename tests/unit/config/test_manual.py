@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from exporter.cli.shell_completion import commands
 from exporter.config.command_line import COMMANDS
-from exporter.reference.manual import PAGES, manuals
+from exporter.tools.reference.manual import PAGES, manuals
+from exporter.tools.reference.shell_completion import commands
 
 
 def test_every_command_but_the_completion_has_a_page() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from exporter.config import load as config
 from exporter.config.option import ConfigError
-from exporter.reference.schema import schema, written
+from exporter.tools.reference.schema import schema, written
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/config.schema.json"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
 from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID, ImplausibleError

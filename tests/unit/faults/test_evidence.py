@@ -15,9 +15,9 @@ from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.power import Limits, Power
 from exporter.collectors.remapped_rows import RemappedRows
+from exporter.core.counters import NO_COUNTS
 from exporter.faults.evidence import seen
 from exporter.faults.model import ObservedGpu
-from exporter.metrics.counters import NO_COUNTS
 from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import acknowledge
 from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import in_maintenance, slurm_gpus
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu, ObservedGpu
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME, FaultWatch, Saver, Site
+from exporter.tools.check import acknowledge
 
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
 BOOK = FaultState("b", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0)

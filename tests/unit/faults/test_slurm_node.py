@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.background_source import SourceError
-from exporter.cli import assembly
+from exporter.daemon import assembly
 from exporter.faults.expected import slurm_maintenance
 
 

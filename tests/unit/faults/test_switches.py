@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from exporter.collectors.sxid import Sxid, SxidCounts, counted, fatal, not_after
+from exporter.core.block import LazyBlock
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import LazyBlock
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import FaultState, SwitchFault

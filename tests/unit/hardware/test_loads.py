@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.capture.replay import load
+from exporter.tools.capture.replay import load
 from tests.hardware.bench import Bench
 from tests.hardware.loads import NoLoads, ProgramLoads
 from tests.hardware.report import differing

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.clock import UnixTime
+from exporter.core.clock import UnixTime
+from exporter.core.units import Bytes
 from exporter.host.ancestors import near, program
 from exporter.host.model import HostProcess
-from exporter.units import Bytes
 
 STAT = "{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0\n"
 

@@ -15,8 +15,8 @@ from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import BY_STATE
-from exporter.report.advice import of_job
-from exporter.report.model import DeviceUse
+from exporter.tools.report.advice import of_job
+from exporter.tools.report.model import DeviceUse
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, SPINS, run, shares
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 

@@ -9,11 +9,11 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
+from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import INDEX
-from exporter.units import BytesPerSecond
 from tests.unit.ledger.test_accusations import JOB, NOTHING, RECEIVES, SLEEPS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER
 

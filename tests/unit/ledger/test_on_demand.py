@@ -8,11 +8,11 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Target
+from exporter.core.units import Share
 from exporter.host.model import ProcessSignals
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
-from exporter.units import Share
 from tests.unit.ledger.test_accusations import JOB, NOTHING, SLEEPS, SPINS, run, shares, straggling
 from tests.unit.ledger.test_signatures import CALM, HOPPER, idle
 

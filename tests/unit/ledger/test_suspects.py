@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporter.attribution.ownership import Target
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.ledger.account import Holding, Ledger, OwnerEntry, Reading
 from exporter.ledger.states import STATES
 from exporter.ledger.suspects import Suspects

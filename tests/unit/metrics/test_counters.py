@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from exporter.metrics.counters import NO_COUNTS, Counts, Totals, count, count_values, published, totals
-from exporter.metrics.family import Columns
+from exporter.core.counters import NO_COUNTS, Counts, Totals, count, count_values, published, totals
+from exporter.core.families import Columns
 
 
 def test_only_the_counters_that_are_asked_for_are_kept() -> None:

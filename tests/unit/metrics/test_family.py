@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.metrics.family import (
+from exporter.core.families import (
     DEVICE,
     EMPTY,
     NODE,

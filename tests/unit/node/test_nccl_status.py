@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.host import network_namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
 from exporter.node.nccl_status import NCCL_FAMILIES, NcclReader, judge

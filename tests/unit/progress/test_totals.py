@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.progress.protocol import Report, parse
 from exporter.progress.reader import ProgressReader
 from exporter.progress.reporters import Process, Reporter

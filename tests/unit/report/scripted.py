@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from exporter.report.client import Access, Client, Line, Sample
+from exporter.tools.report.client import Access, Client, Line, Sample
 
 _PAIR = re.compile(r'(\w+)="([^"]*)"')
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from exporter.report import definitions
+from exporter.tools.report import definitions
 
 HOURS: Mapping[str, float] = {
     "busy": 3.0,

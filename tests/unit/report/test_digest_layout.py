@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.report import layout_digest
-from exporter.report.digest import Group, digest
-from exporter.report.formats import data, plain
-from exporter.report.model import Digest, Row
-from exporter.report.price import PRICES
-from exporter.report.terminal import Colors
+from exporter.tools.report import layout_digest
+from exporter.tools.report.digest import Group, digest
+from exporter.tools.report.formats import data, plain
+from exporter.tools.report.model import Digest, Row
+from exporter.tools.report.price import PRICES
+from exporter.tools.report.terminal import Colors
 from tests.unit.report.scripted import Scripted
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.client import Access, Client
-from exporter.report.failure import SlowError, UnauthorizedError, UnreachableError
+from exporter.tools.report.client import Access, Client
+from exporter.tools.report.failure import SlowError, UnauthorizedError, UnreachableError
 from tests.command import Done, run
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 import requests
 
-from exporter.report import fetch
-from exporter.report.client import Access, Client
-from exporter.report.failure import RefusedError, SlowError, UnreachableError
+from exporter.tools.report import fetch
+from exporter.tools.report.client import Access, Client
+from exporter.tools.report.failure import RefusedError, SlowError, UnreachableError
 from tests.command import run
 from tests.unit.report.test_failures import api
 

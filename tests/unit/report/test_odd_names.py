@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.report.formats import markdown, page
+from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.tools.report.formats import markdown, page
 
 NAME = "a\x1b[2J\r\nb\x07\u202e<i>"
 """Clears the screen, ends the line, rings, turns what follows around, and is markup."""

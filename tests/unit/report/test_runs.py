@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from exporter.report.client import Sample
-from exporter.report.job import _name
-from exporter.report.model import Name
-from exporter.report.progress import runs
-from exporter.report.solution import Runs
+from exporter.tools.report.client import Sample
+from exporter.tools.report.job import _name
+from exporter.tools.report.model import Name
+from exporter.tools.report.progress import runs
+from exporter.tools.report.solution import Runs
 from tests.unit.report.answers import JOB, NOW
 from tests.unit.report.scripted import Scripted, samples
 

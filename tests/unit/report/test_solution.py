@@ -7,12 +7,12 @@ from dataclasses import replace
 import promql_parser
 import pytest
 
-from exporter.report import layout_job, mfu, promql
-from exporter.report.formats import data, plain
-from exporter.report.model import JobReport, Name, NodeUse, Span
-from exporter.report.options import moment
-from exporter.report.solution import Progress, Run, Runs, middle, throughput, to_end
-from exporter.report.terminal import Colors
+from exporter.tools.report import layout_job, mfu, promql
+from exporter.tools.report.formats import data, plain
+from exporter.tools.report.model import JobReport, Name, NodeUse, Span
+from exporter.tools.report.options import moment
+from exporter.tools.report.solution import Progress, Run, Runs, middle, throughput, to_end
+from exporter.tools.report.terminal import Colors
 
 HOUR = 3600.0
 REPORT = JobReport(

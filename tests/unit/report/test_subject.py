@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from exporter.report.client import Access, Client, Sample
-from exporter.report.subject import Selected, named, selected
+from exporter.tools.report.client import Access, Client, Sample
+from exporter.tools.report.subject import Selected, named, selected
 
 INFO: Sequence[Mapping[str, str]] = (
     *({"slurm_job": str(raw), "slurm_array_job": "12", "slurm_array_task": str(raw - 12)} for raw in (12, 13, 14, 15)),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report import layout_digest, layout_job, promql
-from exporter.report.digest import Group, digest
-from exporter.report.failure import NoDataError, NoMetricsError, ReportError, SeveralError
-from exporter.report.formats import data, markdown, page, plain
-from exporter.report.job import ReportRequest, job_report, slurm_job
-from exporter.report.model import Digest, JobReport
-from exporter.report.price import PRICES, parse
-from exporter.report.terminal import Colors
+from exporter.tools.report import layout_digest, layout_job, promql
+from exporter.tools.report.digest import Group, digest
+from exporter.tools.report.failure import NoDataError, NoMetricsError, ReportError, SeveralError
+from exporter.tools.report.formats import data, markdown, page, plain
+from exporter.tools.report.job import ReportRequest, job_report, slurm_job
+from exporter.tools.report.model import Digest, JobReport
+from exporter.tools.report.price import PRICES, parse
+from exporter.tools.report.terminal import Colors
 from tests.golden import compare
 from tests.unit.report.answers import BEGAN, ENDED, JOB, NOW, WEEK
 from tests.unit.report.scripted import Scripted

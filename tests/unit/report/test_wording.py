@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.ledger.palette import look
-from exporter.report import advice, layout_job, price, promql, promql_span, words
-from exporter.report.definitions import utilization
-from exporter.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
-from exporter.report.formats import data, markdown, page, plain
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Span
-from exporter.report.solution import Progress
-from exporter.report.terminal import Colors
+from exporter.tools.report import advice, layout_job, price, promql, promql_span, words
+from exporter.tools.report.definitions import utilization
+from exporter.tools.report.document import Bar, Bars, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.tools.report.formats import data, markdown, page, plain
+from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
+from exporter.tools.report.solution import Progress
+from exporter.tools.report.terminal import Colors
 
 GIB = 1 << 30
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from exporter.report import words
-from exporter.report.price import PRICES, Price, of, parse
-from exporter.report.terminal import Colors, paint, progress_message
+from exporter.tools.report import words
+from exporter.tools.report.price import PRICES, Price, of, parse
+from exporter.tools.report.terminal import Colors, paint, progress_message
 
 GIB = 1 << 30
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exporter.collectors.base import Collector, Pace, Scope, Tick
+from exporter.core.families import Unit, counter
 from exporter.driver.interface import (
     Device,
     Driver,
@@ -15,7 +16,6 @@ from exporter.driver.interface import (
     UnsupportedError,
     XidEvent,
 )
-from exporter.metrics.family import Unit, counter
 
 DEADLINE = 10.0
 

@@ -15,14 +15,14 @@ from exporter.collectors.fields import Fields
 from exporter.collectors.nvlink import NVLINK, Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import PCIE, Pcie, Slower
-from exporter.exposition.snapshot import NodeStatus
-from exporter.metrics.counters import NO_COUNTS, Totals, count, count_values, published
-from exporter.metrics.family import Sample, Unit, counter, gauge
+from exporter.core.counters import NO_COUNTS, Totals, count, count_values, published
+from exporter.core.families import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
 from exporter.sampling.cached_reading import CachedReading, carried, is_fresh, kept
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import read_gpu
-from exporter.simulator import SimulatedDriver, parse
+from exporter.sampling.snapshot import NodeStatus
+from exporter.tools.simulator import SimulatedDriver, parse
 
 NO_FIELDS = Fields((), {}, 0.0)
 

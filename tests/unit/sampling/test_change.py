@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.owner import Owner
+from exporter.core.units import Joules
 from exporter.ledger.account import Counted, Holding, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.sampling.change import Calm, holders, possible, since, until
-from exporter.units import Joules
 from tests.attribution_kit.nodes import gpu
 
 ALICE, BOB = Owner("alice", "process"), Owner("bob", "process")

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from exporter.core.threads import Threads
 from exporter.driver.interface import (
     DriverError,
     DriverGoneError,
@@ -14,7 +15,6 @@ from exporter.driver.interface import (
     UnsupportedError,
 )
 from exporter.sampling.driver_connection import DriverConnection
-from exporter.threads.runner import Threads
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, until
 
 

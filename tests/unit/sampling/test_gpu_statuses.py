@@ -5,16 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from exporter.clock import MonotonicTime
 from exporter.collectors.base import Pace
 from exporter.collectors.power import Limits, Power
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
-from exporter.exposition.snapshot import GpuStatus
+from exporter.core.clock import MonotonicTime
+from exporter.core.units import Joules, Watts
 from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import LATE, Gpu
-from exporter.units import Joules, Watts
+from exporter.sampling.snapshot import GpuStatus
 from tests.unit.sampling.scripted import Scripted
 
 NOW = MonotonicTime(100.0)

@@ -10,8 +10,8 @@ from queue import Empty, SimpleQueue
 
 import pytest
 
+from exporter.core import threads as runner
 from exporter.sampling.gpu_threads import _STEADY, GpuThreads, runs
-from exporter.threads import runner
 from tests.unit.sampling.scripted import until
 
 PATIENCE = 10.0

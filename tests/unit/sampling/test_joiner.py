@@ -9,9 +9,9 @@ import pytest
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target, WorkloadInfo
-from exporter.clock import Moment, UnixTime
 from exporter.collectors.paced import Paced
 from exporter.collectors.processes import GpuProcess, Processes
+from exporter.core.clock import Moment, UnixTime
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
 from exporter.node.unknown_node import UnknownNode

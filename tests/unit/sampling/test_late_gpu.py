@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.clock import NEVER
 from exporter.collectors import COLLECTORS
-from exporter.exposition.snapshot import Snapshot
+from exporter.core.clock import NEVER
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import LATE, Gpu
 from exporter.sampling.sampler import Moment, Pacing, Sampler
-from exporter.simulator import simulate
+from exporter.sampling.snapshot import Snapshot
+from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
 
 STALE = 10.0

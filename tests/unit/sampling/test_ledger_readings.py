@@ -5,17 +5,17 @@ from __future__ import annotations
 import weakref
 
 from exporter.attribution.ownership import Ownership
-from exporter.clock import MonotonicTime
 from exporter.collectors import UTILIZATION
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
+from exporter.core.clock import MonotonicTime
+from exporter.core.units import Share
 from exporter.driver.interface import Mig
 from exporter.sampling.cached_reading import CachedReading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
 from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.reader import TargetState
-from exporter.units import Share
 from tests.unit.sampling.scripted import Scripted
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from exporter.collectors.base import Scope
+from exporter.core.families import Unit, gauge
+from exporter.core.units import Share
 from exporter.driver.interface import DeviceLostError, DriverError, Mig
-from exporter.metrics.family import Unit, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks
 from exporter.sampling.gpus import Gpu, Gpus
 from exporter.sampling.reader import read_gpu
-from exporter.units import Share
 from tests.unit.sampling.scripted import Scripted, answers, collector
 
 FAR = 1e9

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from exporter.exposition.snapshot import NodeStatus, Snapshot
 from exporter.sampling import loop as module
 from exporter.sampling.loop import Loop
+from exporter.sampling.snapshot import NodeStatus, Snapshot
 
 
 class Started:

@@ -9,11 +9,11 @@ from typing import cast
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.worker import Worker
-from exporter.threads.runner import Threads
 from tests.attribution_kit.nodes import host_process, until
 
 ALICE = Owner("process:x", "process", user="alice")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from exporter.clock import MonotonicTime
 from exporter.collectors.activity import Activity
 from exporter.collectors.fields import Fields
 from exporter.collectors.gpm import Gpm, Traffic
@@ -17,11 +16,12 @@ from exporter.collectors.pcie import Pcie, Slower
 from exporter.collectors.power import Limits, Power
 from exporter.collectors.sample_integral import Integral
 from exporter.collectors.utilization import Utilization
+from exporter.core.clock import MonotonicTime
+from exporter.core.counters import NO_COUNTS
+from exporter.core.units import Watts
 from exporter.ledger.evidence import Signals
-from exporter.metrics.counters import NO_COUNTS
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.readings import Throttled, busy_seconds, instance_signals, signals
-from exporter.units import Watts
 from tests.unit.sampling.scripted import Scripted
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.clock import Moment
 from exporter.collectors.base import Tick
+from exporter.core.clock import Moment
 from exporter.driver.interface import Device, DriverError
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions

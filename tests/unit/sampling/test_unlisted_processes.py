@@ -8,15 +8,15 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
-from exporter.clock import Moment, MonotonicTime, UnixTime
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.families import Sample
 from exporter.host.model import HostProcess
-from exporter.metrics.family import Sample
 from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
-from exporter.simulator import simulate
+from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
 
 JOB = Owner("slurm:7", "slurm")

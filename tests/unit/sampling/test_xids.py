@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.clock import MonotonicTime
+from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import DriverError, UnsupportedError, XidEvent
 from exporter.sampling import xids
 from exporter.sampling.xids import XidLog, follow_driver, follow_kernel_log, past_xids

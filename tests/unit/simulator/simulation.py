@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporter.driver.interface import Device
-from exporter.simulator import SimulatedDriver, parse
+from exporter.tools.simulator import SimulatedDriver, parse
 
 EPOCH = 1_800_000_000.0
 ALL_LINKS = 0xFFFFFFFF

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter.simulator import parse, simulate
-from exporter.simulator.faults import KINDS
-from exporter.simulator.models import MODELS
-from exporter.simulator.patterns import PATTERNS
-from exporter.simulator.scenario_file import node_names
+from exporter.tools.simulator import parse, simulate
+from exporter.tools.simulator.faults import KINDS
+from exporter.tools.simulator.models import MODELS
+from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.scenario_file import node_names
 
 ROOT = Path(__file__).parents[3]
 SCENARIOS = sorted((ROOT / "tests/scenarios").glob("*.yaml"))

@@ -6,9 +6,9 @@ import pytest
 
 from exporter.driver import constants as nvml
 from exporter.driver.interface import Driver, DriverError, UnsupportedError
-from exporter.simulator import simulate
-from exporter.simulator.answers import FUNCTIONS
-from exporter.simulator.fields import time_counter_ids
+from exporter.tools.simulator import simulate
+from exporter.tools.simulator.answers import FUNCTIONS
+from exporter.tools.simulator.fields import time_counter_ids
 from tests.unit.simulator.simulation import ALL_LINKS, gpu, started
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.simulator.models import MODELS
-from exporter.simulator.patterns import PATTERNS
+from exporter.tools.simulator.models import MODELS
+from exporter.tools.simulator.patterns import PATTERNS
 from tests.unit.simulator.simulation import ALL_LINKS, EPOCH, gpu, started
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.simulator import SimulatedDriver, parse
-from exporter.simulator.scenario_file import node_names
+from exporter.tools.simulator import SimulatedDriver, parse
+from exporter.tools.simulator.scenario_file import node_names
 from tests.unit.simulator.simulation import EPOCH, Clock, started
 
 CLUSTER = """

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from exporter.attribution.ownership import Target
-from exporter.clock import Moment, MonotonicTime, UnixTime
+from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.node.network_ports import NetworkPorts
 from exporter.node.simulated_node import SimulatedNode
-from exporter.simulator import simulate
+from exporter.tools.simulator import simulate
 from tests.unit.simulator.simulation import EPOCH
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.simulator.behaviour import Channel, Role, behaviour
-from exporter.simulator.models import MODELS
-from exporter.simulator.patterns import PATTERNS
-from exporter.simulator.track import Step, Track
-from exporter.simulator.wave import Wave
+from exporter.tools.simulator.behaviour import Channel, Role, behaviour
+from exporter.tools.simulator.models import MODELS
+from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.track import Step, Track
+from exporter.tools.simulator.wave import Wave
 
 WAVES = st.builds(
     Wave,

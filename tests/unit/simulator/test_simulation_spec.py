@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.simulator.faults import KINDS
-from exporter.simulator.models import MODELS
-from exporter.simulator.patterns import PATTERNS
-from exporter.simulator.scenario import Scenario
-from exporter.simulator.spec import parse
-from exporter.simulator.workload import Place
+from exporter.tools.simulator.faults import KINDS
+from exporter.tools.simulator.models import MODELS
+from exporter.tools.simulator.patterns import PATTERNS
+from exporter.tools.simulator.scenario import Scenario
+from exporter.tools.simulator.spec import parse
+from exporter.tools.simulator.workload import Place
 
 
 def patterns_by_gpu(scenario: Scenario) -> list[str]:

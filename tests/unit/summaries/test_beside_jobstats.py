@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from exporter.report import advice, words
-from exporter.report.definitions import utilization
-from exporter.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
-from exporter.summaries.jobstats import encode
-from exporter.summaries.next_time import flags
-from exporter.summaries.sacct import AccountedJob
+from exporter.tools.report import advice, words
+from exporter.tools.report.definitions import utilization
+from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Progress, Span
+from exporter.tools.report.summaries.jobstats import encode
+from exporter.tools.report.summaries.next_time import flags
+from exporter.tools.report.summaries.sacct import AccountedJob
 from tests.unit.summaries.reports import GIB
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/report.md").read_text()

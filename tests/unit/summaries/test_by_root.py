@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.cli import summaries
-from exporter.summaries import hints
+from exporter.tools.report.summaries import command as summaries
+from exporter.tools.report.summaries import hints
 
 ANOTHER = 4321
 ROUND = ("--slurm.sacct=", "--slurm.scontrol=true", "--prometheus.url", "http://127.0.0.1:1")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.report.failure import NoDataError, UnreachableError
-from exporter.report.model import Digest, JobReport, Row
-from exporter.summaries.digest_jobs import MAX_JOBS, jobs
-from exporter.summaries.layout import slurm_jobs
-from exporter.summaries.sacct import AccountedJob
-from exporter.summaries.summary import table
+from exporter.tools.report.failure import NoDataError, UnreachableError
+from exporter.tools.report.model import Digest, JobReport, Row
+from exporter.tools.report.summaries.digest_jobs import MAX_JOBS, jobs
+from exporter.tools.report.summaries.layout import slurm_jobs
+from exporter.tools.report.summaries.sacct import AccountedJob
+from exporter.tools.report.summaries.summary import table
 from tests.unit.summaries.reports import JOB, device, report
 
 NOW = 10_000_000.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from exporter.summaries.hints import uid_of, update
+from exporter.tools.report.summaries.hints import uid_of, update
 
 
 def made(job: str, name: str, *flags: str, user: str = "alice") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.failure import (
+from exporter.tools.report.failure import (
     NoMetricsError,
     RefusedError,
     ReportError,
@@ -15,9 +15,9 @@ from exporter.report.failure import (
     SlowError,
     UnreachableError,
 )
-from exporter.report.model import JobReport
-from exporter.summaries.store import MADE, NO_DATA, WAITING
-from exporter.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.model import JobReport
+from exporter.tools.report.summaries.store import MADE, NO_DATA, WAITING
+from exporter.tools.report.summaries.worker import Services, Settings, Worker
 from tests.unit.summaries.test_worker import Site
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from reportseff.job import Job
 
-from exporter.summaries.jobstats import NOTHING, encode
+from exporter.tools.report.summaries.jobstats import NOTHING, encode
 from tests.unit.summaries.reports import GIB, JOB, device, report
 
 

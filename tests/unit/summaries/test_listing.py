@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.summaries.store import MADE, Store
+from exporter.tools.report.summaries.store import MADE, Store
 from tests.command import run
 
 

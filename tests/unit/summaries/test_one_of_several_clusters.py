@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from exporter.report.client import Access, Client
-from exporter.report.failure import NoMetricsError
-from exporter.report.job import slurm_job
+from exporter.tools.report.client import Access, Client
+from exporter.tools.report.failure import NoMetricsError
+from exporter.tools.report.job import slurm_job
 
 
 class Asked(Client):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.failure import RefusedError, UnreachableError
-from exporter.report.model import JobReport
+from exporter.tools.report.failure import RefusedError, UnreachableError
+from exporter.tools.report.model import JobReport
 from tests.unit.summaries.test_worker import START, Site
 
 

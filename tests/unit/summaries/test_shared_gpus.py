@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.summaries.sacct import parse
-from exporter.summaries.store import MADE
+from exporter.tools.report.summaries.sacct import parse
+from exporter.tools.report.summaries.store import MADE
 from tests.unit.summaries.test_worker import Site
 
 

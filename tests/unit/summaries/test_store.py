@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.summaries.store import Store, Waiting
+from exporter.tools.report.summaries.store import Store, Waiting
 
 
 @pytest.fixture

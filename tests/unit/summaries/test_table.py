@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from exporter.report.document import Facts
-from exporter.summaries.layout import slurm
-from exporter.summaries.sacct import AccountedJob
-from exporter.summaries.summary import summary, table
+from exporter.tools.report.document import Facts
+from exporter.tools.report.summaries.layout import slurm
+from exporter.tools.report.summaries.sacct import AccountedJob
+from exporter.tools.report.summaries.summary import summary, table
 from tests.unit.summaries.reports import JOB, report
 
 

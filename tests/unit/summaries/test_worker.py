@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from exporter.report.failure import NoDataError, ReportError, UnreachableError
-from exporter.report.model import JobReport
-from exporter.summaries.comment import CommentError
-from exporter.summaries.sacct import AccountedJob, SacctError
-from exporter.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
-from exporter.summaries.summary import MARGIN
-from exporter.summaries.worker import Outcome, Services, Settings, Worker
+from exporter.tools.report.failure import NoDataError, ReportError, UnreachableError
+from exporter.tools.report.model import JobReport
+from exporter.tools.report.summaries.comment import CommentError
+from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
+from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, WAITING, Store
+from exporter.tools.report.summaries.summary import MARGIN
+from exporter.tools.report.summaries.worker import Outcome, Services, Settings, Worker
 from tests.unit.summaries.reports import JOB, report
 
 START = 1_000_000.0

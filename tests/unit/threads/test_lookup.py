@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
+from exporter.core import lookup
+from exporter.core.lookup import Lookup
+from exporter.core.threads import Threads
 from exporter.host.users import UserNames
-from exporter.threads import lookup
-from exporter.threads.lookup import Lookup
-from exporter.threads.runner import Threads
 from tests.attribution_kit.nodes import until
 
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from exporter.threads import runner
-from exporter.threads.runner import Threads
+from exporter.core import threads as runner
+from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import until
 
 

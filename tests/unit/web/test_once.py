@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.exposition.snapshot import Snapshot
+from exporter.sampling.snapshot import Snapshot
 from exporter.web.once import OncePerSnapshot
 
 

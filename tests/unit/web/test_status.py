@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from exporter.check.facts import Series, from_blocks, parse
-from exporter.check.rule import Finding, Limits, Verdict
-from exporter.check.rules import RULES
-from exporter.check.runbooks import runbook
-from exporter.check.verdict import Report, judge
-from exporter.cli import assembly
-from exporter.cli.status_page import made
-from exporter.clock import MonotonicTime
 from exporter.config import load as config
+from exporter.core.clock import MonotonicTime
+from exporter.daemon import assembly
+from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
-from exporter.exposition.snapshot import GpuStatus, NodeStatus, Snapshot
+from exporter.faults.facts import Series, from_blocks, parse
+from exporter.faults.rule import Finding, Limits, Verdict
+from exporter.faults.rules import RULES
+from exporter.faults.runbooks import runbook
+from exporter.faults.verdict import Report, judge
 from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
+from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History
 from exporter.web.plot import duration, line, period
 from exporter.web.status import Site, page

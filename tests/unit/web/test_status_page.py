@@ -9,11 +9,11 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_families import ProcessRow
-from exporter.check.rule import Finding, Verdict
-from exporter.check.verdict import Report
-from exporter.clock import UnixTime
-from exporter.exposition.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
-from exporter.units import Bytes, Share
+from exporter.core.clock import UnixTime
+from exporter.core.units import Bytes, Share
+from exporter.faults.rule import Finding, Verdict
+from exporter.faults.verdict import Report
+from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, Snapshot
 from exporter.web import status as status_page
 from exporter.web.history import History
 from exporter.web.plot import bar, duration, legend, line, ordered, period

@@ -1,0 +1,291 @@
+"""Metric families: the one place where everything about a metric is declared, and refused when declared wrong."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from exporter.core.record import record
+
+R = TypeVar("R")
+
+_NAME = re.compile(r"gpu_[a-z0-9]+(_[a-z0-9]+)*")
+_LABEL = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = frozenset({"job", "instance", "le", "quantile"})
+"""Prometheus's target labels and its own: a family that carries them collides at the scrape."""
+
+
+class Type(str, enum.Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    INFO = "info"
+
+
+class Unit(str, enum.Enum):
+    """Base units only; a collector converts at the moment it reads the driver."""
+
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes_per_second"
+    CELSIUS = "celsius"
+    CORES = "cores"
+    HERTZ = "hertz"
+    JOULES = "joules"
+    RATIO = "ratio"
+    SECONDS = "seconds"
+    WATTS = "watts"
+    NONE = ""
+
+
+class Shown(enum.Enum):
+    """Samples of a family that a page shows.
+
+    NONZERO is for families of many samples that are nearly always 0. A series then begins with its first event, so
+    `increase()` misses that event. ZERO is for samples that are nearly always 1.
+    """
+
+    ALL = "all"
+    NONZERO = "nonzero"
+    ZERO = "zero"
+
+    def has(self, value: float) -> bool:
+        """Return whether a sample with this value is shown."""
+        return self is Shown.ALL or bool(value) is (self is Shown.NONZERO)
+
+
+class Stability(str, enum.Enum):
+    """What users may build on. What is experimental may change in any release, and is marked so in the reference."""
+
+    STABLE = "stable"
+    EXPERIMENTAL = "experimental"
+
+
+Values = tuple[str, ...]
+"""Of labels."""
+
+
+class Sample(NamedTuple):
+    value: float
+    labels: Values = ()
+
+
+@record
+class Columns:
+    """Samples with their labels apart from their values: series stay for long, values change with every page."""
+
+    labels: tuple[Values, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def __iter__(self) -> Iterator[Sample]:
+        return map(Sample, self.values, self.labels)
+
+
+EMPTY = Columns()
+_NO_LABELS = ((),)
+
+
+def in_columns(samples: Iterable[tuple[float, Values]]) -> Columns:
+    """These (value, labels) pairs, of which a sample is one."""
+    pairs = tuple(samples)
+    if not pairs:
+        return EMPTY
+    values, labels = zip(*pairs, strict=True)
+    return Columns(labels, values)
+
+
+def one(number: float | None) -> Columns:
+    """The one sample of a family without labels of its own; None where it is absent."""
+    return EMPTY if number is None else Columns(_NO_LABELS, (number,))
+
+
+DEVICE = ("gpu", "uuid")
+INSTANCE = ("gpu", "uuid", "parent_uuid", "profile", "gi", "ci")
+NODE: tuple[str, ...] = ()
+"""Of families that fill all their labels themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family(Generic[R]):
+    """One metric family and the pure function from a reading to its samples, best as columns where they are many.
+
+    Declared by `gauge`, `counter`, `gauges`, `counters` or `info` below, `experimental` around it while it may change.
+    `labels` are the labels `samples` fills; `prefix` are those the pass adds in front of them (the device's).
+    """
+
+    name: str
+    help: str
+    type: Type
+    unit: Unit
+    samples: Callable[[R], Iterable[Sample]]
+    labels: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = DEVICE
+    stability: Stability = Stability.STABLE
+    shown: Shown = Shown.ALL
+    value: Callable[[R], float | None] | None = None
+    """The number of its one sample, where the family has no labels of its own: quicker had than the sample."""
+    numbers: Callable[[R], Mapping[str, float]] | None = None
+    """The numbers of its samples by the one label it has: quicker had than the samples."""
+    summed: bool = False
+    """A counter that the readings themselves add up: it knows no resets."""
+
+    def __post_init__(self) -> None:
+        suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
+        stem = self.name.removesuffix(suffix) if suffix else self.name
+        labels = (*self.prefix, *self.labels)
+        problems = [
+            (not _NAME.fullmatch(self.name), "is not gpu_snake_case"),
+            (not self.name.endswith(suffix), f"is a {self.type.value} and must end in {suffix}"),
+            (
+                self.type is Type.GAUGE and self.name.endswith(("_total", "_info")),
+                "is a gauge and must not say so",
+            ),
+            (
+                bool(self.unit.value) and not stem.endswith(f"_{self.unit.value}"),
+                f"must name {self.unit.value}",
+            ),
+            (not self.help.endswith("."), "needs help that is a sentence"),
+            (not all(map(_LABEL.fullmatch, labels)), "has a malformed label"),
+            (len(set(labels)) != len(labels), "names a label twice"),
+            (bool(_RESERVED.intersection(labels)), "has a label that belongs to Prometheus"),
+        ]
+        for wrong, why in problems:
+            if wrong:
+                raise ValueError(f"metric {self.name!r} {why}")
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        return (*self.prefix, *self.labels)
+
+    def collect(self, reading: R) -> tuple[Sample, ...]:
+        """The samples of `reading`, each checked to have one value per label."""
+        return tuple(self.columns(reading))
+
+    def columns(self, reading: R) -> Columns:
+        """The same as columns."""
+        if self.value is not None:
+            return one(self.value(reading))
+        made = self.samples(reading)
+        return self.checked(made if isinstance(made, Columns) else in_columns(made))
+
+    def by_labels(self, reading: R) -> Mapping[Any, float]:
+        """The values by their labels; by a text where `numbers` has them by one label."""
+        if self.numbers is not None:
+            return self.numbers(reading)
+        columns = self.columns(reading)
+        return dict(zip(columns.labels, columns.values, strict=True))
+
+    def checked(self, columns: Columns) -> Columns:
+        """The columns themselves. Raises ValueError where a sample has not one value per label."""
+        if not {len(self.labels)}.issuperset(map(len, columns.labels)):
+            raise ValueError(f"metric {self.name!r} has samples that do not fit {self.labels}")
+        return columns
+
+
+AnyFamily = Family[Any]
+
+
+def experimental(family: Family[R]) -> Family[R]:
+    """The family, which may still change in any release."""
+    return replace(family, stability=Stability.EXPERIMENTAL)
+
+
+def gauge(
+    name: str,
+    help: str,
+    unit: Unit,
+    value: Callable[[R], float | None],
+    prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
+) -> Family[R]:
+    """A gauge with one sample of each reading, absent while `value` is None."""
+    return replace(gauges(name, help, unit, _present(value), (), prefix, shown=shown), value=value)
+
+
+def counter(
+    name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
+) -> Family[R]:
+    """A counter with one sample of each reading, absent while `value` is None."""
+    return replace(counters(name, help, unit, _present(value), (), prefix), value=value)
+
+
+def summed(family: Family[R]) -> Family[R]:
+    """The counter, which its collector adds up from reading to reading; a number that was there stays there."""
+    return replace(family, summed=True)
+
+
+def counters_by(
+    name: str,
+    help: str,
+    unit: Unit,
+    numbers: Callable[[R], Mapping[str, float]],
+    label: str,
+) -> Family[R]:
+    """A counter with one label of its own, whose numbers are had by it."""
+
+    def items(reading: R) -> Iterable[tuple[str, float]]:
+        return numbers(reading).items()
+
+    return replace(counters(name, help, unit, by(items), (label,)), numbers=numbers)
+
+
+def gauges(  # noqa: PLR0913 - the parts of a declaration
+    name: str,
+    help: str,
+    unit: Unit,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
+) -> Family[R]:
+    """A gauge with labels of its own, which `samples` fills."""
+    return Family(
+        name=name, help=help, type=Type.GAUGE, unit=unit, samples=samples, labels=labels, prefix=prefix, shown=shown
+    )
+
+
+def counters(  # noqa: PLR0913 - the parts of a declaration
+    name: str,
+    help: str,
+    unit: Unit,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+    *,
+    shown: Shown = Shown.ALL,
+) -> Family[R]:
+    """A counter with labels of its own, which `samples` fills."""
+    return Family(
+        name=name, help=help, type=Type.COUNTER, unit=unit, samples=samples, labels=labels, prefix=prefix, shown=shown
+    )
+
+
+def info(
+    name: str,
+    help: str,
+    samples: Callable[[R], Iterable[Sample]],
+    labels: tuple[str, ...],
+    prefix: tuple[str, ...] = DEVICE,
+) -> Family[R]:
+    """What something is, as labels; always 1."""
+    return Family(name=name, help=help, type=Type.INFO, unit=Unit.NONE, samples=samples, labels=labels, prefix=prefix)
+
+
+def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[R], Iterable[Sample]]:
+    """Samples of a family with one label, from (label value, number) pairs; absent where the number is None."""
+
+    def samples(reading: R) -> Columns:
+        return in_columns([(number, (str(key),)) for key, number in mapping(reading) if number is not None])
+
+    return samples
+
+
+def _present(value: Callable[[R], float | None]) -> Callable[[R], Iterable[Sample]]:
+    def samples(reading: R) -> Iterable[Sample]:
+        number = value(reading)
+        return () if number is None else (Sample(number),)
+
+    return samples

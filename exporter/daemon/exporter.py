@@ -1,0 +1,64 @@
+"""One process of the exporter: its moving parts, started and stopped together."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+
+from exporter.core.clock import monotonic_time
+from exporter.core.threads import Threads
+from exporter.sampling.driver_connection import DriverState
+from exporter.sampling.loop import Loop
+from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.snapshot import Snapshot
+
+XidSources = Mapping[str, Callable[[threading.Event], None]]
+"""By name, what follows a source of XIDs until the event is set."""
+
+
+class Exporter:
+    """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
+
+    def __init__(
+        self, node: str, sampler: Sampler, pacing: Pacing, loop: Loop, xids: XidSources, threads: Threads
+    ) -> None:
+        self.node = node
+        """Its name, as the schedulers call it."""
+        self._sampler = sampler
+        self._pacing = pacing
+        self._loop = loop
+        self._xids = xids
+        self._threads = threads
+        self._stopped = threading.Event()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._loop.snapshot
+
+    @property
+    def driver_state(self) -> DriverState:
+        return self._sampler.connection.state
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the last pass, or look, ended; before there is one, since the start."""
+        return max(0.0, monotonic_time() - self._loop.alive_at)
+
+    def renew(self) -> None:
+        """Have a pass now, and wait for its snapshot, but not for long: a scraper may wait no more than a second."""
+        if self.silent_seconds <= 2 * self._pacing.interval:
+            self._loop.tick_now(self._pacing.deadline / 2)
+
+    def start(self) -> None:
+        self._sampler.start(self._threads)
+        self._loop.start(self._threads)
+        for name, follow in self._xids.items():
+            self._threads.start(f"xid-{name}", functools.partial(follow, self._stopped))
+
+    def stop(self) -> None:
+        """Ask every thread to end. None is waited for: one may hang in the driver."""
+        self._threads.stop()
+        self._stopped.set()
+        self._loop.stop()
+        self._sampler.stop()

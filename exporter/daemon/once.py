@@ -1,0 +1,44 @@
+"""`gpu-exporter once`: print the metrics once and exit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from itertools import count
+
+from exporter.config import load as config
+from exporter.config.command_line import Page
+from exporter.daemon import assembly, logs
+from exporter.exposition.page import Renderer
+from exporter.sampling.driver_connection import DriverState
+from exporter.sampling.snapshot import Snapshot
+
+PAGE = Page("gpu-exporter once", "Print the metrics once, after two passes over the GPUs.", groups=("Input", "Metrics"))
+_PASSES = 2
+"""What is measured between two points in time (GPM, pressure) needs a second pass."""
+_PATIENCE = 15.0
+"""Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status 0, or 1 when the driver is not available (the exporter's own metrics are printed all the same)."""
+    settings = config.load(arguments, os.environ, config.options(), PAGE)
+    logs.configure(settings["log.level"], settings["log.format"])
+    done = threading.Event()
+    passes = count(1)
+
+    def published(snapshot: Snapshot) -> None:
+        unopened = snapshot.status.driver_error == DriverState().error  # passes begin before it has been opened
+        if not unopened and next(passes) >= _PASSES:
+            done.set()
+
+    hidden = assembly.hidden(settings)
+    exporter = assembly.assemble(settings, published, once=True)
+    exporter.start()
+    done.wait(_PATIENCE + _PASSES * settings["sample.deadline"])
+    snapshot = exporter.snapshot
+    exporter.stop()
+    sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())
+    return 1 if snapshot.status.driver_error else 0

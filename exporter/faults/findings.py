@@ -1,0 +1,307 @@
+"""The finds that need more than one series: counts, links, temperatures, XIDs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from exporter.collectors.health import NO_ACTION
+from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
+from exporter.core.clock import UnixTime
+from exporter.faults.facts import Facts, Series
+from exporter.faults.model import Kind
+from exporter.faults.rule import Cause, Find, Limits
+
+NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
+"""So it is where there is no GPU, too."""
+REFUSED = "NO_PERMISSION"
+"""So it is where who asks may not, which tells nothing of the GPUs."""
+_AFTER_KILL = "45"
+"""The driver clearing up after a program that was killed: it comes with every cancelled job."""
+
+
+def gpu_less(facts: Facts, limits: Limits) -> bool:
+    """Return whether this node has no GPU and should have none: no driver, and none on the PCI bus."""
+    return _none_found(facts) and not expected_gpus(facts, limits)[0]
+
+
+def expected_gpus(facts: Facts, limits: Limits) -> tuple[int, str]:
+    """Return the largest number of GPUs that this node should have, and its source; (0, "") if there is none."""
+    counts = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_expected_devices")]
+    counts += [(limits.gpus, "option")]
+    return max((count for count in counts if count[0]), default=(0, ""))
+
+
+def _none_found(facts: Facts) -> bool:
+    """Return whether the PCI bus is empty and the driver is not loaded."""
+    errors = {series.labels.get("error", "") for series in facts.of("gpu_exporter_driver_error")}
+    return facts.value("gpu_devices", source="pci") == 0 and bool(errors & NO_DRIVER)
+
+
+_ERRORS = {"LIBRARY_NOT_FOUND": "LIBRARY_NOT_FOUND (libnvidia-ml.so.1 is not where the dynamic linker looks)"}
+
+_HANGS = "NOT_OPENED"
+"""The driver was asked to open and has not answered yet."""
+
+
+def driver_error(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Report the driver's error. Without any GPU on the PCI bus, the error follows from that: see `missing`."""
+    if _none_found(facts):
+        return
+    for series in facts.of("gpu_exporter_driver_error"):
+        if series.value and series.labels["error"] != _HANGS:
+            code = series.labels["error"]
+            yield "", {"error": _ERRORS.get(code, code)}
+
+
+def driver_hangs(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    if any(series.value for series in facts.of("gpu_exporter_driver_error", error=_HANGS)):
+        yield "", {}
+
+
+_SOURCES = {
+    "pci": "on the PCI bus",
+    "enumerated": "that it counts itself",
+    "option": "expected",
+    "slurm": "in gres.conf",
+    "kubernetes": "in the node's capacity",
+    "history": "that were here before",
+}
+
+
+def missing(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Compare the GPUs that have a handle with the largest number that any source states.
+
+    GPUs with a `lost` fault are reported by that fault. Lost GPUs that somebody acknowledged are not missed on the bus.
+    """
+    accepted = len(facts.of("gpu_fault_cleared_timestamp_seconds", fault="lost"))
+    driver = 0.0 if _none_found(facts) else facts.value("gpu_devices", source="driver")
+    shown = [(int(s.value), s.labels["source"]) for s in facts.of("gpu_devices") if s.labels["source"] != "driver"]
+    found = [(count - accepted, source) for count, source in shown]
+    wanted, source = max([*found, expected_gpus(facts, limits)], key=lambda count: count[0])
+    lost = facts.of("gpu_fault_timestamp_seconds", fault="lost")
+    explained = len({(s.gpu, s.labels.get("uuid", "")) for s in lost})
+    if driver is not None and driver + explained < wanted:
+        yield "", {"driver": f"{driver:g}", "wanted": wanted, "by": _SOURCES.get(source, "expected")}
+
+
+_MENDS = {
+    "reset": "End what runs on the GPU and reset it.",
+    "reset_when_idle": "Reset the GPU when what runs has ended.",
+    "restart": "Drain the node and restart it.",
+    "replace": "Replace the board (RMA).",
+    "procedure": "Follow NVIDIA's procedure for this XID (docs.nvidia.com/deploy/xid-errors).",
+    "vendor": "Keep the report of nvidia-bug-report.sh and ask the vendor.",
+    "inspect": "Look at the kernel log; run field diagnostics.",
+}
+_FABRIC = "Drain the node; reset all GPUs and NVSwitches together, or restart it."
+_SHORT = {"lost": "lost", "ecc_uncorrectable": "ECC error", "ecc_sram_threshold": "SRAM errors",
+          "row_remap_failed": "no spare rows", "nvlink_down": "NVLink down", "nvswitch": "NVSwitch SXID"}  # fmt: skip
+
+
+def age(seconds: float) -> str:
+    """As people write it: 40 s, 6 min, 5 h, 3 d."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def lost(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """GPUs the exporter keeps as lost, until they are back with proof."""
+    return (_fault(facts, series) for series in facts.of("gpu_fault_timestamp_seconds", fault=Kind.LOST.value))
+
+
+def faults(*actions: str) -> Find:
+    """Faults the exporter keeps until they are mended, whose cure is one of these."""
+
+    def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+        for series in facts.of("gpu_fault_timestamp_seconds"):
+            if series.labels["action"] in actions and series.labels["fault"] != Kind.LOST.value:
+                yield _fault(facts, series)
+
+    return find
+
+
+def _fault(facts: Facts, series: Series) -> Cause:
+    kind, evidence, action = (series.labels[name] for name in ("fault", "evidence", "action"))
+    return (
+        series.gpu,
+        {
+            "uuid": series.labels.get("uuid", ""),
+            "fault": f"lost ({evidence}{_formerly(facts, series)})" if kind == Kind.LOST.value else evidence,
+            "age": age(facts.time - UnixTime(series.value)),
+            "mends": _FABRIC if kind == "nvswitch" else _MENDS.get(action, _MENDS["inspect"]),
+            "short": _SHORT.get(kind, evidence),
+        },
+    )
+
+
+def _formerly(facts: Facts, series: Series) -> str:
+    """Whose index another GPU has now."""
+    uuid = series.labels.get("uuid", "")
+    others = (up.labels.get("uuid") for up in facts.of("gpu_up", gpu=series.gpu) if up.value)
+    return f"; it was {uuid}" if uuid and any(other != uuid for other in others) else ""
+
+
+def _kept(facts: Facts, series: Series, **labels: str) -> bool:
+    """Whether the exporter keeps this of the series' GPU as a fault: then it is reported there, and once."""
+    return bool(facts.of("gpu_fault_timestamp_seconds", uuid=series.labels.get("uuid", ""), **labels))
+
+
+def cleared_at(facts: Facts, kind: Kind, uuid: str) -> float:
+    """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
+    return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
+
+
+def unless_cleared(find: Find, kind: Kind) -> Find:
+    """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
+
+    def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:
+        found = find(facts, limits)
+        return ((gpu, values) for gpu, values in found if not cleared_at(facts, kind, str(values.get("uuid", ""))))
+
+    return rest
+
+
+def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """By the published total only where the exporter keeps no faults: the total never goes back."""
+    if not facts.of("gpu_expected_devices"):
+        for series in facts.of("gpu_ecc_errors_total", type="uncorrected"):
+            if series.value > 0:
+                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "value": f"{series.value:g}"}
+
+
+def down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    for series in facts.of("gpu_up"):
+        uuid = series.labels.get("uuid", "")
+        if series.value == 0 and not _kept(facts, series, fault="lost") and not cleared_at(facts, Kind.LOST, uuid):
+            yield series.gpu, {"uuid": uuid}
+
+
+def narrow(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """The width does not fall while the GPU idles, the generation does: only the width is judged."""
+    for series in facts.of("gpu_pcie_link_width"):
+        best = facts.value("gpu_pcie_link_max_width", uuid=series.labels["uuid"])
+        if best is not None and series.value < best:
+            yield series.gpu, {"width": f"{series.value:g}", "best": f"{best:g}"}
+
+
+def links_down(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Some links up and some down; a card without a bridge has them all down, and nothing is wrong with it."""
+    links: dict[str, list[tuple[int, bool]]] = defaultdict(list)
+    seen: dict[str, Series] = {}
+    for series in facts.of("gpu_nvlink_link_up"):
+        seen[series.gpu] = series
+        links[series.gpu].append((int(series.labels["link"]), bool(series.value)))
+    for gpu, states in links.items():
+        dead = sorted(link for link, up in states if not up)
+        counted = facts.value("gpu_nvlink_links_up", gpu=gpu)  # an exporter lists the links that are down alone
+        alive = len(states) - len(dead) if counted is None else int(counted)
+        kept = _kept(facts, seen[gpu], fault="nvlink_down")
+        accepted = cleared_at(facts, Kind.NVLINK, seen[gpu].labels.get("uuid", ""))
+        if dead and alive and not kept and not accepted:
+            yield gpu, {"links": ", ".join(map(str, dead)), "count": alive + len(dead)}
+
+
+def hot(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """By the margin where the driver reports it, else by the slowdown temperature."""
+    celsius = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_celsius", sensor="gpu")}
+    margins = {series.labels["uuid"]: series for series in facts.of("gpu_temperature_margin_celsius")}
+    for uuid, series in {**celsius, **margins}.items():
+        margin = series.value if uuid in margins else _to_slowdown(facts, series)
+        if margin is not None and margin < limits.margin:
+            at = f"{celsius[uuid].value:g}" if uuid in celsius else "an unknown number of"
+            yield series.gpu, {"margin": f"{margin:g}", "celsius": at, "limit": f"{limits.margin:g}"}
+
+
+def _to_slowdown(facts: Facts, celsius: Series) -> float | None:
+    uuid = celsius.labels["uuid"]
+    slowdown = facts.value("gpu_temperature_threshold_celsius", uuid=uuid, threshold="slowdown")
+    return None if slowdown is None else slowdown - celsius.value
+
+
+def fan_stands(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """Cards stop their fans when cool, so a fan that stands counts only on a warm GPU."""
+    for series in facts.of("gpu_temperature_celsius", sensor="gpu"):
+        if series.value > limits.hot:
+            uuid = series.labels["uuid"]
+            for fan in facts.of("gpu_fan_speed_rpm", uuid=uuid) or facts.of("gpu_fan_speed_ratio", uuid=uuid):
+                if fan.value == 0:
+                    yield series.gpu, {"fan": fan.labels["fan"], "celsius": f"{series.value:g}"}
+
+
+def xids(*classes: str) -> Find:
+    """XIDs of these classes within the window."""
+
+    def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
+        for series in facts.of("gpu_xid_last_timestamp_seconds"):
+            xid, ago = series.labels["xid"], facts.time - UnixTime(series.value)
+            if _kept(facts, series, evidence=f"XID {xid}") or _over(facts, series):
+                continue
+            if series.value <= cleared_at(facts, Kind.XID, series.labels.get("uuid", "")):
+                continue
+            if CATALOGUE.get(int(xid), "unknown") in classes and xid != _AFTER_KILL and ago <= limits.xid_window:
+                minutes = f"{max(0.0, ago) / 60:.0f}"
+                yield series.gpu, {"uuid": series.labels.get("uuid", ""), "xid": xid, "minutes": minutes}
+
+    return find
+
+
+def _over(facts: Facts, series: Series) -> bool:
+    """Whether the XID tells that a recovery is advised, and none is any more."""
+    uuid = series.labels.get("uuid", "")
+    told = series.labels["xid"] == str(RECOVERY_CHANGED)
+    return told and bool(facts.value("gpu_recovery_action", uuid=uuid, action=NO_ACTION))
+
+
+def sxids(kind: str) -> Find:
+    """SXIDs of this class within the window, each switch and code once."""
+
+    def find(facts: Facts, limits: Limits) -> Iterable[Cause]:
+        latest: dict[tuple[str, str], float] = {}
+        for series in facts.of("gpu_nvswitch_sxid_last_timestamp_seconds", **{"class": kind}):
+            key = (series.labels["switch"], series.labels["sxid"])
+            latest[key] = max(series.value, latest.get(key, 0.0))
+        for (switch, sxid), last in latest.items():
+            if facts.of("gpu_fault_timestamp_seconds", evidence=f"NVSwitch {switch}: SXID {sxid}"):
+                continue  # told there, and once
+            ago = facts.time - UnixTime(last)
+            if ago <= limits.xid_window and last > cleared_at(facts, Kind.NVSWITCH, ""):
+                yield "", {"switch": switch, "sxid": sxid, "minutes": f"{max(0.0, ago) / 60:.0f}"}
+
+    return find
+
+
+_PORT_TROUBLES = {"down": "down", "slow": "slower than it or its like were", "errors": "counting errors"}
+
+
+def ports(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """InfiniBand and RoCE ports in trouble, reported of the GPU they are nearest to; of several, of the node."""
+    for series in facts.of("gpu_rdma_port_degraded"):
+        if series.value:
+            device, port = series.labels["device"], series.labels["port"]
+            near = {s.gpu for s in facts.of("gpu_rdma_port_nearest_gpu_info", device=device, port=port)}
+            what = _PORT_TROUBLES.get(series.labels["reason"], series.labels["reason"])
+            yield (near.pop() if len(near) == 1 else ""), {"port": f"{device}/{port}", "what": what}
+
+
+def cliques(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """GPUs of one node that reach each other over NVLink are in one clique of one cluster."""
+    found = {s.gpu: (s.labels["cluster_uuid"], s.labels["clique_id"]) for s in facts.of("gpu_fabric_info")}
+    places = {gpu: place for gpu, place in found.items() if place[0]}
+    if not places:
+        return
+    usual, _ = Counter(places.values()).most_common(1)[0]
+    for gpu, place in places.items():
+        if place != usual:
+            yield gpu, {"clique": place[1], "most": usual[1]}
+
+
+def collector_failed(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """Not of a node whose GPUs do not answer: it follows from that."""
+    if facts.of("gpu_exporter_driver_error") or any(series.value == 0 for series in facts.of("gpu_up")):
+        return
+    for series in facts.of("gpu_scrape_collector_success"):
+        if series.value == 0:
+            yield "", {"collector": series.labels["collector"]}

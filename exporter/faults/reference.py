@@ -1,0 +1,103 @@
+"""What a GPU is and how it is set, against what the site expects of all of them and what the GPU itself can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.config.option import number
+from exporter.faults.facts import Facts, Series
+from exporter.faults.rule import Cause, Limits
+
+_SWITCH = {1.0: "on", 0.0: "off"}
+_MHZ = 1e6
+_LOW = 0.5
+"""Of what a GPU can do; the same as the alert's."""
+_BUSY = 0.5
+"""Utilization from which on the clocks are judged: idle GPUs lower them by themselves."""
+_ALL_POWER = 0.9
+"""Part of the power that the GPU may draw by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A series that a site may say the value of, as text. Empty is what is not known."""
+
+    family: str
+    value: Callable[[Series], str]
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    accepts: Callable[[str], str] = str
+    """A value as a site gives it, made what `value` would give. Raises ValueError with what was expected."""
+
+
+def _label(name: str) -> Callable[[Series], str]:
+    return lambda series: series.labels.get(name, "")
+
+
+def _switch(series: Series) -> str:
+    return _SWITCH.get(series.value, "")
+
+
+def _on_or_off(text: str) -> str:
+    if text not in _SWITCH.values():
+        raise ValueError(f"on or off, got {text!r}")
+    return text
+
+
+def _number(text: str) -> str:
+    try:
+        return f"{number(text):g}"
+    except ValueError as wanted:
+        raise ValueError(f"{wanted}, got {text!r}") from None
+
+
+def _watts(series: Series) -> str:
+    return f"{series.value:g}"
+
+
+def _megahertz(series: Series) -> str:
+    return f"{series.value / _MHZ:g}"
+
+
+REFERENCES: Mapping[str, Reference] = {
+    "driver": Reference("gpu_driver_info", _label("driver")),
+    "vbios": Reference("gpu_info", _label("vbios")),
+    "model": Reference("gpu_info", _label("model")),
+    "ecc": Reference("gpu_ecc_mode_enabled", _switch, accepts=_on_or_off),
+    "persistence": Reference("gpu_persistence_mode_enabled", _switch, accepts=_on_or_off),
+    "power-limit": Reference("gpu_power_limit_watts", _watts, accepts=_number),
+    "sm-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "sm"}, _number),
+    "memory-clock": Reference("gpu_clock_max_hertz", _megahertz, {"domain": "memory"}, _number),
+}
+"""By name. Clocks are the highest of their domain, in MHz; the power limit is in watts."""
+
+
+def unlike_reference(facts: Facts, limits: Limits) -> Iterable[Cause]:
+    """GPUs that differ from what the site expects of all of them. What a GPU does not report is not judged."""
+    for name, wanted in limits.reference.items():
+        reference = REFERENCES[name]
+        for series in facts.of(reference.family, **reference.labels):
+            value = reference.value(series)
+            if value and value != wanted:
+                yield series.gpu, {"name": name, "value": value, "wanted": wanted}
+
+
+def _draws_all_its_power(facts: Facts, uuid: str) -> bool:
+    """A card of few watts has low clocks wherever it works hard: nothing else limits it."""
+    watts, most = (facts.value(f"gpu_power_{name}watts", uuid=uuid) for name in ("", "default_limit_"))
+    return watts is not None and most is not None and watts >= _ALL_POWER * most
+
+
+def limited(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+    """A power limit, or a clock under load, below half of what the GPU can do."""
+    for series in facts.of("gpu_power_limit_watts"):
+        maximum = facts.value("gpu_power_default_limit_watts", uuid=series.labels["uuid"])
+        if maximum and series.value < _LOW * maximum:
+            yield series.gpu, {"what": "power limit", "value": f"{series.value:g}", "most": f"{maximum:g} W"}
+    for series in facts.of("gpu_clock_hertz", domain="sm"):
+        maximum = facts.value("gpu_clock_max_hertz", uuid=series.labels["uuid"], domain="sm")
+        busy = facts.value("gpu_utilization_ratio", uuid=series.labels["uuid"]) or 0.0
+        if not maximum or busy <= _BUSY or _draws_all_its_power(facts, series.labels["uuid"]):
+            continue
+        if series.value < _LOW * maximum:
+            yield series.gpu, {"what": "SM clock", "value": _megahertz(series), "most": f"{maximum / _MHZ:g} MHz"}

@@ -1,0 +1,120 @@
+"""What a rule of the health check is, and the ways in which one finds what is wrong."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from exporter.attribution.devices import DeviceName
+from exporter.faults.facts import Facts, Series
+
+
+class Verdict(enum.IntEnum):
+    """In the order of Nagios's exit codes."""
+
+    OK = 0
+    DEGRADED = 1
+    """It works, with less than it should: mend it at the next opportunity."""
+    FAILED = 2
+    """No new work should be put on it."""
+    UNKNOWN = 3
+    """Nothing could be found out."""
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The numbers the rules compare with. `gpus` 0: as many as the PCI bus shows."""
+
+    gpus: int = 0
+    margin: float = 3.0
+    """Degrees left before the GPU slows itself down."""
+    hot: float = 70.0
+    """Temperature above which a fan must turn."""
+    xid_window: float = 3600.0
+    """Seconds an XID counts for."""
+    stale: float = 60.0
+    """Age in seconds at which what an exporter reports is no longer news."""
+    reference: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What every GPU of the site must have, by the names of `reference.REFERENCES`."""
+    link_errors: float = 1000.0
+    """What links may have counted."""
+    emptied: tuple[DeviceName, ...] | None = None
+    """GPUs that must be empty; None: all of them."""
+    job: str = ""
+    """The Slurm job that has ended: a GPU on which another one runs is not its alone."""
+    allowed: tuple[str, ...] = ()
+    """Beginnings of names of programs that may stay on them."""
+
+
+Cause = tuple[str, Mapping[str, object]]
+"""Index of the GPU (empty: the node), and what the rule's sentence is filled with. `uuid`, where it is in there, tells
+which GPU is meant: one that is gone may have had the index of another."""
+Find = Callable[[Facts, Limits], Iterable[Cause]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing that can be wrong. `says` and `action` are filled with what `find` found."""
+
+    name: str
+    verdict: Verdict
+    text: str
+    action: str
+    source: str
+    """Where the threshold and the action come from."""
+    find: Find
+    short: str
+    """A few words for a place of twenty characters; filled as `says` is."""
+    hands: bool = False
+    """Whether somebody has to mend it: a node drained for it is not resumed by itself."""
+    confirm: bool = False
+    """Whether it counts only if a second look finds it too: a GPU reset takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, in words."""
+
+    rule: str
+    verdict: Verdict
+    gpu: str
+    """Index; empty for the node."""
+    uuid: str
+    reason: str
+    action: str
+    short: str = ""
+    hands: bool = False
+    confirm: bool = False
+
+    @property
+    def summary(self) -> str:
+        """`GPU 3: heat holds the clocks down`."""
+        return f"GPU {self.gpu}: {self.reason}" if self.gpu else self.reason
+
+
+def above(family: str, limit: float = 0.0, **labels: str) -> Find:
+    """Series above a number."""
+
+    def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+        return (_cause(s) for s in facts.of(family, **labels) if s.value > limit)
+
+    return find
+
+
+def stated(family: str, label: str, values: Iterable[str]) -> Find:
+    """Series that are 1 and whose label is one of these."""
+    known = frozenset(values)
+
+    def find(facts: Facts, _limits: Limits) -> Iterable[Cause]:
+        return (_cause(s) for s in facts.of(family) if s.value == 1 and s.labels.get(label) in known)
+
+    return find
+
+
+def _cause(series: Series) -> Cause:
+    return series.gpu, {**series.labels, "value": f"{series.value:g}"}

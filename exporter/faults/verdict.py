@@ -1,0 +1,115 @@
+"""From facts to a verdict: every rule is asked, the worst finding decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.attribution.cgroup import parse_path
+from exporter.core.clock import UnixTime
+from exporter.faults.facts import Facts
+from exporter.faults.findings import NO_DRIVER, REFUSED, expected_gpus, gpu_less
+from exporter.faults.rule import Finding, Limits, Rule, Verdict
+from exporter.faults.rules import RULES
+from exporter.host.text import lines
+
+_MISSED = frozenset({"gpu_missing", "gpu_down", "gpu_lost", "fault"})
+"""Rules that find a GPU which is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The verdict on one node."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...]
+    gpus: int
+    """GPUs that answer."""
+    models: tuple[str, ...]
+    simulated: bool = False
+    remark: str = ""
+    """Why the verdict is unknown, or ok without a GPU."""
+    confirmed: bool = True
+    """False if losses of GPUs were found by one look alone."""
+
+    @property
+    def losses(self) -> frozenset[str]:
+        """Indices of the GPUs whose loss a second look must confirm; empty for those of the node."""
+        return frozenset(finding.gpu for finding in self.findings if finding.confirm)
+
+    def proven(self) -> Report:
+        """Return the report without losses that no second look confirmed: a node is not drained for them."""
+        kept = tuple(finding for finding in self.findings if self.confirmed or not finding.confirm)
+        return replace(self, findings=kept, verdict=max((each.verdict for each in kept), default=Verdict.OK))
+
+    def with_finding(self, finding: Finding) -> Report:
+        """The same with one thing more that is wrong."""
+        if self.verdict is Verdict.UNKNOWN:
+            return self
+        found = tuple(sorted((*self.findings, finding), key=lambda each: (-each.verdict, int(each.gpu or -1))))
+        return replace(self, verdict=max(self.verdict, finding.verdict), findings=found)
+
+
+def unknown(remark: str) -> Report:
+    return Report(Verdict.UNKNOWN, (), 0, (), remark=remark)
+
+
+def judge(facts: Facts, limits: Limits, ignored: Collection[str] = (), rules: Sequence[Rule] = RULES) -> Report:
+    """The verdict on what is known. `ignored` are names of rules that are not asked."""
+    remark = _not_judged(facts, limits)
+    if remark:
+        return unknown(remark)
+    found = tuple(_findings(facts, limits, (rule for rule in rules if rule.name not in ignored)))
+    return Report(
+        verdict=max((finding.verdict for finding in found), default=Verdict.OK),
+        findings=tuple(sorted(found, key=lambda f: (-f.verdict, int(f.gpu or -1)))),
+        gpus=sum(series.value == 1 for series in facts.of("gpu_up")),
+        models=facts.models,
+        simulated=bool(facts.value("gpu_exporter_simulated")),
+        remark="no NVIDIA GPU in this node" if gpu_less(facts, limits) else "",
+    )
+
+
+def seen_within(report: Report, facts: Facts, job: str) -> Report:
+    """The verdict from within the Slurm `job`, whose cgroup may keep all GPUs but its own from being opened.
+
+    A GPU that is missed there may be another job's: so it is with PrologFlags=RunInJob.
+    """
+    up = {series.labels.get("uuid", "") for series in facts.of("gpu_up") if series.value == 1}
+    if job and any(finding.rule in _MISSED and finding.uuid not in up for finding in report.findings):
+        return unknown(
+            f"this runs in the cgroup of Slurm job {job}, which may not open every GPU: run it outside of jobs"
+        )
+    return report
+
+
+def constraining_job(text: str) -> str:
+    """The Slurm job that says which devices a process may open, by its /proc/PID/cgroup; empty for none."""
+    fields = (line.split(":", 2) for line in lines(text) if line.count(":") >= 2)  # noqa: PLR2004 - id:controllers:path
+    paths = (path for _, controllers, path in fields if not controllers or "devices" in controllers.split(","))
+    return next((job for path in paths if (job := parse_path(path).job)), "")
+
+
+def _not_judged(facts: Facts, limits: Limits) -> str:
+    if not facts.of("gpu_exporter_build_info"):
+        return "not the metrics of gpu-exporter"
+    sampled = facts.value("gpu_exporter_last_sample_timestamp_seconds")
+    if sampled is not None and facts.time - UnixTime(sampled) > limits.stale:
+        return f"the exporter's last sample is {facts.time - UnixTime(sampled):.0f} s old"
+    pci, error = facts.value("gpu_devices", source="pci"), facts.of("gpu_exporter_driver_error")
+    if error and error[0].labels.get("error") in NO_DRIVER and pci is None and not expected_gpus(facts, limits)[0]:
+        return f"the driver is not available ({error[0].labels.get('error')}), and the PCI bus cannot be read"
+    if error and error[0].labels.get("error") == REFUSED:
+        return f"the driver may not be asked ({REFUSED}): run this as a user who may open /dev/nvidiactl"
+    return ""
+
+
+def _findings(facts: Facts, limits: Limits, rules: Iterable[Rule]) -> Iterable[Finding]:
+    shown = sorted(facts.of("gpu_up"), key=lambda series: series.value)
+    uuids = {series.gpu: series.labels.get("uuid", "") for series in shown}
+    for rule in rules:
+        for gpu, values in rule.find(facts, limits):
+            reason = rule.text.format(**values)
+            action, short = rule.action.format(**values), rule.short.format(**values)
+            uuid = str(values.get("uuid", uuids.get(gpu, "")))
+            yield Finding(rule.name, rule.verdict, gpu, uuid, reason, action, short, rule.hands, rule.confirm)

@@ -1,1 +1,0 @@
-"""What a metric family is, and how counters are carried over resets of their source."""

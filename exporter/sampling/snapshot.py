@@ -1,0 +1,145 @@
+"""What one pass publishes: finished samples to render, and the view the status page draws. Never changed once made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import TypeVar, overload
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.process_families import ProcessRow
+from exporter.core.block import AnyBlock
+from exporter.core.clock import EPOCH, NEVER, MonotonicTime, UnixTime
+from exporter.core.record import record
+from exporter.core.threads import ThreadState
+from exporter.core.units import Share
+
+T = TypeVar("T")
+
+
+class LazyRows(Sequence[T]):
+    """Rows that are made when somebody looks, once; what `make` makes them from never changes."""
+
+    def __init__(self, make: Callable[[], Iterable[T]]) -> None:
+        self._make = make
+        self._made: tuple[T, ...] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self._rows()[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._rows())
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def _rows(self) -> tuple[T, ...]:
+        if self._made is None:
+            self._made = tuple(self._make())
+        return self._made
+
+
+@record
+class GpuStatus:
+    """One GPU as the node sees it. Numbers are None where the device has none or they are stale."""
+
+    index: int
+    uuid: str
+    model: str
+    up: bool | None
+    """Whether it answers; None where no thread of the exporter could ask it."""
+    age: float
+    """Seconds since it last answered; infinite when it never did."""
+    hung_seconds: float = 0.0
+    busy_ratio: float | None = None
+    busy_seconds: float | None = None
+    """Seconds a kernel ran since the first read."""
+    memory_used_bytes: float | None = None
+    memory_total_bytes: float | None = None
+    power_watts: float | None = None
+    joules: float | None = None
+    """Since driver load."""
+    temperature_celsius: float | None = None
+    unattributed_bytes: float | None = None
+    owners: tuple[tuple[Owner, Share], ...] = ()
+    states: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Ledger seconds of the GPU by state, since start."""
+
+
+@record
+class CollectorStatus:
+    name: str
+    success: bool
+    seconds: float
+    rejected: int = 0
+    """Implausible answers left out since the start."""
+
+
+@record
+class ProcessHealth:
+    """How the parts of the exporter fare that are not asked in a pass."""
+
+    threads: Mapping[str, ThreadState] = field(default_factory=dict[str, ThreadState])
+    web_reload_success: bool | None = None
+    """Whether the web configuration file as it is now is in force; None without one."""
+    certificate_expiry: float | None = None
+    """Unix seconds; None without TLS."""
+
+
+@record
+class NodeStatus:
+    """The node and the exporter in one pass."""
+
+    time: UnixTime = EPOCH
+    interval: float = 1.0
+    pass_seconds: float = 0.0
+    passes: int = 0
+    driver_calls: int = 0
+    simulated: bool = False
+    driver: str = ""
+    nvml: str = ""
+    cuda: str = ""
+    driver_error: str = "NOT_OPENED"
+    driver_gpus: int | None = None
+    enumerated_gpus: int | None = None
+    """GPUs the driver counts, those that give no handle too."""
+    pci_gpus: int | None = None
+    gpus: Sequence[GpuStatus] = ()
+    collectors: Sequence[CollectorStatus] = ()
+    sources: tuple[SourceHealth, ...] = ()
+    unattributed_processes: int | None = None
+    dropped: Mapping[str, int] = field(default_factory=dict[str, int])
+    process: ProcessHealth = field(default_factory=ProcessHealth)
+    xid_sources: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether each source of XIDs is being followed."""
+
+
+@record
+class Snapshot:
+    """`series` makes the blocks, from what the pass found and nothing later."""
+
+    status: NodeStatus = field(default_factory=NodeStatus)
+    series: Callable[[], Iterable[AnyBlock]] = tuple
+    processes: Sequence[ProcessRow] = ()
+    monotonic: MonotonicTime = NEVER
+
+    @property
+    def blocks(self) -> Iterable[AnyBlock]:
+        return self.series()
+
+    @property
+    def not_ready(self) -> str:
+        """Why this node cannot be relied on; empty when it can."""
+        status = self.status
+        if status.passes == 0:
+            return "no pass has ended yet"
+        if status.driver_error:
+            return f"driver not available: {status.driver_error}"
+        if status.pci_gpus and not status.driver_gpus:
+            return f"PCI shows {status.pci_gpus} NVIDIA GPUs, the driver shows none"
+        return ""

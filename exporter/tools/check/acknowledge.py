@@ -1,0 +1,109 @@
+"""`gpu-exporter acknowledge`: say that a fault is mended, or that a GPU is not expected any more."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from exporter.config import load as config
+from exporter.config.command_line import Page
+from exporter.config.option import ConfigError, Option, text
+from exporter.core.clock import UnixTime, unix_time
+from exporter.daemon.assembly import STATE_DIR, state_dir
+from exporter.daemon.complaint import complain
+from exporter.faults import acknowledgements, state_file
+from exporter.faults.model import Acknowledgement, Fault, Kind, SwitchFault
+from exporter.faults.state_file import StateError
+from exporter.faults.watch import NAME
+
+PAGE = Page(
+    "gpu-exporter acknowledge",
+    "End a fault that nothing can prove mended; without --gpu, list the faults that stand. Needs root.",
+    """\
+exit status:
+  0 listed or acknowledged   1 no such fault
+  2 a wrong option, or no right to write
+
+examples:
+  gpu-exporter acknowledge
+  gpu-exporter acknowledge --gpu 3 --reason 'card reseated, diag passed'
+  gpu-exporter acknowledge --gpu 3 --fault nvlink_down --reason 'bridge out'
+  gpu-exporter acknowledge --fault nvswitch --reason 'fabric reset'
+""",
+)
+_GROUP = "Acknowledgement"
+_KINDS = ", ".join(kind.value for kind in Kind)
+OPTIONS = (
+    Option("gpu", "", text, "GPU", "Index or UUID of the GPU.", _GROUP),
+    Option("fault", "", text, "FAULT", f"One of {_KINDS}; default: all of the GPU. nvswitch: without --gpu.", _GROUP),
+    Option("reason", "", text, "TEXT", "Why it is over; kept and logged.", _GROUP),
+    Option("by", "", text, "NAME", "Who says so (default: $SUDO_USER, else the user).", _GROUP),
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status as in the page above."""
+    settings = config.load(arguments, os.environ, table(), PAGE)
+    said = [name for name in ("fault", "reason", "by") if settings[name]]
+    of_switches = not settings["gpu"] and settings["fault"] == Kind.NVSWITCH.value
+    if said and not settings["gpu"] and not of_switches:
+        raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
+    folder = state_dir(settings) or STATE_DIR
+    try:
+        state = state_file.read(folder / NAME)
+    except StateError as error:
+        raise ConfigError(str(error)) from None
+    faults = state.faults
+    if not settings["gpu"] and not of_switches:
+        sys.stdout.writelines(_line(fault) for fault in faults)
+        sys.stdout.writelines(_line_of_switch(fault) for fault in state.switches)
+        if not faults and not state.switches:
+            complain(f"no fault is known in {folder}")
+        return 0
+    # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
+    acknowledgement = _acknowledgement(settings, max(unix_time(), state.acknowledged_until + 0.001))
+    if not any(map(acknowledgement.covers, faults)) and not any(map(acknowledgement.covers_switch, state.switches)):
+        complain(f"GPU {acknowledgement.gpu} has no such fault" if settings["gpu"] else "no NVSwitch has such a fault")
+        return 1
+    try:
+        acknowledgements.append(folder, acknowledgement)
+    except StateError as error:
+        raise ConfigError(str(error)) from None
+    return 0
+
+
+def table() -> Sequence[Option]:
+    return (*OPTIONS, *(option for option in config.options() if option.name == "state.dir"))
+
+
+def _acknowledgement(settings: config.Config, now: UnixTime) -> Acknowledgement:
+    kind, reason = settings["fault"], " ".join(settings["reason"].split())
+    if kind not in ("", *(each.value for each in Kind)):
+        raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
+    if not reason:
+        raise ConfigError("--reason: expected why the fault is over")
+    by = settings["by"] or os.environ.get("SUDO_USER") or _user()
+    return Acknowledgement(settings["gpu"], kind, by, reason, now)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # without a name here, as in a container
+        return str(os.getuid())
+
+
+def _line(fault: Fault) -> str:
+    what = f"GPU {fault.index}  {fault.kind.value}  {fault.evidence}"
+    return f"{what}  since {_date(fault.since)}  mended by: {fault.action.value}\n"
+
+
+def _line_of_switch(fault: SwitchFault) -> str:
+    return f"{fault.evidence}  since {_date(fault.since)}  mended by: a reset of all GPUs together\n"
+
+
+def _date(moment: UnixTime) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(float(moment)))

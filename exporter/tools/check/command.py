@@ -1,0 +1,274 @@
+"""`gpu-exporter check`: the verdict on this node's GPUs, for health checks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import requests
+
+from exporter.config import load as config
+from exporter.config.command_line import Page
+from exporter.config.network import without_password
+from exporter.config.option import ConfigError, Option
+from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
+from exporter.daemon import assembly, logs
+from exporter.daemon.complaint import complain
+from exporter.faults.facts import from_json, parse
+from exporter.faults.latch import GRACE
+from exporter.faults.leftovers import job_gpus
+from exporter.faults.rule import Finding, Limits, Verdict
+from exporter.faults.rules import NAMES, RULES
+from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
+from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
+from exporter.faults.watch import FaultWatch
+from exporter.host.text import read_text
+from exporter.node.interface import Node
+from exporter.node.simulated_node import SimulatedNode, Simulation
+from exporter.node.unknown_node import UnknownNode
+from exporter.tools.check import drain, program
+from exporter.tools.check.options import OPTIONS
+from exporter.tools.check.reading import ChildError, PciNode, in_child_process, read_node
+from exporter.tools.check.render import FORMATS, short
+from exporter.tools.report.client import innermost
+from exporter.tools.report.fetch import TooLargeError, fetched
+from exporter.tools.report.terminal import paint, progress_message
+
+PAGE = Page(
+    "gpu-exporter check",
+    "Verdict on this node's GPUs: ok, degraded or failed, with reasons and what NVIDIA advises.",
+    """\
+exit status:
+  0 ok   1 degraded   2 failed
+  3 unknown: no verdict could be made, or a wrong option
+  (as Nagios has them; a typing error must never look like a failed GPU)
+  --format npd: 0 no problem   1 problem   2 unknown
+
+examples:
+  gpu-exporter check
+  gpu-exporter check --check.gpus 8 --format json
+  gpu-exporter check --check.url http://127.0.0.1:9836/metrics --format nagios
+  gpu-exporter check --drain --check.fail-on degraded
+  gpu-exporter check --check.stage epilog
+  gpu-exporter check --check.stage full --check.program 'dcgmi diag -r 2'
+""",
+    groups=("Check", "Slurm", "Input"),
+)
+_UNKNOWN = int(Verdict.UNKNOWN)
+_LONGEST_READ = 60.0
+"""Seconds one look at the driver may take, however long the stage is."""
+_PAUSE = 1.0
+"""Seconds between two looks for processes that are still ending."""
+_SECOND_LOOK_SECONDS = 2.0
+"""The least time that is left for a second look."""
+_AMPLE = 3
+"""A further look needs this many times as long as the one before: one that is cut short finds GPUs that are late."""
+_NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Status as in the page above."""
+    try:
+        settings = config.load(arguments, os.environ, table(), PAGE)
+        _refuse(settings)
+        logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
+        report = _report(settings)
+    except ConfigError as error:
+        complain(str(error))
+        return _UNKNOWN
+    failed = _fails(settings, report)
+    if settings["drain"] and report.verdict is not Verdict.UNKNOWN:
+        _keep_in_step(settings, report)
+    sys.stdout.write(FORMATS[settings["format"]](report, paint(sys.stdout)))
+    return _npd_status(report, failed=failed) if settings["format"] == "npd" else int(report.verdict)
+
+
+def _fails(settings: config.Config, report: Report) -> bool:
+    return report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
+
+
+def table() -> Sequence[Option]:
+    return (*OPTIONS, *config.options())
+
+
+def _refuse(settings: config.Config) -> None:
+    wrong = sorted(set(settings["check.ignore"]) - set(NAMES))
+    if wrong:
+        raise ConfigError(f"--check.ignore: unknown rule {wrong[0]!r}, expected some of {', '.join(NAMES)}")
+    made_up = settings["simulate"] or settings["driver.capture"]
+    if settings["drain"] and made_up:
+        raise ConfigError("--drain: a node is not drained for GPUs that are simulated or recorded")
+    if settings["check.program"] and settings["check.stage"] != "full":
+        raise ConfigError("--check.program: expected with --check.stage=full, the only one that has the time")
+    if settings["check.url"] and STAGES[settings["check.stage"]].emptied:
+        raise ConfigError("--check.url: an exporter's last look is too old to say that a GPU is empty: leave it out")
+    if settings["check.url"] and made_up:
+        raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
+
+
+def _report(settings: config.Config) -> Report:
+    stage = STAGES[settings["check.stage"]]
+    end = monotonic_time() + (settings["check.deadline"] or stage.budget)
+    report = _emptied(settings, stage, end)
+    if report.losses:
+        end += 0.0 if settings["check.deadline"] else GRACE
+        report = _confirmed(report, settings, stage, end)
+    if not (stage.program and settings["check.program"]):
+        return report
+    try:
+        found = program.finding_of(settings["check.program"], end - monotonic_time())
+    except program.NotRunError as error:  # a slip of the key, or not installed: no reason to drain a cluster
+        return report if report.verdict is Verdict.FAILED else unknown(f"--check.program: {error}")
+    return report.with_finding(found) if found else report
+
+
+def _confirmed(first: Report, settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
+    """Look again after the grace that a GPU reset gets: a loss counts if both looks found it.
+
+    Without the time for a second look, the first one is returned, unconfirmed.
+    """
+    if monotonic_time() + GRACE + _SECOND_LOOK_SECONDS > end:
+        return replace(first, confirmed=False)
+    time.sleep(GRACE)  # no event tells that a reset has ended
+    second = _emptied(settings, stage, end)
+    return replace(second, confirmed=second.losses <= first.losses)
+
+
+def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
+    """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time.
+
+    Only the first look has the time to say that the driver hangs: of a later one that finds no end, what was found
+    before it holds.
+    """
+    last = None
+    while True:
+        began = monotonic_time()
+        report = _look(settings, stage, end - began)
+        if report is None:
+            return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
+        took = monotonic_time() - began
+        waits = stage.emptied and {finding.rule for finding in report.findings} & AFTER_A_JOB
+        if not waits or monotonic_time() + _AMPLE * took + _PAUSE > end - (stage.budget / 2 if stage.program else 0):
+            return report
+        last = report
+        time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
+
+
+def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | None:
+    """None where no answer came within `seconds`."""
+    limits = Limits(
+        gpus=settings["check.gpus"],
+        margin=settings["check.margin"],
+        hot=settings["check.hot"],
+        xid_window=settings["check.xid-window"],
+        reference=settings["check.reference"],
+        link_errors=settings["check.link-errors"],
+        emptied=job_gpus(os.environ, assembly.gres_devices(settings)) if settings["check.stage"] == "epilog" else None,
+        job=os.environ.get("SLURM_JOB_ID", ""),
+        allowed=settings["check.allow"],
+    )
+    ignored = stage.left_out | set(settings["check.ignore"])
+    if settings["check.url"]:
+        return _from_exporter(settings["check.url"], seconds, limits, ignored)
+    driver = assembly.driver_of(settings)
+    node = _node(settings, driver)
+    collectors = assembly.enabled(settings)
+    kmsg = None if driver.simulated else Path(settings["path.kmsg"])
+    deadline = min(seconds, _LONGEST_READ)
+    faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
+    try:
+        found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
+    except ChildError as error:
+        return _hangs(str(error)) if error.crashed else unknown(str(error))
+    if found is None:
+        return None
+    facts = from_json(found, unix_time())
+    own = constraining_job(read_text(f"{settings['path.procfs']}/self/cgroup"))
+    return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
+
+
+def _node(settings: config.Config, driver: object) -> Node:
+    if settings["simulate"]:
+        return SimulatedNode(cast("Simulation", driver).node)
+    return UnknownNode() if settings["driver.capture"] else _pci(settings)
+
+
+def _pci(settings: config.Config) -> PciNode:
+    return PciNode(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
+
+
+def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
+    url = without_password(address)
+    try:
+        with progress_message(f"asking {url}"):
+            answer = fetched(lambda: requests.get(address, timeout=deadline, stream=True), deadline)
+        if answer.status >= requests.codes.bad_request:
+            return unknown(f"{url} answers {answer.status}")
+        return judge(parse(answer.content.decode("utf-8", "replace"), unix_time()), limits, ignored)
+    except TooLargeError as error:
+        return unknown(f"{url} {error}")
+    except requests.RequestException as error:
+        return unknown(f"{url} does not answer: {_short(error)}")
+    except ValueError:
+        return unknown(f"{url} does not serve metrics")
+
+
+def _short(error: requests.RequestException) -> str:
+    kinds = (
+        (requests.Timeout, "time-out"),
+        (requests.exceptions.SSLError, f"TLS: {innermost(error)}"),
+        (requests.ConnectionError, "no connection"),
+    )
+    for kind, words in kinds:
+        if isinstance(error, kind):
+            return words
+    return str(error)
+
+
+def _hangs(why: str) -> Report:
+    rule = next(rule for rule in RULES if rule.name == "driver_hangs")
+    reason = f"{rule.text}: {why}"
+    finding = Finding(rule.name, rule.verdict, "", "", reason, rule.action, rule.short, rule.hands)
+    return Report(Verdict.FAILED, (finding,), 0, ())
+
+
+def _keep_in_step(settings: config.Config, report: Report) -> None:
+    """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
+    proven = report.proven()
+    failed = _fails(settings, proven)
+    good = not _fails(settings, report) and STAGES[settings["check.stage"]].resumes
+    if failed or good:
+        _drain(settings, proven, failed=failed)
+
+
+def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
+    node = settings["drain.node"] or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+    if report.simulated:
+        complain("--drain: the exporter's GPUs are simulated: nothing is drained")
+        return
+    try:
+        run = drain.scontrol(settings["attribution.slurm.scontrol"])
+        act = drain.follow(node, _fault(settings, report) if failed else None, run, settings["drain.good-checks"])
+    except drain.SlurmError as error:
+        complain(f"--drain: {error}")
+        return
+    if act in {drain.Act.DRAIN, drain.Act.RESUME}:
+        sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
+
+
+def _fault(settings: config.Config, report: Report) -> drain.Mark:
+    worst = Verdict[settings["check.fail-on"].upper()]
+    hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
+    return drain.Mark(short(report, worst), hands=hands)
+
+
+def _npd_status(report: Report, *, failed: bool) -> int:
+    if report.verdict is Verdict.UNKNOWN:
+        return _NPD_UNKNOWN
+    return _NPD_PROBLEM if failed else 0

@@ -1,0 +1,97 @@
+"""A verdict as text for people, JSON for programs, and the one line that Nagios, Slurm and Kubernetes take."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from exporter.faults.rule import Finding, Verdict
+from exporter.faults.verdict import Report
+from exporter.tools.report.terminal import Colors
+
+_NAGIOS = {Verdict.OK: "OK", Verdict.DEGRADED: "WARNING", Verdict.FAILED: "CRITICAL", Verdict.UNKNOWN: "UNKNOWN"}
+_COLOURS = {Verdict.OK: "green", Verdict.DEGRADED: "yellow", Verdict.FAILED: "red", Verdict.UNKNOWN: "magenta"}
+
+
+def summary(report: Report) -> str:
+    """What is wrong, worst first, in one line; how many GPUs are well where nothing is."""
+    if report.findings:
+        return "; ".join(finding.summary for finding in report.findings)
+    return report.remark or _gpus(report)
+
+
+def short(report: Report, worst: Verdict) -> str:
+    """`GPU3 lost (XID 79), GPU5 ECC error`: what is at least so bad, by GPU, for a place with little room."""
+    words: dict[str, list[str]] = {}
+    for finding in report.findings:
+        if finding.verdict >= worst and finding.short not in words.setdefault(finding.gpu, []):
+            words[finding.gpu].append(finding.short)
+    named = [
+        _of_gpu(gpu, found) for gpu, found in sorted(words.items(), key=lambda each: int(each[0] or 1_000_000)) if found
+    ]
+    return ", ".join(named)
+
+
+def _of_gpu(gpu: str, found: list[str]) -> str:
+    first, *more = sorted(found, key=lambda word: word != "lost")
+    text = first + (f" ({', '.join(more)})" if more else "")
+    return f"GPU{gpu} {text}" if gpu else text
+
+
+def _gpus(report: Report) -> str:
+    models = Counter(model.removeprefix("NVIDIA ") for model in report.models)
+    named = ", ".join(f"{count} x {model}" for model, count in models.items())
+    counted = "1 GPU answers" if report.gpus == 1 else f"{report.gpus} GPUs answer"
+    return counted + (f" ({named})" if named else "")
+
+
+def text(report: Report, paint: Colors) -> str:
+    word = paint(report.verdict.word, _COLOURS[report.verdict], "bold")
+    lines = [f"{word}{_simulated(report)}: {report.remark or _gpus(report)}"]
+    for finding in report.findings:
+        lines.append(f"  {paint(f'{finding.verdict.word:<8}', _COLOURS[finding.verdict])}  {finding.summary}")
+        lines.append(f"            {finding.action}")
+    return "\n".join(lines) + "\n"
+
+
+def _simulated(report: Report) -> str:
+    return " (simulated)" if report.simulated else ""
+
+
+def nagios(report: Report, _paint: Colors) -> str:
+    """One line of the Nagios plugin guidelines; a `|` would begin performance data."""
+    counts = Counter(finding.verdict for finding in report.findings)
+    data = f"gpus={report.gpus} degraded={counts[Verdict.DEGRADED]} failed={counts[Verdict.FAILED]}"
+    return f"GPU {_NAGIOS[report.verdict]}{_simulated(report)} - {summary(report).replace('|', '/')} | {data}\n"
+
+
+def npd(report: Report, _paint: Colors) -> str:
+    """One line for node-problem-detector, which cuts it after 80 characters by default."""
+    return f"{_simulated(report)} {summary(report)}".lstrip() + "\n"
+
+
+def json_(report: Report, _paint: Colors) -> str:
+    content = {
+        "verdict": report.verdict.word,
+        "summary": summary(report),
+        "gpus": report.gpus,
+        "models": report.models,
+        "simulated": report.simulated,
+        "findings": [_finding(finding) for finding in report.findings],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(finding: Finding) -> Mapping[str, object]:
+    return {
+        "rule": finding.rule,
+        "verdict": finding.verdict.word,
+        "gpu": int(finding.gpu) if finding.gpu else None,
+        "uuid": finding.uuid or None,
+        "reason": finding.reason,
+        "action": finding.action,
+    }
+
+
+FORMATS: Mapping[str, Callable[[Report, Colors], str]] = {"text": text, "json": json_, "nagios": nagios, "npd": npd}

@@ -1,0 +1,103 @@
+"""docs/config.schema.json, for editors: the YAML file of options as JSON Schema.
+
+`python -m exporter.tools.reference.schema FILE` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from exporter.config import option as kinds
+from exporter.config.network import address
+from exporter.config.option import Choice, Option, default_of
+from exporter.core.project import REPOSITORY
+from exporter.tools.reference.shell_completion import commands
+
+Schema = dict[str, Any]
+
+_DURATION = {"type": ["string", "number"], "pattern": r"^\d+(\.\d+)?(ms|s|m|h|d)?$"}
+_KINDS: Mapping[Any, Schema] = {
+    kinds.boolean: {"type": "boolean"},
+    kinds.duration: _DURATION,
+    kinds.positive_duration: _DURATION,
+    kinds.natural: {"type": "integer", "minimum": 0},
+    kinds.positive: {"type": "integer", "minimum": 1},
+    kinds.thread_count: {"type": "integer", "minimum": 1, "maximum": 256},
+    kinds.number: {"type": "number"},
+    kinds.amount: {"type": "number", "minimum": 0},
+    kinds.share: {"type": "number", "minimum": 0, "maximum": 1},
+    kinds.names: {"type": ["string", "array"], "items": {"type": "string"}},
+    address: {"type": "string", "pattern": r":\d{1,5}$"},
+    kinds.url_path: {"type": "string", "pattern": "^/(?!-/)."},
+}
+
+
+def schema() -> Schema:
+    """Each option by its whole name, and nested at its dots."""
+    known = {option.name: option for options in commands().values() for option in options}
+    properties: Schema = {}
+    for option in known.values():
+        _place(properties, option.name.split("."), value(option))
+    properties |= {name: value(option) for name, option in known.items() if "." in name}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{REPOSITORY}/blob/main/docs/config.schema.json",
+        "title": "Options of gpu-exporter (--config.file)",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": dict(sorted(properties.items())),
+    }
+
+
+def value(option: Option) -> Schema:
+    """What may stand behind an option's key."""
+    if isinstance(option.parse, Choice):
+        words: list[str | bool] = list(option.parse.known)
+        kind: Schema = {"enum": [*words, True, False] if "on" in words else words}
+    else:
+        kind = dict(_KINDS.get(option.parse, {"type": "string"}))
+    default = default_of(option)
+    description = f"{option.help} Default: {default}." if default else option.help
+    return {**kind, "description": description}
+
+
+def _place(properties: Schema, path: list[str], leaf: Schema) -> None:
+    """Put a leaf where the dots of its name lead; an option with others below it is also a mapping with `value`."""
+    first, *rest = path
+    found = properties.get(first)
+    if not rest:
+        properties[first] = _merged(leaf, found) if found else leaf
+        return
+    if found is None or "properties" not in _branch(found):
+        branch: Schema = {"type": "object", "additionalProperties": False, "properties": {}}
+        properties[first] = branch
+        if found is not None:
+            properties[first] = _merged(found, branch)
+    _place(_branch(properties[first])["properties"], rest, leaf)
+
+
+def _branch(found: Schema) -> Schema:
+    """The mapping among what a key may be."""
+    return next((each for each in found.get("anyOf", ()) if "properties" in each), found)
+
+
+def _merged(leaf: Schema, branch: Schema) -> Schema:
+    branch["properties"]["value"] = leaf
+    return {"anyOf": [leaf, branch]}
+
+
+def written(content: Schema) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def main(arguments: Iterable[str]) -> None:
+    for file in arguments:
+        Path(file).write_text(written(schema()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,165 @@
+"""Shell completion, made from the option tables: `gpu-exporter completion bash|zsh|fish`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from exporter.config import load as config
+from exporter.config.command_line import COMMANDS
+from exporter.config.option import Choice, Option
+from exporter.tools.capture import command as capture
+from exporter.tools.check import acknowledge
+from exporter.tools.check.options import OPTIONS as CHECK
+from exporter.tools.report.options import OPTIONS as REPORT
+from exporter.tools.report.summaries.options import OPTIONS as SUMMARIES
+
+_FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
+
+
+def commands() -> Mapping[str, Sequence[Option]]:
+    """The options of each command."""
+    daemon = config.options()
+    return {
+        "serve": daemon,
+        "once": daemon,
+        "capture": (*capture.OPTIONS, *daemon),
+        "check": (*CHECK, *daemon),
+        "acknowledge": acknowledge.table(),
+        "report": REPORT,
+        "summaries": SUMMARIES,
+        "completion": (),
+    }
+
+
+def _flags(options: Sequence[Option]) -> Sequence[str]:
+    pairs = ((f"--{o.name}", f"--no-{o.name}") if o.switch else (f"--{o.name}",) for o in options)
+    return ["--help", "--config.file", *(flag for pair in pairs for flag in pair)]
+
+
+def _values(option: Option) -> Sequence[str]:
+    """The words it takes, where they are few."""
+    return option.parse.known if isinstance(option.parse, Choice) else ()
+
+
+def bash() -> str:
+    flags = "\n".join(f'        {name}) flags="{" ".join(_flags(options))}" ;;' for name, options in commands().items())
+    every = [(name, option) for name, options in commands().items() for option in options if not option.switch]
+    words = "\n".join(
+        f"        {name}--{option.name}) _gpu_exporter_words '{' '.join(_values(option))}'; return ;;"
+        for name, option in every
+        if _values(option)
+    )
+    files = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar in _FILES}))
+    others = "|".join(sorted({f"--{option.name}" for _, option in every if option.metavar not in _FILES}))
+    return f"""\
+# bash completion of gpu-exporter; made by `gpu-exporter completion bash`
+_gpu_exporter_words() {{
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word")
+}}
+_gpu_exporter_files() {{
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+}}
+_gpu_exporter() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} command=serve flags
+    # bash cuts --option=value at the sign
+    if [[ $word == = ]]; then
+        word=''
+    elif [[ $before == = ]]; then
+        before=${{COMP_WORDS[COMP_CWORD - 2]}}
+    fi
+    case ${{COMP_WORDS[1]}} in -* | '') ;; *) command=${{COMP_WORDS[1]}} ;; esac
+    case $command in
+{flags}
+        *) flags='' ;;
+    esac
+    COMPREPLY=()
+    case $command$before in
+{words}
+        completioncompletion) _gpu_exporter_words '{" ".join(SHELLS)}'; return ;;
+    esac
+    case $before in
+        --config.file|{files}) _gpu_exporter_files; return ;;
+        {others}) return ;;
+    esac
+    if [[ $COMP_CWORD == 1 && $word != -* ]]; then
+        _gpu_exporter_words '{" ".join(COMMANDS)}'
+    elif [[ $command == capture && $word != -* ]]; then
+        _gpu_exporter_files
+    else
+        _gpu_exporter_words "$flags"
+    fi
+}}
+complete -F _gpu_exporter gpu-exporter
+"""
+
+
+def zsh() -> str:
+    names = "\n".join(f"        '{name}:{_plain(command.about)}'" for name, command in COMMANDS.items())
+    cases = "\n".join(
+        f"        {name}) _arguments {' '.join(_zsh_flag(o) for o in options)} '*: :_files' ;;"
+        for name, options in commands().items()
+        if options
+    )
+    return f"""\
+#compdef gpu-exporter
+# zsh completion of gpu-exporter; made by `gpu-exporter completion zsh`
+_gpu_exporter() {{
+    local -a commands
+    commands=(
+{names}
+    )
+    if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
+        _describe command commands
+        return
+    fi
+    local command=serve
+    [[ $words[2] == -* ]] || command=$words[2]
+    case $command in
+{cases}
+        completion) _values shell bash zsh fish ;;
+    esac
+}}
+_gpu_exporter "$@"
+"""
+
+
+def _plain(text: str) -> str:
+    """Without what a shell or _arguments would read as its own."""
+    return "".join(" " if char in "'\"`$\\[]:" else char for char in text)
+
+
+def _zsh_flag(option: Option) -> str:
+    about = _plain(option.help)
+    if option.switch:
+        return f"'--{option.name}[{about}]' '--no-{option.name}[not - {about}]'"
+    action = "_files" if option.metavar in _FILES else " "
+    if _values(option):
+        action = f"({' '.join(_values(option))})"
+    return f"'--{option.name}=[{about}]:{option.metavar.lower()}:{action}'"
+
+
+def fish() -> str:
+    lines = ["# fish completion of gpu-exporter; made by `gpu-exporter completion fish`", "complete -c gpu-exporter -f"]
+    unset = f"not __fish_seen_subcommand_from {' '.join(COMMANDS)}"
+    lines += [
+        f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(command.about)}'"
+        for name, command in COMMANDS.items()
+    ]
+    for name, options in commands().items():
+        where = unset if name == "serve" else f"__fish_seen_subcommand_from {name}"
+        lines += [_fish_flag(option, where) for option in options]
+    lines.append("complete -c gpu-exporter -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_flag(option: Option, where: str) -> str:
+    start = f"complete -c gpu-exporter -n '{where}' -l '{option.name}' -d '{_plain(option.help)}'"
+    if option.switch:
+        return start
+    if _values(option):
+        return f"{start} -x -a '{' '.join(_values(option))}'"
+    return f"{start} -r -F" if option.metavar in _FILES else f"{start} -x"
+
+
+SHELLS: Mapping[str, Callable[[], str]] = {"bash": bash, "zsh": zsh, "fish": fish}

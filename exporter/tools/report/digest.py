@@ -1,0 +1,124 @@
+"""The digest of a period: accounts, namespaces, users and workloads by the GPU hours they wasted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter.ledger.states import STATES
+from exporter.tools.report import advice, mfu, promql
+from exporter.tools.report.client import Client, Sample
+from exporter.tools.report.failure import NoDataError, NoMetricsError
+from exporter.tools.report.model import Digest, Row
+from exporter.tools.report.price import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Whose digest it is: everybody's, or one `level` (user, account, namespace) called `name`."""
+
+    level: str = ""
+    name: str = ""
+    cluster: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.level} {self.name}" if self.level else "everybody"
+
+    @property
+    def scope(self) -> str:
+        cluster = promql.matchers(cluster=self.cluster) if self.cluster else promql.EVERYTHING
+        return f"{cluster}, {promql.matchers(**{self.level: self.name})}" if self.level else cluster
+
+
+def digest(
+    client: Client, group: Group, since: float, prices: Sequence[Price], now: float, priced_by: str = "held"
+) -> Digest:
+    """`priced_by` is `held`, for the price of the waste, or `used`, for that of what kernels ran.
+
+    Raises ReportError: NoMetricsError where no rule has recorded anything, NoDataError where the group held no GPU.
+    """
+    window = f"{math.ceil(since)}s"
+    levels = (group.level, "workload") if group.level else (*promql.LEVELS, "workload")
+    tables = {
+        level: _table(client, level, group.scope, window, _Prices(promql.rates(prices), priced_by), now)
+        for level in levels
+    }
+    if not tables["workload"]:
+        raise _nothing(client, group, window, now)
+    rows = tables["workload"]
+    causes = {s.labels["state"]: s.value for s in client.instant(promql.causes(group.scope, window), now)}
+    hours = {state: causes[state] for state in STATES if causes.get(state, 0.0) > 0}
+    wasted = [row.wasted for row in rows if row.wasted is not None]
+    held = sum(row.held for row in rows)
+    return Digest(
+        title=group.title,
+        since=now - since,
+        until=now,
+        held=held,
+        wasted=sum(wasted) if wasted else None,
+        tables={level: table for level, table in tables.items() if table and level != group.level},
+        causes=hours,
+        advice=advice.of_states(hours, of_held=held),
+        priced_by=priced_by,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    rates: Sequence[promql.Rate]
+    by: str
+
+
+def _table(client: Client, level: str, scope: str, window: str, prices: _Prices, now: float) -> tuple[Row, ...]:
+    labels = promql.keys(level).split(", ")
+
+    def by_key(expr: str) -> Mapping[tuple[str, ...], Sample]:
+        found = client.instant(expr, now)
+        return {tuple(sample.labels.get(label, "") for label in labels): sample for sample in found}
+
+    held = by_key(promql.held(level, scope, window))
+    ran = by_key(promql.ran(level, scope, window))
+    wasted = by_key(promql.wasted(level, scope, window))
+    use = by_key(promql.utilization(level, scope, window))
+    owned, by = promql.owned(level, scope), promql.keys(level)
+    flops, flops_bound = by_key(mfu.reported(owned, by, window)), by_key(mfu.bound(owned, by, window))
+    price = by_key(promql.price_of_waste(level, scope, window, prices.rates))
+    paid: Mapping[tuple[str, ...], Sample] = {}
+    if prices.by == "used":
+        paid = by_key(promql.price_of_use(level, scope, window, prices.rates))
+    state = by_key(promql.wasted_on(level, scope, window))
+    rows = [
+        Row(
+            labels=dict(zip(labels, key, strict=True)),
+            held=sample.value,
+            wasted=wasted[key].value if key in wasted else None,
+            utilization=use[key].value if key in use else None,
+            price_wasted=price[key].value if key in price else None,
+            used=ran[key].value if key in ran else None,
+            price_used=paid[key].value if key in paid else None,
+            model_flops_utilization=flops[key].value if key in flops else None,
+            model_flops_utilization_bound=flops_bound[key].value if key in flops_bound else None,
+            state=state[key].labels.get("state", "") if key in state else "",
+        )
+        for key, sample in held.items()
+        if sample.value > 0
+    ]
+    return tuple(sorted(rows, key=lambda row: (-(row.wasted or 0.0), -row.held, *row.labels.values())))
+
+
+def _nothing(client: Client, group: Group, window: str, now: float) -> Exception:
+    if client.instant(promql.RULES_THERE.format(window=window), now):
+        return NoDataError(f"no data about {group.title} in the range: unknown here, or held no GPU")
+    if client.instant(promql.ANY_METRICS, now):
+        if client.has_rule(promql.RULE):
+            return NoMetricsError(
+                "the recording rules of gpu-exporter are loaded and have recorded nothing in the range: young ones need"
+                " a few minutes; if it stays so, the page /rules of this Prometheus says why"
+            )
+        return NoMetricsError(
+            "no recording rule of gpu-exporter has recorded anything in the range: load deploy/prometheus/rules;"
+            " where a ruler of its own has just loaded them, ask again in a few minutes"
+        )
+    return NoMetricsError("this Prometheus has no metrics of gpu-exporter")

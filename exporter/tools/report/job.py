@@ -1,0 +1,281 @@
+"""The report on one job or pod: a dozen queries, and what their answers amount to."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from exporter.ledger.states import STATES
+from exporter.tools.report import advice, promql, promql_turns
+from exporter.tools.report.client import Client, Sample
+from exporter.tools.report.definitions import Hours, held
+from exporter.tools.report.failure import NoDataError, NoMetricsError, SeveralError
+from exporter.tools.report.model import DeviceUse, JobReport, Name, NodeUse, Span
+from exporter.tools.report.price import PRICES, Price, of
+from exporter.tools.report.progress import Ask, progress, runs
+from exporter.tools.report.span import held_span
+
+_HOUR = 3600.0
+_BEFORE = 60.0
+"""Seconds before its first sample from which on the workload's own counters are looked at: they begin at 0, and what
+they had at that sample is not to be subtracted."""
+_AFTER = 60.0
+"""Seconds after its last sample with GPUs: the sample in which they are complete comes a scrape after its end."""
+_ALWAYS = 0.98
+"""Of the time of its GPUs: who held less did not hold each of them from its start to its end."""
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """What is asked for: matchers that select its series, and how it is called."""
+
+    selector: str
+    title: str
+    since: float
+    """Seconds before now to look back."""
+    priced_by: str = "held"
+    """`held`: its share of the GPUs; `used`: what its kernels ran."""
+    changed_at: float | None = None
+    """Unix time that the runs of its name are compared before and after."""
+
+
+def job_report(client: Client, request: ReportRequest, prices: Sequence[Price], now: float) -> JobReport:
+    """Raises ReportError; NoDataError where nothing is known of it in the range, or of several of that name."""
+    span = held_span(client, request.selector, request.since, now)
+    if span is None:
+        raise nothing(client, request.title, request.since, now)
+    ask = _asker(client, request.selector, window(span.seconds), span.until)
+    before, after = 0.0 if span.truncated else _BEFORE, min(_AFTER, now - span.until)
+    wider = _asker(client, request.selector, window(span.seconds + before + after), span.until + after)
+    info = wider(promql.info)
+    _one_cluster(request.title, info)
+    nodes = tuple(_nodes(wider))
+    hours = _summed(node.hours for node in nodes)
+    devices = tuple(_devices(ask, span, held(hours)))
+    at_once = wider(promql.at_once) if len(nodes) > 1 else ()
+    together = wider(promql.devices_at_once) if len(devices) > 1 else ()
+    moved = bool(together) and len(devices) > together[0].value
+    ran = wider(lambda s, w: promql.of_nodes("gpu_workload_used_gpu_seconds_total", s, w))
+    used = sum(sample.value for sample in ran) / _HOUR if ran else None
+    steps = progress(wider, devices, held(hours))
+    counted = any(steps.counted.values())
+    return JobReport(
+        name=_name(request.title, info),
+        span=replace(span, time_limit=_number(info, "time_limit_seconds")),
+        hours=hours,
+        nodes=nodes,
+        devices=devices,
+        progress=steps,
+        cost=_cost(held(hours) if request.priced_by == "held" else used, devices, prices),
+        advice=advice.of_job(hours, devices, moved=moved),
+        used_hours=used,
+        priced_by=request.priced_by,
+        runs=runs(client, info, window(request.since), now, request.changed_at) if counted else None,
+        gpus_at_once=at_once[0].value if at_once else None,
+        moved=moved,
+    )
+
+
+def slurm_job(client: Client, cluster: str, job: str, back: float, until: float) -> JobReport:
+    """Of a job's raw id, looking back so many seconds from `until`; `cluster` may be empty. Raises ReportError."""
+    own = {"cluster": cluster} if cluster else {}
+    request = ReportRequest(promql.matchers(slurm_job=job, **own), f"Slurm job {job}", back)
+    return job_report(client, request, PRICES, until)
+
+
+def _asker(client: Client, selector: str, window: str, time: float) -> Ask:
+    return lambda query: client.instant(query(selector, window), time)
+
+
+def window(seconds: float) -> str:
+    return f"{max(1, math.ceil(seconds))}s"
+
+
+def nothing(client: Client, title: str, since: float, now: float) -> Exception:
+    if not client.instant(f"count_over_time({promql.ANY_METRICS}[{window(since)}:1h])", now) and not client.instant(
+        promql.ANY_METRICS, now
+    ):
+        return NoMetricsError("this Prometheus has no metrics of gpu-exporter")
+    return NoDataError(f"no data about {title} in the last {_days(since)}: unknown here, or it held no GPU")
+
+
+def _days(seconds: float) -> str:
+    return f"{seconds / 86400:g} d" if seconds >= 86400 else f"{seconds / 3600:g} h"  # noqa: PLR2004 - a day
+
+
+def _name(title: str, info: Sequence[Sample]) -> Name:
+    fields = ("workload", "job_name", "user", "account", "namespace", "partition", "image")
+    return Name(title, *(_said(info, field) for field in fields))
+
+
+def _said(info: Sequence[Sample], label: str) -> str:
+    """What all say who say anything: of programs of one name that belong to several people none is named."""
+    said = {sample.labels.get(label, "") for sample in info} - {""}
+    return said.pop() if len(said) == 1 else ""
+
+
+def _one_cluster(title: str, info: Sequence[Sample]) -> None:
+    """Raises SeveralError: what is called the same in two clusters is two."""
+    clusters = sorted({sample.labels.get("cluster", "") for sample in info} - {""})
+    if len(clusters) > 1:
+        raise SeveralError(f"{title} is in several clusters, name one by --cluster: {', '.join(clusters)}")
+
+
+def _number(info: Sequence[Sample], label: str) -> float | None:
+    text = _said(info, label)
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else None
+
+
+def _node(labels: Mapping[str, str]) -> str:
+    return labels.get("node") or labels.get("instance", "")
+
+
+def _by_node(samples: Iterable[Sample]) -> Mapping[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for sample in samples:
+        found[_node(sample.labels)] += sample.value
+    return found
+
+
+def _nodes(ask: Ask) -> Iterable[NodeUse]:
+    ledgers: dict[str, dict[str, float]] = defaultdict(dict)
+    for sample in ask(lambda s, w: promql.of_nodes("gpu_workload_gpu_seconds_total", s, w, "state")):
+        ledgers[_node(sample.labels)][sample.labels["state"]] = sample.value / _HOUR
+    gpus = _by_node(ask(promql.nodes))
+    energy = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_energy_joules_total", s, w)))
+    cpu = _by_node(ask(lambda s, w: promql.of_nodes("gpu_workload_cpu_seconds_total", s, w)))
+    cores, resident, limit = (
+        _by_node(ask(lambda s, w, name=name: promql.highest(name, s, w)))  # type: ignore[misc]
+        for name in (
+            "gpu_workload_cpu_limit_cores",
+            "gpu_workload_resident_memory_bytes",
+            "gpu_workload_memory_limit_bytes",
+        )
+    )
+    for node in sorted(gpus):
+        yield NodeUse(
+            node=node,
+            gpus=gpus[node],
+            hours=_ordered(ledgers.get(node, {})),
+            energy_joules=energy.get(node),
+            cpu_seconds=cpu.get(node),
+            cpu_limit_cores=cores.get(node),
+            resident_bytes=resident.get(node),
+            memory_limit_bytes=limit.get(node),
+        )
+
+
+def _devices(ask: Ask, span: Span, hours: float) -> Iterable[DeviceUse]:
+    """With each the time in which it was held: all of the span, unless these hours are fewer than that makes."""
+    named = ask(promql.models)
+    models = {_key(s): s.labels.get("model", "") for s in named}
+    of_gpu = {(_node(s.labels), s.labels.get("gpu", "")): s.labels.get("model", "") for s in named}
+    instances = ask(promql.mig_shares)
+    cut = {(_node(s.labels), s.labels.get("gpu", "")) for s in instances}
+    whole = [s for s in ask(promql.shares) if (_node(s.labels), s.labels.get("gpu", "")) not in cut]
+    always = hours * _HOUR >= _ALWAYS * span.seconds * sum(share.value for share in (*whole, *instances))
+    for shares, prefix in ((whole, "gpu_"), (instances, "gpu_mig_")):
+        if not shares:
+            continue
+        readings = _readings(ask, prefix, span) if always else _readings_in_turn(ask, prefix, len(shares))
+        for share in sorted(shares, key=_place):
+            key = _key(share)
+            profile = share.labels.get("profile", "")
+            model = models.get(key) or of_gpu.get((_node(share.labels), share.labels.get("gpu", "")), "")
+            yield DeviceUse(
+                node=_node(share.labels),
+                gpu=share.labels.get("gpu", ""),
+                uuid=share.labels.get("uuid", ""),
+                model=f"{model} MIG {profile}" if profile else model,
+                share=share.value,
+                hours=_ordered(readings.ledger.get(key, {})),
+                memory_peak_bytes=readings.peak.get(key),
+                memory_total_bytes=readings.size.get(key),
+                power_watts=readings.power.get(key),
+                sm_active=readings.sm_active.get(key),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    ledger: Mapping[_Key, Mapping[str, float]]
+    peak: Mapping[_Key, float]
+    size: Mapping[_Key, float]
+    power: Mapping[_Key, float]
+    sm_active: Mapping[_Key, float]
+
+
+def _readings(ask: Ask, prefix: str, span: Span) -> _Readings:
+    mig = prefix == "gpu_mig_"
+
+    def read(expr: Callable[[str], str], *more: str) -> Sequence[Sample]:
+        return ask(lambda s, w: promql.on_devices(expr(w), s, w, *more, mig=mig))
+
+    ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
+    for sample in read(lambda w: promql.went_on(f"{prefix}time_seconds_total", w), "state"):
+        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+    active = read(lambda w: promql.went_on(f"{prefix}sm_active_seconds_total", w))
+    return _Readings(
+        ledger=ledger,
+        peak=_by_key(read(lambda w: f"max_over_time({prefix}memory_used_bytes[{w}])")),
+        size=_by_key(read(lambda w: f"max_over_time({prefix}memory_total_bytes[{w}])")),
+        power={} if mig else _by_key(read(lambda w: f"avg_over_time(gpu_power_watts[{w}])")),
+        sm_active={key: value / span.seconds for key, value in _by_key(active).items()},
+    )
+
+
+def _readings_in_turn(ask: Ask, prefix: str, devices: int) -> _Readings:
+    """What others did on a GPU before the workload came, and after it left, is not its own."""
+    mig = prefix == "gpu_mig_"
+    turns = promql_turns.Turns(devices, mig=mig)
+    ledger: dict[_Key, dict[str, float]] = defaultdict(dict)
+    for sample in ask(lambda s, w: turns.grown(f"{prefix}time_seconds_total", s, w, "state")):
+        ledger[_key(sample)][sample.labels["state"]] = sample.value / _HOUR
+    active = _by_key(ask(lambda s, w: turns.grown(f"{prefix}sm_active_seconds_total", s, w)))
+    seconds = _by_key(ask(turns.seconds))
+    total = ask(lambda s, w: promql.on_devices(f"max_over_time({prefix}memory_total_bytes[{w}])", s, w, mig=mig))
+    return _Readings(
+        ledger=ledger,
+        peak=_by_key(ask(lambda s, w: turns.highest(f"{prefix}memory_used_bytes", s, w))),
+        size=_by_key(total),
+        power={} if mig else _by_key(ask(lambda s, w: turns.mean("gpu_power_watts", s, w))),
+        sm_active={key: value / seconds[key] for key, value in active.items() if seconds.get(key)},
+    )
+
+
+def _key(sample: Sample) -> _Key:
+    return _node(sample.labels), sample.labels.get("uuid", "")
+
+
+def _by_key(samples: Iterable[Sample]) -> Mapping[_Key, float]:
+    return {_key(sample): sample.value for sample in samples}
+
+
+def _place(sample: Sample) -> tuple[str, int, str]:
+    gpu = sample.labels.get("gpu", "")
+    return _node(sample.labels), int(gpu) if gpu.isdigit() else 0, sample.labels.get("uuid", "")
+
+
+def _ordered(hours: Mapping[str, float]) -> Hours:
+    return {state: hours[state] for state in STATES if hours.get(state, 0.0) > 0}
+
+
+def _summed(ledgers: Iterable[Hours]) -> Hours:
+    found: dict[str, float] = defaultdict(float)
+    for hours in ledgers:
+        for state, amount in hours.items():
+            found[state] += amount
+    return _ordered(found)
+
+
+def _cost(hours: float | None, devices: Sequence[DeviceUse], prices: Sequence[Price]) -> float | None:
+    """So many GPU hours at the mean price of its GPUs, each counted by its share."""
+    weights = sum(device.share for device in devices if device.model)
+    if not weights or hours is None:
+        return None
+    mean = sum(of(device.model, prices) * device.share for device in devices if device.model) / weights
+    return hours * mean

@@ -1,0 +1,182 @@
+"""The report on one job, laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from exporter.ledger.palette import look
+from exporter.tools.report import layout_progress, words
+from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
+from exporter.tools.report.document import Bar, Bars, Block, Document, Facts, Heading, Paragraph, Steps, Table
+from exporter.tools.report.model import Advice, DeviceUse, JobReport, NodeUse, worst
+
+_NEARLY_OUT = 0.95
+"""Of the memory there is: as in the alerts on it."""
+_MAX_DEVICES = 64
+"""Rows of the GPU table; of larger jobs the worst are shown."""
+
+
+def document(report: JobReport, currency: str) -> Document:
+    blocks: list[Block] = [Facts(tuple(_facts(report, currency)))]
+    if report.span.truncated:
+        blocks.append(Paragraph("It began before the range that was looked at: the numbers are of that range alone."))
+    if report.hours:
+        blocks += [Heading("Where the GPU hours went"), bars(report.hours)]
+    blocks += [Heading("What to change"), steps(report.advice, known=lost(report.hours) is not None)]
+    if report.runs:
+        blocks += layout_progress.compared(report.runs)
+    if len(report.nodes) > 1:
+        blocks += [Heading("Nodes"), _nodes(report.nodes)]
+    if report.devices:
+        blocks += [Heading("GPUs"), _devices(report.devices)]
+    if report.moved:
+        blocks.append(Paragraph("It held these in turn: each row is of the time in which it held that GPU."))
+    if len(report.devices) > _MAX_DEVICES:
+        blocks.append(Paragraph(f"The {_MAX_DEVICES} least used of {len(report.devices)}."))
+    return Document(heading(report), tuple(blocks))
+
+
+def heading(report: JobReport) -> str:
+    name = report.name
+    called = f' "{name.job_name}"' if name.job_name else ""
+    owner = f" of {name.user}" if name.user else ""
+    return f"{name.title}{called}{owner}"
+
+
+def bars(hours: Hours) -> Bars:
+    whole = held(hours)
+    return Bars(
+        tuple(
+            Bar(words.title(state), words.hours(amount), amount / whole, _tone(state), look(state).colour)
+            for state, amount in sorted(hours.items(), key=lambda item: -item[1])
+        )
+    )
+
+
+def _tone(state: str) -> str:
+    if state == "busy":
+        return "good"
+    if state in LOST:
+        return "bad"
+    return "fair" if state in BUSY else "none"
+
+
+def steps(advice: Sequence[Advice], *, known: bool) -> Block:
+    """What was not observed is not praised."""
+    if not advice and not known:
+        return Paragraph("Unknown: nothing of it was observed.")
+    if not advice:
+        return Paragraph("Nothing: no state took more than 2 % of the time that could be better.")
+    rows = [(f"{words.title(each.state)}, {words.hours(each.hours)}", each.text) for each in advice]
+    return Steps(tuple(rows))
+
+
+def _facts(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+    name, span = report.name, report.span
+    owner = [f"account {name.account}"] if name.account else []
+    owner += [f"partition {name.partition}"] if name.partition else []
+    owner += [f"namespace {name.namespace}"] if name.namespace else []
+    if owner:
+        yield "Belongs to", ", ".join(owner)
+    yield "Held", _held(report)
+    if span.time_limit:
+        used = "" if span.truncated else f", {words.percent(span.seconds / span.time_limit)} of it used"
+        yield "Time limit", words.span(span.time_limit) + used
+    wasted = lost(report.hours)
+    part = "nothing of it was observed" if wasted is None else f"{words.hours(wasted)} of it wasted"
+    yield "GPU hours", f"{words.hours(held(report.hours))}, {part}"
+    if report.used_hours is not None:
+        yield "Used", f"{words.hours(report.used_hours)}: the time its kernels ran, whatever its share of a GPU"
+    yield "Utilization", words.percent(utilization(report.hours)) + layout_progress.model_flops(report.progress)
+    yield from _spent(report, currency)
+    yield from _memory(report)
+    yield from layout_progress.facts(report, currency)
+
+
+def _held(report: JobReport) -> str:
+    span = report.span
+    nodes = "1 node" if len(report.nodes) == 1 else f"{len(report.nodes)} nodes"
+    state = f"ended {words.when(span.end)}" if span.end is not None else "still running"
+    models = sorted({device.model.removeprefix("NVIDIA ") for device in report.devices if device.model})
+    kind = f" ({', '.join(models)})" if models else ""
+    kind = " (gone before a scrape saw how many)" if report.gpus is None else kind
+    gpus = words.gpus(report.gpus)
+    return f"{gpus}{kind} on {nodes} for {words.span(span.seconds)} from {words.when(span.start)}, {state}"
+
+
+def _spent(report: JobReport, currency: str) -> Iterable[tuple[str, str]]:
+    joules = report.energy_joules
+    if joules is not None:
+        yield "Energy", words.energy(joules)
+    if report.cost is not None:
+        part = f", {words.money(report.cost_wasted, currency)} of it wasted" if report.cost_wasted else ""
+        part = ", by what it used" if report.priced_by == "used" else part
+        yield "Price", words.money(report.cost, currency) + part
+
+
+def _memory(report: JobReport) -> Iterable[tuple[str, str]]:
+    peaks: dict[float, float] = {}
+    for device in report.devices:
+        peak, size = device.memory_peak_bytes, device.memory_total_bytes
+        if peak is not None and size:
+            peaks[size] = max(peak, peaks.get(size, 0.0))
+    for size, peak in sorted(peaks.items(), reverse=True):
+        spare = f"{words.gib(max(0.0, size - peak))} to spare"
+        yield "GPU memory", f"at most {words.gib(peak)} of {words.gib(size)}: {spare}{_near(peak, size)}"
+    host = [(n.resident_bytes, n.memory_limit_bytes) for n in report.nodes if n.resident_bytes is not None]
+    if host:
+        resident, limit = max(host, key=lambda pair: pair[0] or 0.0)
+        of = f" of {words.gib(limit)}" if limit else ""
+        yield "Host memory", f"at most {words.gib(resident or 0.0)}{of} on a node{_near(resident, limit)}"
+    cpu = [(n.cpu_seconds, n.cpu_limit_cores) for n in report.nodes if n.cpu_seconds is not None]
+    if cpu and report.span.seconds > 0:
+        cores = sum(seconds or 0.0 for seconds, _ in cpu) / report.span.seconds
+        limits = [limit for _, limit in cpu if limit]
+        of = f" of {sum(limits):.0f}" if len(limits) == len(cpu) else ""
+        yield "CPU", f"{cores:.1f}{of} cores busy on average"
+
+
+def _near(peak: float | None, size: float | None) -> str:
+    return ", close to out of memory" if peak and size and peak > _NEARLY_OUT * size else ""
+
+
+def _nodes(nodes: Sequence[NodeUse]) -> Table:
+    rows = [
+        (
+            node.node,
+            words.count(node.gpus) if node.gpus else "-",
+            words.hours(held(node.hours)),
+            words.percent(utilization(node.hours)),
+            words.hours(lost(node.hours)),
+            words.title(worst(node.hours)),
+        )
+        for node in nodes
+    ]
+    return Table(("Node", ">GPUs", ">Held", ">Utilization", ">Wasted", "Wasted on"), rows)
+
+
+def _devices(devices: Sequence[DeviceUse]) -> Table:
+    several = len({device.node for device in devices}) > 1
+    shown = sorted(devices, key=lambda d: utilization(d.hours) or 0.0)[:_MAX_DEVICES]
+    order = {id(device): place for place, device in enumerate(devices)}
+    rows = [_device(device, several=several) for device in sorted(shown, key=lambda d: order[id(d)])]
+    head = ("GPU", ">Utilization", ">SM active", ">Memory at most", ">Power", ">Wasted", "Wasted on")
+    return Table(("Node", *head) if several else head, rows)
+
+
+def _device(device: DeviceUse, *, several: bool) -> Sequence[str]:
+    peak, size = device.memory_peak_bytes, device.memory_total_bytes
+    memory = f"{words.gib(peak)} of {words.gib(size)}" if peak is not None and size else "-"
+    part = f" ({words.percent(device.share)})" if device.share < 0.995 else ""  # noqa: PLR2004 - shown as 100 %
+    profile = device.model.partition(" MIG ")[2]
+    name = f"{device.gpu} {profile}" if profile else device.gpu
+    row = (
+        name + part,
+        words.percent(utilization(device.hours)),
+        words.percent(device.sm_active),
+        memory,
+        "-" if device.power_watts is None else f"{device.power_watts:.0f} W",
+        words.hours(lost(device.hours)),
+        words.title(worst(device.hours)),
+    )
+    return (device.node, *row) if several else row

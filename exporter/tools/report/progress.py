@@ -1,0 +1,132 @@
+"""What programs report of themselves, asked of Prometheus: of one workload, and of all runs of its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter.tools.report import mfu, promql
+from exporter.tools.report.client import Client, Sample
+from exporter.tools.report.model import DeviceUse
+from exporter.tools.report.solution import WORK, Progress, Run, Runs, throughput
+
+_COUNTERS = (*WORK, "model_flops")
+_RATIO, _REMAINING, _TO_TARGET = (
+    "gpu_workload_progress_ratio",
+    "gpu_workload_expected_seconds_remaining",
+    "gpu_workload_time_to_target_seconds",
+)
+_REPORTED = (*(f"gpu_workload_{name}_total" for name in _COUNTERS), _RATIO, _REMAINING, _TO_TARGET)
+_MAX_RUNS = 50
+"""The newest: arrays have thousands of one name."""
+
+Ask = Callable[[Callable[[str, str], str]], Sequence[Sample]]
+"""Runs a query made from a selector and a window."""
+
+
+def progress(ask: Ask, devices: Sequence[DeviceUse], gpu_hours: float) -> Progress:
+    """Of one workload, which held `devices` for so long, together or one after the other."""
+
+    def one(query: Callable[[str, str], str]) -> float | None:
+        found = ask(query)
+        return found[0].value if found else None
+
+    def last(gauge: str) -> float | None:
+        return one(lambda s, w: promql.last(gauge, s, w))
+
+    first_kernel = last("gpu_workload_first_kernel_seconds")
+    if not ask(lambda s, w: promql.any_of(_REPORTED, s, w)):  # most programs report nothing: one question, not ten
+        return Progress(first_kernel_seconds=first_kernel, model_flops_utilization_bound=one(mfu.flops_bound))
+    counted = {name: one(lambda s, w, name=name: promql.reported(name, s, w)) for name in _COUNTERS}  # type: ignore[misc]
+    flops = counted.pop("model_flops")
+    peak = one(mfu.peak_flops)
+    most = peak * gpu_hours * 3600 if peak and _whole(devices) else 0.0
+    utilization = flops / most if flops is not None and most > 0 else None
+    return Progress(
+        **counted,
+        ratio=last(_RATIO),
+        remaining_seconds=last(_REMAINING),
+        time_to_target_seconds=last(_TO_TARGET),
+        first_kernel_seconds=first_kernel,
+        model_flops_utilization=utilization,
+        model_flops_utilization_bound=one(mfu.flops_bound) if utilization is None else None,
+    )
+
+
+def _whole(devices: Sequence[DeviceUse]) -> bool:
+    """Whether it held no MIG instance: what a part of a GPU can do at most is not known."""
+    return bool(devices) and not any(" MIG " in device.model for device in devices)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunNumbers:
+    """Numbers of each run, by its workload."""
+
+    starts: Mapping[str, float]
+    gpus: Mapping[str, float]
+    seconds: Mapping[str, float]
+    joules: Mapping[str, float]
+    targets: Mapping[str, float]
+
+
+def runs(
+    client: Client, info: Sequence[Sample], window: str, now: float, changed_at: float | None = None
+) -> Runs | None:
+    """Of the name and user of the one workload that `info` is about; None where there is nothing to compare."""
+    workloads = {sample.labels.get("workload", "") for sample in info}
+    named = _named(info[0].labels) if len(workloads) == 1 else None
+    if named is None:
+        return None
+    (this,) = workloads
+    user, selector = info[0].labels.get("user", ""), promql.matchers(**named)
+
+    def by_workload(query: str) -> Mapping[str, float]:
+        return {sample.labels.get("workload", ""): sample.value for sample in client.instant(query, now)}
+
+    starts = by_workload(promql.newest(selector, window, _MAX_RUNS))
+    scope = {"cluster": info[0].labels["cluster"]} if "cluster" in info[0].labels else {}
+    own = ", ".join(filter(None, (promql.matchers(**scope), f"workload=~{promql.quoted(_any({*starts, this}))}")))
+    if len({*starts, this}) < 2:  # noqa: PLR2004 - two are needed to compare
+        return None
+    of = _RunNumbers(
+        starts,
+        by_workload(promql.highest_of_workloads("gpu_workload_gpus", own, window)),
+        by_workload(promql.of_workloads("gpu_workload_gpu_seconds_total", own, window)),
+        by_workload(promql.of_workloads("gpu_workload_energy_joules_total", own, window)),
+        by_workload(promql.last_of_workloads("gpu_workload_time_to_target_seconds", own, window)),
+    )
+    for work in WORK:
+        amounts = by_workload(promql.reported_by_workloads(work, own, window))
+        if amounts.get(this):
+            found = sorted(_each(amounts, of), key=lambda run: run.start or 0.0)
+            mine = next((run for run in found if run.workload == this), None)
+            name = named.get("job_name") or named.get("part_of", "")
+            return Runs(name, user, work, mine, tuple(found), changed_at) if mine and len(found) > 1 else None
+    return None
+
+
+def _named(labels: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Labels that runs of the same name and user share; None for what has no name of its own."""
+    scope = {"cluster": labels["cluster"]} if "cluster" in labels else {}
+    if labels.get("job_name"):
+        return {**scope, "job_name": labels["job_name"], "user": labels.get("user", "")}
+    if labels.get("part_of"):
+        return {**scope, "part_of": labels["part_of"], "namespace": labels.get("namespace", "")}
+    return None
+
+
+def _any(workloads: set[str]) -> str:
+    return "|".join(re.escape(workload) for workload in sorted(workloads))
+
+
+def _each(amounts: Mapping[str, float], of: _RunNumbers) -> Sequence[Run]:
+    found: list[Run] = []
+    for workload, amount in amounts.items():
+        hours, gpus, joules = of.seconds.get(workload, 0.0) / 3600, of.gpus.get(workload), of.joules.get(workload)
+        rate = throughput(amount, 0.0, hours, joules)
+        if rate.per_gpu_hour and gpus:
+            target = of.targets.get(workload)
+            start = of.starts.get(workload)
+            found.append(Run(workload, start, gpus, hours, rate.per_gpu_hour, rate.per_kwh, joules, target))
+    return found

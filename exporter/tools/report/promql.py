@@ -1,0 +1,300 @@
+"""Every query of the report but those of its span. A test holds those equal that the Waste dashboard asks too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from exporter.tools.report.definitions import (
+    HELD,
+    LOST,
+    SCRAPE,
+    UTILIZATION,
+    WASTED,
+    Ledger,
+    Totals,
+    among,
+    hours,
+    hours_in,
+    of_mark_promql,
+)
+from exporter.tools.report.price import Price
+
+EVERYTHING = 'cluster=~".*"'
+
+LEVELS = ("account", "namespace", "user")
+
+PLACE = "node, instance"
+"""Labels that name a node; `node` is there where the scrape adds it."""
+DEVICE = "node, instance, gpu, uuid"
+
+
+def quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def matchers(**labels: str) -> str:
+    return ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
+
+
+def advanced(counter: str, window: str) -> str:
+    """How far a counter got in the window, exactly: no extrapolation, and a counter born in it counts from 0.
+
+    `increase()` misses what a counter had before its first scrape, up to one interval of a short job. Only where the
+    exporter restarted (the counter was reset) it is the best there is.
+    """
+    return _advanced(counter, window, f"max_over_time({counter}[{window}])")
+
+
+def went_on(counter: str, window: str) -> str:
+    """The same of a device, which is older than the window: where nobody scraped it before, its first sample tells.
+
+    Only a state that it was never in before is counted from 0.
+    """
+    most, least = f"max_over_time({counter}[{window}])", f"min_over_time({counter}[{window}])"
+    return _advanced(counter, window, f"({most} and on ({DEVICE}) {counter} offset {window}) or ({most} - {least})")
+
+
+def _advanced(counter: str, window: str, without_earlier: str) -> str:
+    whole = f"(max_over_time({counter}[{window}]) - {counter} offset {window} or {without_earlier})"
+    return f"({whole} unless resets({counter}[{window}]) > 0 or increase({counter}[{window}]))"
+
+
+# --- the digest: the queries of the Waste dashboard -------------------------------------------------------------
+
+
+def keys(level: str) -> str:
+    return "cluster, workload, user, namespace, account" if level == "workload" else level
+
+
+def ledger(level: str, scope: str, window: str, by: str) -> Ledger:
+    """GPU hours of owners by state."""
+    return Ledger(f"{level}_state:gpu_workload_gpu_seconds:rate5m", scope, by, hours_in(window))
+
+
+def totals(level: str, scope: str, window: str) -> Totals:
+    """GPU hours of owners, whatever the state."""
+    return Totals(level, owned(level, scope), keys(level), hours_in(window))
+
+
+def held(level: str, scope: str, window: str) -> str:
+    return HELD.promql(totals(level, scope, window))
+
+
+def ran(level: str, scope: str, window: str) -> str:
+    """GPU hours that kernels of owners ran, whatever their shares of the GPUs; 0 where none was seen to run."""
+    of = totals(level, scope, window)
+    return f"(sum by ({of.by}) ({_ran(of.matchers, window)}) or 0 * ({of.used()} == 0 and {of.observed()} > 0))"
+
+
+def _ran(owner: str, window: str) -> str:
+    return hours(f"workload:gpu_workload_used:rate5m{{{owner}}}", window)
+
+
+def price_of_use(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+    """What owners pay where use is paid for, not holding."""
+    return f"sum by ({keys(level)}) ({used_price(owned(level, scope), window, prices)})"
+
+
+def used_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    by = keys("workload")
+    return f"(sum by ({by}) ({_ran(owner, window)})) * {_mean_price(owner, window, prices)}"
+
+
+def wasted(level: str, scope: str, window: str) -> str:
+    return WASTED.promql(totals(level, scope, window))
+
+
+def utilization(level: str, scope: str, window: str) -> str:
+    return UTILIZATION.promql(totals(level, scope, window))
+
+
+def of_mark(level: str, scope: str, window: str) -> str:
+    return of_mark_promql(totals(level, scope, window))
+
+
+def wasted_on(level: str, scope: str, window: str) -> str:
+    by = keys(level)
+    lost = ledger(level, owned(level, scope), window, f"{by}, state").of(among(LOST))
+    return f"topk by ({by}) (1, {lost} > 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What a GPU hour costs: a pattern of models (empty for the rest), and a number or a dashboard's variable."""
+
+    models: str
+    amount: str
+
+
+def rates(prices: Sequence[Price]) -> tuple[Rate, ...]:
+    return tuple(Rate(row.models, repr(row.per_hour)) for row in prices)
+
+
+def price_of_waste(level: str, scope: str, window: str, prices: Sequence[Rate]) -> str:
+    return f"sum by ({keys(level)}) ({waste_price(owned(level, scope), window, prices)})"
+
+
+def owned(level: str, scope: str) -> str:
+    """The scope, without what has no such owner."""
+    return scope if level == "workload" else f'{scope}, {level}!=""'
+
+
+def held_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    """Of what each workload held; a MIG instance is priced as the part of a GPU it is."""
+    return f"{HELD.promql(totals('workload', owner, window))} * {_mean_price(owner, window, prices)}"
+
+
+def waste_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    return f"({WASTED.promql(totals('workload', owner, window))}) * {_mean_price(owner, window, prices)}"
+
+
+def _mean_price(owner: str, window: str, prices: Sequence[Rate]) -> str:
+    """Of an hour of each workload's GPUs, each counted by the time it was held."""
+    by = keys("workload")
+
+    def held_of(model: str) -> str:
+        return hours(f"workload_model:gpu_owner_share:sum{{{owner}{model}}}", window)
+
+    return f"(sum by ({by}) ({priced(held_of, prices)}) / (sum by ({by}) ({held_of('')}) > 0))"
+
+
+def priced(gpu_hours: Callable[[str], str], prices: Sequence[Rate]) -> str:
+    """The price of GPU hours that have a series per model; `gpu_hours` gets a matcher to add to its selector."""
+    arms = (f"{gpu_hours(f', model=~{quoted(row.models)}' if row.models else '')} * {row.amount}" for row in prices)
+    return "(" + " or ".join(arms) + ")"
+
+
+def causes(scope: str, window: str) -> str:
+    return f"{ledger('workload', scope, window, 'state').of(among(LOST))} > 0"
+
+
+# --- one workload ----------------------------------------------------------------------------------------------
+
+
+def info(selector: str, window: str) -> str:
+    return f"last_over_time(gpu_workload_info{{{selector}}}[{window}])"
+
+
+ONCE = f"max without ({SCRAPE})"
+"""Series of one exporter that two scrape jobs, or two replicas of Prometheus, have each of: they count once."""
+
+_POINTS = 4_000
+"""Moments of a window at which gauges are added up."""
+
+
+def nodes(selector: str, window: str) -> str:
+    return highest("gpu_workload_gpus", selector, window)
+
+
+def at_once(selector: str, window: str) -> str:
+    """The most GPUs it held on all nodes together: of a job that was moved, less than the sum over its nodes."""
+    return _at_once(f"sum ({ONCE} (gpu_workload_gpus{{{selector}}}))", window)
+
+
+def devices_at_once(selector: str, window: str) -> str:
+    """The most GPUs and MIG instances that it had a share of at one time."""
+    shares_ = (f"{share}{{{selector}}}" for share in ("gpu_owner_share", "gpu_mig_owner_share"))
+    each = " or ".join(f"max by ({DEVICE}) ({share}) > 0" for share in shares_)
+    return _at_once(f"count ({each})", window)
+
+
+def _at_once(sum_: str, window: str) -> str:
+    step = max(1, int(window.removesuffix("s")) // _POINTS)
+    return f"max_over_time({sum_}[{window}:{step}s])"
+
+
+def of_nodes(counter: str, selector: str, window: str, *more: str) -> str:
+    """How far a counter of the workload got, per node."""
+    return f"sum by ({', '.join((PLACE, *more))}) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+
+
+def highest(gauge: str, selector: str, window: str) -> str:
+    """The highest a gauge of the workload was, per node; of its pods, those that were there at the same time add up.
+
+    One that was there between two moments only is not added to others, but counts itself.
+    """
+    together = _at_once(f"sum by ({PLACE}) ({ONCE} ({gauge}{{{selector}}}))", window)
+    one = f"max by ({PLACE}) (max_over_time({gauge}{{{selector}}}[{window}]))"
+    return f"{together} >= {one} or {one}"
+
+
+def last(gauge: str, selector: str, window: str) -> str:
+    """The last a gauge of the workload was, the highest of its nodes."""
+    return f"max (last_over_time({gauge}{{{selector}}}[{window}]))"
+
+
+def any_of(names: Sequence[str], selector: str, window: str) -> str:
+    """How many series of the first of these metrics there were; nothing where there was none of any."""
+    return " or ".join(f"count (last_over_time({name}{{{selector}}}[{window}]))" for name in names)
+
+
+_TOGETHER = frozenset({"steps"})
+"""Taken by all ranks together, on all nodes: the furthest counts. What else programs report adds up."""
+
+
+def reported(counter: str, selector: str, window: str) -> str:
+    """How far a counter that programs report got, over all nodes."""
+    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
+    return f"{_over_nodes(counter)} ({ONCE} ({amount}))"
+
+
+def reported_by_workloads(counter: str, selector: str, window: str) -> str:
+    amount = advanced(f"gpu_workload_{counter}_total{{{selector}}}", window)
+    return f"{_over_nodes(counter)} by (workload) ({ONCE} ({amount}))"
+
+
+def _over_nodes(counter: str) -> str:
+    return "max" if counter in _TOGETHER else "sum"
+
+
+def of_workloads(counter: str, selector: str, window: str) -> str:
+    return f"sum by (workload) ({ONCE} ({advanced(f'{counter}{{{selector}}}', window)}))"
+
+
+def highest_of_workloads(gauge: str, selector: str, window: str) -> str:
+    return f"sum by (workload) ({ONCE} (max_over_time({gauge}{{{selector}}}[{window}])))"
+
+
+def last_of_workloads(gauge: str, selector: str, window: str) -> str:
+    return f"max by (workload) (last_over_time({gauge}{{{selector}}}[{window}]))"
+
+
+def newest(selector: str, window: str, most: int) -> str:
+    """When the newest workloads began that `selector` picks by their information."""
+    began = f"min by (cluster, workload) (last_over_time(gpu_workload_start_time_seconds[{window}]))"
+    return f"topk({most}, {began} and on (cluster, workload) last_over_time(gpu_workload_info{{{selector}}}[{window}]))"
+
+
+def _held(share: str, selector: str, window: str) -> str:
+    """1 for each device the workload held at any time of the window."""
+    held_ = f"max by ({DEVICE}) (max_over_time({share}{{{selector}}}[{window}]))"
+    return f"({held_} > 0)"
+
+
+def shares(selector: str, window: str) -> str:
+    return _held("gpu_owner_share", selector, window)
+
+
+def mig_shares(selector: str, window: str) -> str:
+    by = f"{DEVICE}, profile"
+    return f"max by ({by}) (max_over_time(gpu_mig_owner_share{{{selector}}}[{window}])) > 0"
+
+
+def on_devices(expr: str, selector: str, window: str, *more: str, mig: bool = False) -> str:
+    """A device's series, summed by `more`, on the devices the workload held."""
+    share = "gpu_mig_owner_share" if mig else "gpu_owner_share"
+    each = f"sum by ({', '.join((DEVICE, *more))}) ({ONCE} ({expr}))"
+    return f"{each} and on ({DEVICE}) {_held(share, selector, window)}"
+
+
+def models(selector: str, window: str) -> str:
+    return (
+        f"max by ({DEVICE}, model) (last_over_time(gpu_info[{window}]))"
+        f" and on ({DEVICE}) {_held('gpu_owner_share', selector, window)}"
+    )
+
+
+RULE, ANY_METRICS = "cluster_state:gpu_time_seconds:rate5m", "count(gpu_exporter_build_info)"
+RULES_THERE = f"count(count_over_time({RULE}[{{window}}]))"

@@ -1,0 +1,150 @@
+"""`gpu-exporter summaries`: one round of the worker on Slurm's controller, or a list of what it made."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import sqlite3
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.slurm.show_job import ShowJob
+from exporter.config import load as config
+from exporter.config.command_line import Page
+from exporter.config.option import ConfigError
+from exporter.core.clock import unix_time
+from exporter.daemon import logs
+from exporter.host import giving
+from exporter.tools.report import promql
+from exporter.tools.report.client import Client
+from exporter.tools.report.command import access
+from exporter.tools.report.document import Document
+from exporter.tools.report.formats import plain
+from exporter.tools.report.job import slurm_job
+from exporter.tools.report.summaries.comment import Commenter
+from exporter.tools.report.summaries.options import OPTIONS
+from exporter.tools.report.summaries.sacct import Sacct
+from exporter.tools.report.summaries.store import WAITING, Store
+from exporter.tools.report.summaries.summary import table
+from exporter.tools.report.summaries.worker import Services, Settings, Worker
+from exporter.tools.report.terminal import paint
+
+log = logging.getLogger(__name__)
+
+_STORE, _LOCK = "summaries.sqlite", "lock"
+
+PAGE = Page(
+    "gpu-exporter summaries",
+    "Give each ended Slurm job its summary, once: as AdminComment and in a file. One round; a timer repeats it.",
+    """\
+exit status:
+  0 done   2 wrong option
+  1 something did not answer: its jobs are tried again in a later round
+
+examples:
+  gpu-exporter summaries --prometheus.url http://prometheus:9090
+  gpu-exporter summaries --list --user alice --since 7d
+""",
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    settings = config.load(arguments, os.environ, OPTIONS, PAGE)
+    folder = Path(settings["state-dir"])
+    logs.configure("info", "logfmt")
+    try:
+        if not settings["list"]:
+            folder.mkdir(parents=True, exist_ok=True)
+            giving.folder(folder / "ended")
+            for name in (_STORE, _LOCK):
+                with contextlib.suppress(FileExistsError):
+                    os.close(giving.new_file(folder / name))
+        store = Store(folder / _STORE, reads=settings["list"])
+    except (OSError, sqlite3.Error) as error:
+        raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        return _show(settings, store) if settings["list"] else _work(settings, store, folder)
+    except sqlite3.DatabaseError as error:
+        raise ConfigError(f"--state-dir {folder}: {error}") from None
+    finally:
+        store.close()
+
+
+def _work(settings: config.Config, store: Store, folder: Path) -> int:
+    with _lock(folder) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log.info("another round is under way")
+            return 0
+        outcome = _worker(settings, store, folder).round()
+    for error in outcome.errors:
+        log.warning("%s", error)
+    counts = store.counts()
+    log.info(
+        "%d summaries made, %d jobs without GPUs or data, %d to be tried again, %d waiting",
+        outcome.made, outcome.skipped, outcome.postponed, counts.get(WAITING, 0),
+    )  # fmt: skip
+    return 1 if outcome.errors else 0
+
+
+def _lock(folder: Path) -> TextIO:
+    """One who may read the folder, for --list, need not be one who may write to it."""
+    try:
+        return (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
+
+
+def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
+    client = Client(access(settings))
+    ask = ShowJob(settings["slurm.scontrol"])
+
+    def name(job: str) -> str:
+        try:
+            known = ask(job)
+        except SourceError:
+            known = None
+        if known is None:
+            return job
+        if known.array_task:
+            return f"{known.array_job}_{known.array_task}"
+        return f"{known.het_job}+{known.het_offset}" if known.het_job else job
+
+    return Worker(
+        Settings(
+            spool=folder / "ended",
+            hints=folder / "hints",
+            comment=settings["comment"],
+            settle=settings["settle"],
+            look_back=settings["look-back"],
+            retention=settings["retention"],
+            budget=settings["budget"],
+        ),
+        store,
+        Services(
+            accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
+            report=partial(slurm_job, client, settings["cluster"]),
+            write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
+            name=name,
+            measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
+        ),
+    )
+
+
+def _show(settings: config.Config, store: Store) -> int:
+    found = store.summaries(settings["user"], unix_time() - settings["since"])
+    if settings["format"] == "json":
+        sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)
+        return 0
+    whose = f" of {settings['user']}" if settings["user"] else ""
+    document = Document(f"Jobs{whose}", (table(found),))
+    sys.stdout.write(plain.render(document, paint(sys.stdout)))
+    return 0

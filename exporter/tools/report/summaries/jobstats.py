@@ -1,0 +1,83 @@
+"""A report in the form that jobstats writes into AdminComment: `JS1:`, then JSON, gzipped, in base64.
+
+reportseff, Open OnDemand's helpers and jobstats itself read it. Times are seconds, memory is bytes, utilization is
+percent; GPUs go by their index on the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from exporter.tools.report.definitions import utilization
+from exporter.tools.report.model import DeviceUse, JobReport, NodeUse
+from exporter.tools.report.summaries.sacct import AccountedJob
+
+NOTHING = "JS1:None"
+"""For a job of which no metrics are to be had."""
+
+
+def encode(report: JobReport, job: AccountedJob | None) -> str:
+    """Without what slurmdbd and the nodes do not tell: readers average over nodes, and a made-up 0 would count."""
+    content = document(report, job)
+    if not content["nodes"]:
+        return NOTHING
+    packed = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0)
+    return f"JS1:{base64.b64encode(packed).decode()}"
+
+
+def document(report: JobReport, job: AccountedJob | None) -> Mapping[str, Any]:
+    devices: dict[str, list[DeviceUse]] = defaultdict(list)
+    for device in report.devices:
+        devices[device.node].append(device)
+    nodes = {_short(node.node): _node(node, devices[node.node], job) for node in report.nodes}
+    return {
+        "total_time": round(job.elapsed if job and job.elapsed else report.span.seconds, 1),
+        "gpus": len(report.devices),
+        "nodes": {name: found for name, found in nodes.items() if found},
+    }
+
+
+def _node(node: NodeUse, devices: list[DeviceUse], job: AccountedJob | None) -> Mapping[str, Any]:
+    """Readers divide by each of the host's four numbers: without all of them a node is left out."""
+    cpus = job.cpus / job.nodes if job and job.nodes else node.cpu_limit_cores
+    memory = job.memory_bytes / job.nodes if job and job.nodes and job.memory_bytes else node.memory_limit_bytes
+    seconds, used = node.cpu_seconds, node.resident_bytes
+    if job and job.nodes == 1:  # slurmdbd has what a node without the controllers' cgroups does not report
+        seconds = job.cpu_seconds if seconds is None else seconds
+        used = float(job.memory_peak_bytes) if used is None and job.memory_peak_bytes else used
+    if not cpus or not memory or seconds is None or used is None:
+        return {}
+    host = {
+        "cpus": round(cpus),
+        "total_time": round(seconds, 1),
+        "total_memory": round(memory),
+        "used_memory": round(used),
+    }
+    return {**host, **_gpus(devices)}
+
+
+def _gpus(devices: list[DeviceUse]) -> Mapping[str, Any]:
+    """MIG instances of one GPU go by index and place, as 1.0, 1.1."""
+    seen: dict[str, int] = defaultdict(int)
+    found: dict[str, dict[str, float]] = {"gpu_total_memory": {}, "gpu_used_memory": {}, "gpu_utilization": {}}
+    for device in devices:
+        name = f"{device.gpu}.{seen[device.gpu]}" if " MIG " in device.model else device.gpu
+        seen[device.gpu] += 1
+        busy = utilization(device.hours)
+        if busy is None or device.memory_peak_bytes is None or not device.memory_total_bytes:
+            continue
+        found["gpu_total_memory"][name] = round(device.memory_total_bytes)
+        found["gpu_used_memory"][name] = round(device.memory_peak_bytes)
+        found["gpu_utilization"][name] = round(busy * 100, 1)
+    return found if found["gpu_utilization"] else {}
+
+
+def _short(node: str) -> str:
+    """The node's name as Slurm has it: `instance` carries a port, and perhaps a domain."""
+    host = node.rpartition(":")[0] if ":" in node else node
+    return host if host.replace(".", "").isdigit() else host.partition(".")[0]

@@ -1,0 +1,233 @@
+"""One round on Slurm's controller: which jobs have ended, and for each of them a summary, made once.
+
+Ended jobs come from the spool that EpilogSlurmctld writes, and from slurmdbd what that missed. What cannot be asked now
+(Prometheus, slurmdbd) is asked again in a later round, less and less often; nothing is lost while it is away.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from exporter.tools.report.failure import (
+    NoDataError,
+    NoMetricsError,
+    RefusedError,
+    ReportError,
+    SeveralError,
+    SlowError,
+)
+from exporter.tools.report.formats import data
+from exporter.tools.report.model import JobReport
+from exporter.tools.report.summaries import hints, jobstats
+from exporter.tools.report.summaries.comment import CommentError
+from exporter.tools.report.summaries.sacct import AccountedJob, SacctError
+from exporter.tools.report.summaries.store import MADE, NO_DATA, NO_GPUS, Store, Waiting
+from exporter.tools.report.summaries.summary import MARGIN, Report, Summary, summary
+
+log = logging.getLogger(__name__)
+
+_BATCH = 50
+_SPOOLED = 20_000
+"""Files of the spool read in one round."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 900.0
+_TRIES_WITHOUT_DATA = 3
+_OF_ONE_JOB = (RefusedError, SlowError, SeveralError)
+"""What is said also when it is one job that is too large for Prometheus, as of weeks on hundreds of GPUs, or whose id
+another cluster there has too."""
+_LONGEST_LAG = 3600.0
+"""How long slurmdbd is waited for that has not seen the job's end: slurmctld has it in a queue, and sends it late."""
+_SCAN_OVERLAP = 600.0
+_UNKNOWN_SPAN = 2 * 86400.0
+"""How far to look back for a job of which slurmdbd does not say when it began."""
+
+
+class Accounts(Protocol):
+    def jobs(self, raw_ids: Sequence[str]) -> Mapping[str, AccountedJob]: ...
+    def ended(self, since: float, until: float) -> Sequence[AccountedJob]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    spool: Path
+    hints: Path
+    comment: str = "jobstats"
+    """`jobstats`, `short` or `none`."""
+    settle: float = 30.0
+    """Between a job's end and its summary: the last scrape, and the last rows of slurmdbd."""
+    look_back: float = 86400.0
+    """How far the first round looks for jobs in slurmdbd."""
+    scan_every: float = 600.0
+    retention: float = 90 * 86400.0
+    budget: float = 50.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    made: int = 0
+    skipped: int = 0
+    postponed: int = 0
+    errors: dict[str, None] = field(default_factory=dict[str, None])
+    """Without repeats, in the order they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a round asks and writes. Without `accounts` there is no slurmdbd; `name` gives a job's name then."""
+
+    accounts: Accounts | None
+    report: Report
+    write: Callable[[str, str, str], None]
+    """Puts the comment of the job that users call so into slurmdbd, or its text in words; raises CommentError."""
+    name: Callable[[str], str]
+    """How users call the job with this raw id."""
+    measured: Callable[[], bool]
+    """Whether Prometheus has metrics of the exporter now; raises ReportError."""
+
+
+class Worker:
+    """Does rounds."""
+
+    def __init__(
+        self, settings: Settings, store: Store, services: Services, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._services = services
+        self._clock = clock
+        self._made: list[Summary] = []
+
+    def round(self) -> Outcome:
+        """Works for the budget at most; what is left is for the next."""
+        outcome = Outcome()
+        began = self._clock()
+        self._take_spool()
+        self._scan(began, outcome)
+        while self._clock() - began < self._settings.budget:
+            batch = self._store.waiting(self._clock(), _BATCH)
+            if not batch or not self._work(batch, began, outcome):
+                break
+        self._store.forget(began - self._settings.retention)
+        try:
+            hints.update(self._settings.hints, self._made)
+        except OSError as error:
+            outcome.errors[f"{self._settings.hints}: {error.strerror or error}"] = None
+        return outcome
+
+    def _take_spool(self) -> None:
+        """Into the store first, then out of the spool: a round that is killed between them repeats itself."""
+        found = list(self._spooled())
+        self._store.ended(found, self._settings.settle)
+        for job, _ in found:
+            (self._settings.spool / job).unlink(missing_ok=True)
+
+    def _spooled(self) -> Iterator[tuple[str, float]]:
+        with os.scandir(self._settings.spool) as entries:
+            for count, entry in enumerate(entries):
+                if count >= _SPOOLED:
+                    return
+                if entry.name.isascii() and entry.name.isdecimal() and entry.is_file(follow_symlinks=False):
+                    yield entry.name, entry.stat(follow_symlinks=False).st_mtime
+
+    def _scan(self, now: float, outcome: Outcome) -> None:
+        """Jobs whose end the hook did not note: slurmctld was killed, the disk was full, the hook not yet there."""
+        last = self._store.mark("scan")
+        if self._services.accounts is None or (last is not None and now - last < self._settings.scan_every):
+            return
+        since = now - self._settings.look_back if last is None else last - _SCAN_OVERLAP
+        try:
+            missed = self._services.accounts.ended(since, now)
+        except SacctError as error:
+            outcome.errors[str(error)] = None
+            return
+        self._store.ended([(job.raw_id, job.end or now) for job in missed if job.held_gpus], self._settings.settle)
+        self._store.set_mark("scan", now)
+
+    def _work(self, batch: Sequence[Waiting], began: float, outcome: Outcome) -> bool:
+        """Whether to go on: not once somebody who is needed for all of them is away."""
+        known: Mapping[str, AccountedJob] = {}
+        if self._services.accounts is not None:
+            try:
+                known = self._services.accounts.jobs([each.job for each in batch])
+            except SacctError as error:
+                return self._postpone(batch, str(error), outcome)
+        refused = 0
+        for place, each in enumerate(batch):
+            if self._clock() - began >= self._settings.budget:
+                return False
+            try:
+                self._summarize(each, known.get(each.job), outcome)
+            except CommentError as error:
+                self._postpone([each], str(error), outcome)
+            except ReportError as error:
+                self._postpone([each], str(error), outcome)
+                refused += not isinstance(error, SeveralError)
+                if refused > 1 or not isinstance(error, _OF_ONE_JOB):
+                    outcome.postponed += len(batch) - place - 1  # as they are: next time they come before this one
+                    return False
+        return True
+
+    def _postpone(self, batch: Sequence[Waiting], why: str, outcome: Outcome) -> bool:
+        outcome.errors[why] = None
+        for each in batch:
+            self._later(each, outcome)
+        return False
+
+    def _later(self, each: Waiting, outcome: Outcome) -> None:
+        self._tried(each)
+        outcome.postponed += 1
+
+    def _tried(self, each: Waiting) -> None:
+        """Noted before the job is looked at, too: one at which this process is killed must not be the first again."""
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(each.tries, 10))
+        self._store.later(each.job, self._clock() + pause, each.tries + 1)
+
+    def _summarize(self, each: Waiting, job: AccountedJob | None, outcome: Outcome) -> None:
+        now = self._clock()
+        if self._services.accounts is not None and not (job and job.end) and now - each.ended < _LONGEST_LAG:
+            self._later(each, outcome)
+            return
+        if job is not None and not job.held_gpus:
+            self._store.done(each.job, NO_GPUS, now)
+            outcome.skipped += 1
+            return
+        until = min(now, each.ended + MARGIN)
+        # One that was requeued may have begun anew since: where it was before, slurmdbd does not say.
+        back = until - job.start + MARGIN if job and job.start and job.start < until else _UNKNOWN_SPAN
+        self._tried(each)
+        report = self._reported(each.job, back, until)
+        if report is None:
+            if each.tries + 1 < _TRIES_WITHOUT_DATA and job is not None:
+                self._later(each, outcome)
+                return
+            self._store.done(each.job, NO_DATA if job else NO_GPUS, now)
+            outcome.skipped += 1
+            return
+        name = job.name if job else self._services.name(each.job)
+        if job and self._settings.comment != "none":
+            plain = data.short(report).strip()
+            comment = jobstats.encode(report, job) if self._settings.comment == "jobstats" else plain
+            self._services.write(name, comment, plain)
+        user = job.user if job else report.name.user
+        made = summary(name, report, job)
+        self._store.done(each.job, MADE, now, name=name, user=user, summary=made)
+        self._made.append(made)
+        outcome.made += 1
+
+    def _reported(self, job: str, back: float, until: float) -> JobReport | None:
+        """None where nothing is known of it: also where it ended before this Prometheus had any metrics."""
+        try:
+            return self._services.report(job, back, until)
+        except SeveralError:
+            raise
+        except NoDataError:
+            return None
+        except NoMetricsError:
+            if not self._services.measured():
+                raise
+            return None

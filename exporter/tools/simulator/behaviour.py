@@ -1,0 +1,159 @@
+"""How fast everything about a GPU moves while it does one thing: the rates behind its counters and levels."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from exporter.tools.simulator.faults import Fault
+from exporter.tools.simulator.models import MIB, Model
+from exporter.tools.simulator.patterns import Pattern
+from exporter.tools.simulator.wave import Wave
+
+
+class Channel(enum.IntEnum):
+    """What adds up over time: seconds, joules, bytes, counts."""
+
+    BUSY = 0
+    MEMORY_BUSY = 1
+    SM = 2
+    OCCUPANCY = 3
+    TENSOR = 4
+    DRAM = 5
+    FP32 = 6
+    FP16 = 7
+    INTEGER = 8
+    CODEC = 9
+    ENERGY = 10
+    PCIE = 11
+    """Bytes in each direction."""
+    NVLINK = 12
+    SW_POWER = 13
+    SW_THERMAL = 14
+    HW_THERMAL = 15
+    POWER_BRAKE = 16
+    CORRECTED = 17
+    UNCORRECTED = 18
+    REPLAYS = 19
+    LINK_ERRORS = 20
+    NETWORK_RECEIVE = 21
+    """Bytes over the network port beside the GPU."""
+    NETWORK_TRANSMIT = 22
+    PORT_ERRORS = 23
+
+
+Rates = tuple[float, ...]
+"""Per second, one for each channel."""
+
+ZERO: Rates = (0.0,) * len(Channel)
+_OVER_NODES = 0.06
+"""What leaves the node, of the bytes that a job on several nodes moves between GPUs."""
+_CONTEXT_POWER = 0.06
+"""What a live CUDA context draws above idle, of the limit."""
+PCIE_BYTES = {3: 16e9, 4: 32e9, 5: 64e9}
+"""Bytes per second and direction of 16 lanes, by generation."""
+CONTEXT_BYTES = 480 * MIB
+"""Device memory the driver takes for each process beyond what it allocates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """`idle` and `active` are the rates while no kernel runs and while one does."""
+
+    wave: Wave
+    idle: Rates
+    active: Rates
+    pattern: Pattern | None = None
+    clock: float = 1.0
+    heat: float = 1.0
+    recovery: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A workload's part on one target: `share` is the target's part of the GPU, `rank` 0 the workload's first."""
+
+    pattern: Pattern
+    seed: int
+    rank: int = 0
+    share: float = 1.0
+    nodes: int = 1
+    """How many the workload is on."""
+
+
+def behaviour(model: Model, role: Role | None, faults: Sequence[Fault]) -> Behaviour:
+    """Rates of one target while `role` runs on it (None: nobody) and `faults` are active."""
+    kinds = [fault.kind for fault in faults]
+    power = _product(kind.power for kind in kinds)
+    always = _with(ZERO, {Channel.CORRECTED: sum(kind.corrected for kind in kinds),
+                          Channel.UNCORRECTED: sum(kind.uncorrected for kind in kinds),
+                          Channel.REPLAYS: sum(kind.replays for kind in kinds),
+                          Channel.LINK_ERRORS: sum(kind.link_errors for kind in kinds),
+                          Channel.PORT_ERRORS: sum(kind.port_errors for kind in kinds)})  # fmt: skip
+    pattern = role.pattern if role else None
+    connected = not any(kind.name == "port-down" for kind in kinds)
+    if role and connected:  # data sets and checkpoints lie on network storage
+        host = role.pattern.host
+        always = _with(always, {Channel.NETWORK_RECEIVE: host.read_rate * role.share,
+                                Channel.NETWORK_TRANSMIT: host.write_rate * role.share})  # fmt: skip
+    idle, active = always, always
+    if role and pattern and pattern.processes:
+        context = _CONTEXT_POWER * model.limit * role.share if pattern.memory else 0.0
+        idle = _with(always, {Channel.ENERGY: context})
+        active = _active(model, role, always, power, connected=connected)
+        active = _with(active, {Channel.SW_THERMAL: min(1.0, sum(kind.sw_thermal for kind in kinds)),
+                                Channel.HW_THERMAL: min(1.0, sum(kind.hw_thermal for kind in kinds)),
+                                Channel.POWER_BRAKE: min(1.0, sum(kind.power_brake for kind in kinds))})  # fmt: skip
+    return Behaviour(
+        wave=_wave(role),
+        idle=idle,
+        active=active,
+        pattern=pattern,
+        clock=_product(kind.clock for kind in kinds),
+        heat=_product(kind.heat for kind in kinds),
+        recovery=max((kind.recovery for kind in kinds), default=0),
+    )
+
+
+def _active(model: Model, role: Role, always: Rates, power: float, *, connected: bool) -> Rates:
+    pattern, share = role.pattern, role.share
+    linked = bool(model.links)
+    link_bytes = pattern.nvlink * model.links * model.link_speed * 1e6
+    pcie = pattern.pcie + (0.0 if linked else pattern.nvlink)
+    between = link_bytes * _OVER_NODES * share if role.nodes > 1 and connected else 0.0
+    return _with(always, {
+        Channel.BUSY: 1.0,
+        Channel.MEMORY_BUSY: pattern.activity,
+        Channel.SM: pattern.sm,
+        Channel.OCCUPANCY: pattern.occupancy,
+        Channel.TENSOR: pattern.tensor,
+        Channel.DRAM: pattern.dram,
+        Channel.FP32: pattern.fp32,
+        Channel.FP16: pattern.fp16,
+        Channel.INTEGER: pattern.fp32 * 0.8,
+        Channel.CODEC: pattern.codec,
+        Channel.ENERGY: (model.limit - model.idle) * max(_CONTEXT_POWER, pattern.power) * power * share,
+        Channel.PCIE: pcie * PCIE_BYTES[model.pcie] * share,
+        Channel.NVLINK: link_bytes * share,
+        Channel.NETWORK_RECEIVE: always[Channel.NETWORK_RECEIVE] + between,
+        Channel.NETWORK_TRANSMIT: always[Channel.NETWORK_TRANSMIT] + between,
+        Channel.SW_POWER: pattern.capped,
+    })  # fmt: skip
+
+
+def _wave(role: Role | None) -> Wave:
+    if role is None:
+        return Wave(1.0, 0.0)
+    pattern = role.pattern
+    duty = pattern.duty if pattern.peer_duty is None or role.rank == 0 else pattern.peer_duty
+    return Wave(pattern.period, duty, pattern.jitter, role.seed)
+
+
+def _with(rates: Rates, changes: dict[Channel, float]) -> Rates:
+    return tuple(changes.get(channel, rates[channel]) for channel in Channel)
+
+
+def _product(numbers: Iterable[float]) -> float:
+    return math.prod(numbers)

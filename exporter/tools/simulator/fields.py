@@ -1,0 +1,277 @@
+"""Field values: the batch call's ids, what each answers and since which driver branch.
+
+Ids 251 to 253 and 269 to 271 are the same three counters, before and since driver 580.82.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from exporter.driver import constants as nvml
+from exporter.tools.simulator.behaviour import Channel
+from exporter.tools.simulator.gpu import Gpu
+from exporter.tools.simulator.models import ADA, AMPERE, BLACKWELL
+
+Answer = Callable[[Gpu, int, float], float | None]
+"""(GPU, scope, time) to a number; None where unsupported."""
+
+ALL_LINKS = 0xFFFFFFFF
+DOWN_LINK = 2
+_NANO = 1e9
+_KIB = 1024
+_HEADER_BYTES = 1.15
+"""Raw NVLink bytes over payload."""
+
+
+class Field(NamedTuple):
+    since: int
+    answer: Answer
+
+
+def field_value(gpu: Gpu, field: int, scope: int, time: float) -> float | None:
+    """One entry of a batch; None where this GPU or driver has no such field."""
+    known = _known(field, gpu.driver)
+    entry = None if known is None else _FIELDS.get(known)
+    if entry is None or gpu.branch < entry.since:
+        return None
+    return entry.answer(gpu, scope, time)
+
+
+def link_up(gpu: Gpu, link: int, time: float) -> int:
+    """1 while the link is up."""
+    return 0 if link == DOWN_LINK and gpu.has("nvlink-down", time) else 1
+
+
+_NEW_IDS = (
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
+)
+_OLD_IDS = (251, 252, 253)
+
+
+def time_counter_ids(driver: str) -> tuple[int, ...]:
+    """The ids of the thermal and power brake counters on this driver, in the order of _NEW_IDS."""
+    major, minor, *_ = (*(int(part) for part in driver.split(".")), 0)
+    if (major, minor) >= (580, 82):
+        return _NEW_IDS
+    return _OLD_IDS if (575, 0) <= (major, minor) < (580, 66) else ()
+
+
+def _known(field: int, driver: str) -> int | None:
+    """The id in today's numbering; None where it means nothing, or something else, on this driver."""
+    if field not in _NEW_IDS and field not in _OLD_IDS:
+        return field
+    ids = time_counter_ids(driver)
+    return _NEW_IDS[ids.index(field)] if field in ids else None
+
+
+def _constant(number: float) -> Answer:
+    return _of(lambda _: number)
+
+
+def _of(value: Callable[[Gpu], float | None]) -> Answer:
+    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
+        del scope, time
+        return value(gpu)
+
+    return answer
+
+
+def _ecc(channel: Channel | None, before: float = 0.0) -> Answer:
+    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
+        del scope
+        if not gpu.model.ecc:
+            return None
+        return int((gpu.total(channel, time) if channel is not None else 0.0) + before)
+
+    return answer
+
+
+def _nanoseconds(channel: Channel | None) -> Answer:
+    def answer(gpu: Gpu, scope: int, time: float) -> float:
+        del scope
+        return int(gpu.total(channel, time) / len(gpu.targets) * _NANO) if channel is not None else 0
+
+    return answer
+
+
+def _pages(number: float) -> Answer:
+    return _of(lambda gpu: number if gpu.model.architecture < AMPERE and gpu.model.ecc else None)
+
+
+def _rows(kind: str, none: float, some: float) -> Answer:
+    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
+        del scope
+        if gpu.model.architecture < AMPERE or not gpu.model.ecc or gpu.mig:
+            return None
+        return some if gpu.has(kind, time) else none
+
+    return answer
+
+
+def _links(number: Callable[[Gpu, int, float], float], *, blackwell: bool | None = None) -> Answer:
+    """Per link or for all; `blackwell` limits it to that generation of NVLink, or to those before."""
+
+    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
+        wrong = blackwell is not None and blackwell != (gpu.model.architecture >= BLACKWELL)
+        if not gpu.model.links or wrong or (gpu.model.links <= scope < ALL_LINKS):
+            return None
+        return number(gpu, scope, time)
+
+    return answer
+
+
+def _link_bytes(per: float) -> Callable[[Gpu, int, float], float]:
+    def number(gpu: Gpu, scope: int, time: float) -> float:
+        return int(gpu.total(Channel.NVLINK, time) / (1 if scope == ALL_LINKS else gpu.model.links) / per)
+
+    return number
+
+
+def _none(gpu: Gpu, scope: int, time: float) -> float:
+    del gpu, scope, time
+    return 0
+
+
+def _link_speed(gpu: Gpu, scope: int, time: float) -> float:
+    del scope, time
+    return gpu.model.link_speed
+
+
+def _all_errors(gpu: Gpu, scope: int, time: float) -> float:
+    del scope
+    return int(gpu.total(Channel.LINK_ERRORS, time))
+
+
+def _link_errors(gpu: Gpu, scope: int, time: float) -> float:
+    return int(gpu.total(Channel.LINK_ERRORS, time)) if scope in {DOWN_LINK, ALL_LINKS} else 0
+
+
+def _limit(offset: float) -> Answer:
+    return _of(lambda gpu: offset if gpu.model.architecture >= ADA else None)
+
+
+def _energy(gpu: Gpu, scope: int, time: float) -> float:
+    del scope
+    return int(gpu.joules(time) * 1000)
+
+
+def _memory_temperature(gpu: Gpu, scope: int, time: float) -> float | None:
+    del scope
+    return int(gpu.temperature(time) + 7) if gpu.model.hbm else None
+
+
+def _milliwatts(window: float) -> Answer:
+    def answer(gpu: Gpu, scope: int, time: float) -> float | None:
+        return int(gpu.watts(time, window) * 1000) if scope == 0 else None
+
+    return answer
+
+
+def _pcie_bytes(gpu: Gpu, scope: int, time: float) -> float:
+    del scope
+    return int(gpu.total(Channel.PCIE, time))
+
+
+def _replays(gpu: Gpu, scope: int, time: float) -> float:
+    del scope
+    return int(gpu.total(Channel.REPLAYS, time))
+
+
+def _recovery(gpu: Gpu, scope: int, time: float) -> float:
+    del scope
+    return max(target.behaviour(time).recovery for target in gpu.targets)
+
+
+_FIELDS: Mapping[int, Field] = {
+    nvml.NVML_FI_DEV_ECC_CURRENT: Field(0, _ecc(None, 1)),
+    nvml.NVML_FI_DEV_ECC_PENDING: Field(0, _ecc(None, 1)),
+    nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL: Field(0, _ecc(Channel.CORRECTED)),
+    nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL: Field(0, _ecc(Channel.CORRECTED, 2)),
+    nvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL: Field(0, _ecc(Channel.UNCORRECTED)),
+    **{
+        id_: Field(0, _ecc(None))
+        for id_ in range(nvml.NVML_FI_DEV_ECC_SBE_VOL_L1, nvml.NVML_FI_DEV_ECC_DBE_AGG_CBU + 1)
+    },
+    nvml.NVML_FI_DEV_ECC_SBE_VOL_DEV: Field(0, _ecc(Channel.CORRECTED)),
+    nvml.NVML_FI_DEV_ECC_DBE_VOL_DEV: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_ECC_SBE_AGG_DEV: Field(0, _ecc(Channel.CORRECTED, 2)),
+    nvml.NVML_FI_DEV_ECC_DBE_AGG_DEV: Field(0, _ecc(Channel.UNCORRECTED)),
+    nvml.NVML_FI_DEV_RETIRED_SBE: Field(0, _pages(1)),
+    nvml.NVML_FI_DEV_RETIRED_DBE: Field(0, _pages(0)),
+    nvml.NVML_FI_DEV_RETIRED_PENDING: Field(0, _pages(0)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL: Field(0, _links(_all_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL: Field(0, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP: Field(0, _nanoseconds(Channel.SW_POWER)),
+    **{
+        id_: Field(0, _nanoseconds(None))
+        for id_ in range(
+            nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SYNC_BOOST, nvml.NVML_FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS + 1
+        )
+    },
+    nvml.NVML_FI_DEV_MEMORY_TEMP: Field(0, _memory_temperature),
+    nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION: Field(0, _energy),
+    nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON: Field(0, _links(_link_speed)),
+    nvml.NVML_FI_DEV_NVLINK_LINK_COUNT: Field(0, _of(lambda gpu: gpu.model.links)),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER: Field(0, _replays),
+    nvml.NVML_FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER: Field(0, _constant(0)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX: Field(0, _links(_link_bytes(_KIB), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_RAW_TX: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_RAW_RX: Field(0, _links(_link_bytes(_KIB / _HEADER_BYTES), blackwell=False)),
+    nvml.NVML_FI_DEV_REMAPPED_COR: Field(0, _rows("", 0, 0)),
+    nvml.NVML_FI_DEV_REMAPPED_UNC: Field(0, _rows("row-remap-pending", 0, 1)),
+    nvml.NVML_FI_DEV_REMAPPED_PENDING: Field(0, _rows("row-remap-pending", 0, 1)),
+    nvml.NVML_FI_DEV_REMAPPED_FAILURE: Field(0, _rows("row-remap-failed", 0, 1)),
+    nvml.NVML_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL: Field(495, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY: Field(525, _links(_link_errors, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY: Field(525, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_ERROR_DL_CRC: Field(525, _links(_none, blackwell=False)),
+    nvml.NVML_FI_DEV_NVLINK_GET_SPEED: Field(530, _links(_link_speed)),
+    nvml.NVML_FI_DEV_NVLINK_GET_STATE: Field(530, _links(link_up)),
+    nvml.NVML_FI_DEV_PCIE_L0_TO_RECOVERY_COUNTER: Field(530, _constant(0)),
+    nvml.NVML_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS: Field(535, _replays),
+    nvml.NVML_FI_DEV_PCIE_COUNT_NAKS_RECEIVED: Field(535, _replays),
+    **{
+        id_: Field(535, _constant(0))
+        for id_ in range(nvml.NVML_FI_DEV_PCIE_COUNT_RECEIVER_ERROR, nvml.NVML_FI_DEV_PCIE_COUNT_LANE_ERROR + 1)
+    },
+    nvml.NVML_FI_DEV_POWER_AVERAGE: Field(535, _milliwatts(1.0)),
+    nvml.NVML_FI_DEV_POWER_INSTANT: Field(535, _milliwatts(0.05)),
+    nvml.NVML_FI_DEV_POWER_MIN_LIMIT: Field(535, _of(lambda gpu: gpu.model.min_limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_MAX_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_POWER_CURRENT_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_ENERGY: Field(535, _energy),
+    nvml.NVML_FI_DEV_POWER_REQUESTED_LIMIT: Field(535, _of(lambda gpu: gpu.model.limit * 1000)),
+    nvml.NVML_FI_DEV_TEMPERATURE_SHUTDOWN_TLIMIT: Field(535, _limit(-8)),
+    nvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT: Field(535, _limit(-2)),
+    nvml.NVML_FI_DEV_TEMPERATURE_MEM_MAX_TLIMIT: Field(
+        535, _of(lambda gpu: 0 if gpu.model.architecture >= ADA and gpu.model.hbm else None)
+    ),
+    nvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT: Field(535, _limit(0)),
+    nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES: Field(555, _pcie_bytes),
+    nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES: Field(555, _pcie_bytes),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES: Field(560, _links(_link_bytes(1), blackwell=True)),
+    **{
+        id_: Field(560, _links(_none, blackwell=True))
+        for id_ in range(
+            nvml.NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS, nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS + 1
+        )
+    },
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS: Field(560, _links(_none, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS: Field(560, _links(_link_errors, blackwell=True)),
+    nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: Field(570, _recovery),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.SW_THERMAL)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN: Field(575, _nanoseconds(Channel.HW_THERMAL)),
+    nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN: Field(575, _nanoseconds(Channel.POWER_BRAKE)),
+}

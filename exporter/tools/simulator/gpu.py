@@ -1,0 +1,209 @@
+"""One simulated GPU as physics: energy, heat, clocks and memory at any moment, before NVML's names and units."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.tools.simulator.behaviour import CONTEXT_BYTES, Behaviour, Channel, Role, behaviour
+from exporter.tools.simulator.faults import Fault
+from exporter.tools.simulator.models import MIB, Slice
+from exporter.tools.simulator.scenario import Plan, Scenario
+from exporter.tools.simulator.track import Step, Track
+from exporter.tools.simulator.workload import Place, Workload
+
+RATE_WINDOW = 1.0
+"""Seconds the gauges of use and the reasons for low clocks are a mean of."""
+AMBIENT = 30.0
+_FULL_LOAD_RISE = 36.0
+"""°C above ambient at the power limit."""
+_THERMAL_SECONDS = 30.0
+"""The heat sink follows the mean power of so many seconds."""
+_RAMP_SECONDS = 20.0
+"""A workload takes its memory within this time."""
+_DRIVER_BYTES = 4 * MIB
+_LEAKED = 0.35
+"""Part of the memory that stays in use after a process died without giving it back."""
+
+
+class Running(NamedTuple):
+    workload: Workload
+    run: int
+    rank: int
+    """Of the target among the workload's on this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """One process on one target. `share` is its part of the target's work."""
+
+    pid: int
+    running: Running
+    place: Place
+    memory: int
+    share: float
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """Bytes; they sum to the total."""
+
+    total: int
+    reserved: int
+    used: int
+
+    @property
+    def free(self) -> int:
+        return self.total - self.reserved - self.used
+
+
+class Target:
+    """What can be held: the GPU, or one of its MIG instances."""
+
+    def __init__(self, place: Place, plan: Plan, scenario: Scenario, faults: tuple[Fault, ...]) -> None:
+        self.place = place
+        self.slice: Slice | None = plan.model.slices[place.slot] if place.slot is not None else None
+        self.share = self.slice.slices / 7 if self.slice else 1.0
+        self._plan = plan
+        self._seed = scenario.seed
+        self._workloads = tuple(each for each in scenario.workloads if place in each.places)
+        self._faults = faults
+        self._pid = _first_pid(scenario, place)
+        whole = plan.model.memory * MIB
+        self._total = whole * self.slice.memory_eighths // 8 if self.slice else whole
+        self.track = Track(self._step)
+
+    def running(self, time: float) -> Running | None:
+        """Who holds it, also with no process on it."""
+        for workload in self._workloads:
+            run = workload.run(time)
+            if run is not None:
+                return Running(workload, run, workload.places.index(self.place))
+        return None
+
+    def processes(self, time: float) -> tuple[GpuProcess, ...]:
+        held = self.running(time)
+        count = held.workload.pattern.processes if held else 0
+        if not held or not count:
+            return ()
+        began = held.workload.began(held.run)
+        grown = min(1.0, 0.2 + 0.8 * (time - began) / _RAMP_SECONDS)
+        each = int(self._total * held.workload.pattern.of_rank(held.rank).memory * grown) // count + CONTEXT_BYTES
+        first = self._pid + held.run * 10 % 900
+        return tuple(GpuProcess(first + number, held, self.place, each, 1.0 / count, began) for number in range(count))
+
+    def memory(self, time: float) -> MemoryState:
+        reserved = self._total // 160
+        used = _DRIVER_BYTES + sum(process.memory for process in self.processes(time))
+        if any(fault.kind.name == "leaked-memory" and fault.active(time) for fault in self._faults):
+            used += int(self._total * _LEAKED)
+        return MemoryState(self._total, reserved, min(used, self._total - reserved))
+
+    def behaviour(self, time: float) -> Behaviour:
+        return self.track.episode(time).behaviour
+
+    def mean(self, channel: Channel, time: float, window: float) -> float:
+        """Mean rate over the last `window` seconds."""
+        return (self.track.total(channel, time) - self.track.total(channel, time - window)) / window
+
+    def _step(self, time: float) -> Step:
+        held = self.running(time)
+        active = [fault for fault in self._faults if fault.active(time)]
+        role = None
+        if held:
+            # All ranks of a job share one seed: they step together, as synchronous training does.
+            role = Role(
+                held.workload.pattern.of_rank(held.rank),
+                self._seed + held.workload.job,
+                held.rank,
+                self.share,
+                held.workload.nodes,
+            )
+        changes = [workload.change(time) for workload in self._workloads]
+        changes += [edge for fault in self._faults for edge in (fault.at, fault.end) if edge > time]
+        return Step(behaviour(self._plan.model, role, active), min(changes, default=math.inf))
+
+
+class Gpu:
+    """A GPU and its targets: itself, or its MIG instances. All times are seconds since the start."""
+
+    def __init__(self, index: int, scenario: Scenario) -> None:
+        plan = scenario.gpus[index]
+        self.index = index
+        self.model = plan.model
+        self.mig = plan.mig
+        self.driver = scenario.driver
+        self.branch = int(scenario.driver.split(".")[0])
+        self.uuid = f"GPU-{identity(scenario, 'gpu', index)}"
+        self.serial = str(1_560_000_000_000 + int(identity(scenario, "serial", index)[:8], 16))
+        self.bus = 0x18 + 0x10 * (index % 8) + 3 * (index // 8)
+        self.faults = tuple(fault for fault in scenario.faults if fault.concerns(index))
+        places = [Place(index, slot) for slot in plan.slots]
+        self.targets = tuple(Target(place, plan, scenario, self.faults) for place in places)
+        self.instance_uuids = tuple(f"MIG-{identity(scenario, 'mig', place)}" for place in places) if plan.mig else ()
+        self._energy_before = 1e6 + int(identity(scenario, "energy", index)[:6], 16)
+
+    @property
+    def pci_bus_id(self) -> str:
+        return f"0000:{self.bus:02x}:00.0"
+
+    def has(self, kind: str, time: float) -> bool:
+        """Whether a fault of this kind is active."""
+        return bool(self.faults) and any(fault.kind.name == kind and fault.active(time) for fault in self.faults)
+
+    def total(self, channel: Channel, time: float) -> float:
+        """Without its last digits, which depend on how it is summed up: counters that stand still must not go back."""
+        return float(f"{sum(target.track.total(channel, time) for target in self.targets):.12g}")
+
+    def mean(self, channel: Channel, time: float, window: float) -> float:
+        return sum(target.mean(channel, time, window) for target in self.targets)
+
+    def joules(self, time: float) -> float:
+        """Since the driver was loaded, which was before the start."""
+        return self._energy_before + self.model.idle * time + self.total(Channel.ENERGY, time)
+
+    def watts(self, time: float, window: float) -> float:
+        """Mean over the last `window` seconds."""
+        return self.model.idle + self.mean(Channel.ENERGY, time, window)
+
+    def temperature(self, time: float) -> float:
+        """°C; slowdown keeps it at its limit at most."""
+        rise = _FULL_LOAD_RISE * self.watts(time, _THERMAL_SECONDS) / self.model.limit
+        heat = max(target.behaviour(time).heat for target in self.targets)
+        return min(AMBIENT + rise * heat, self.model.max_temperature + 1.0)
+
+    def busy(self, time: float, window: float) -> float:
+        return min(1.0, max(target.mean(Channel.BUSY, time, window) for target in self.targets))
+
+    def clock(self, time: float) -> int:
+        """MHz of the SMs."""
+        if not any(target.behaviour(time).active[Channel.BUSY] for target in self.targets):
+            return self.model.idle_clock
+        if not self.busy(time, 5.0):
+            return self.model.idle_clock
+        factor = min(target.behaviour(time).clock for target in self.targets)
+        capped = self.mean(Channel.SW_POWER, time, 1.0) > 0
+        return int(self.model.clock * factor * (0.91 if capped else 1.0)) // 15 * 15
+
+    def memory(self, time: float) -> MemoryState:
+        """The whole board's; what no instance has is free."""
+        parts = [target.memory(time) for target in self.targets]
+        total = self.model.memory * MIB
+        return MemoryState(total, sum(part.reserved for part in parts), sum(part.used for part in parts))
+
+    def processes(self, time: float) -> tuple[GpuProcess, ...]:
+        return tuple(process for target in self.targets for process in target.processes(time))
+
+
+def identity(scenario: Scenario, what: str, which: object) -> str:
+    """A UUID's text, the same for the same seed, node and thing."""
+    digest = hashlib.sha256(f"{scenario.seed}/{scenario.node}/{what}/{which}".encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-4{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
+
+
+def _first_pid(scenario: Scenario, place: Place) -> int:
+    node = int(identity(scenario, "pid", "")[:4], 16) % 100
+    return 1_000_000 + node * 1_000 * 97 % 900_000 + place.gpu * 8_000 + (place.slot or 0) * 1_000

@@ -1,0 +1,209 @@
+"""The host side of a simulation: its processes, who owns what, and what the workloads do to CPU, storage and memory.
+
+Simulated pids are not in /proc, so this stands in for the readers of /proc, cgroups, Kubernetes and Slurm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from exporter.attribution.owner import Owner
+from exporter.attribution.ownership import Ownership, SourceHealth, WorkloadInfo
+from exporter.core.clock import UnixTime
+from exporter.core.units import Bytes, BytesPerSecond
+from exporter.host.model import HostProcess, HostSignals, HostUsage, ProcessSignals
+from exporter.host.rdma import PciPath, Port
+from exporter.tools.simulator import ports
+from exporter.tools.simulator.behaviour import Channel
+from exporter.tools.simulator.gpu import Gpu, GpuProcess, Target
+from exporter.tools.simulator.patterns import Host
+from exporter.tools.simulator.scenario import Scenario
+from exporter.tools.simulator.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedProgress:
+    """What a training or serving program would report of itself."""
+
+    samples: float
+    steps: float
+    ratio: float | None
+    """0 to 1, where the workload has an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One running workload and its targets on this node."""
+
+    workload: Workload
+    run: int
+    targets: tuple[tuple[Target, str], ...]
+
+    @property
+    def owner(self) -> Owner:
+        return self.workload.owner(self.run)
+
+    def age(self, time: float) -> float:
+        return time - self.workload.began(self.run)
+
+
+def elapsed(epoch: float, now: float) -> float:
+    """Seconds since the simulation began; until that has come, the machine stands as it will be then."""
+    return max(0.0, now - epoch)
+
+
+class SimulatedNode:
+    """Pure functions of `now`, in Unix seconds."""
+
+    def __init__(self, scenario: Scenario, gpus: Sequence[Gpu], epoch: float) -> None:
+        self._gpus = tuple(gpus)
+        self._epoch = epoch
+        self.name = scenario.node
+        self._targets = {
+            target.place: (target, uuid)
+            for gpu in gpus
+            for target, uuid in zip(gpu.targets, gpu.instance_uuids or (gpu.uuid,), strict=True)
+        }
+        self._workloads = scenario.workloads
+
+    @property
+    def pci_count(self) -> int:
+        """GPUs on the PCI bus, lost ones included."""
+        return len(self._gpus)
+
+    def ports(self, now: float) -> tuple[Port, ...]:
+        """Its network ports."""
+        return ports.ports(self._gpus, elapsed(self._epoch, now))
+
+    def pci_paths(self) -> Mapping[str, PciPath]:
+        """By GPU uuid: its way to the CPU."""
+        return {gpu.uuid: ports.pci_path(gpu) for gpu in self._gpus}
+
+    def processes(self, now: float) -> Mapping[int, HostProcess]:
+        time = elapsed(self._epoch, now)
+        return {process.pid: self._host_process(process, time) for gpu in self._gpus for process in gpu.processes(time)}
+
+    def ownership(self, now: float) -> Ownership:
+        time = elapsed(self._epoch, now)
+        pids: dict[int, Owner] = {}
+        holders: dict[str, tuple[Owner, ...]] = {}
+        cgroups: dict[Owner, str] = {}
+        info: dict[Owner, WorkloadInfo] = {}
+        for held in self._held(time):
+            owner = held.owner
+            cgroups[owner] = held.workload.cgroup_path(held.run)
+            info[owner] = held.workload.info(held.run, self._epoch)
+            for target, uuid in held.targets:
+                holders[uuid] = (*holders.get(uuid, ()), owner)
+                pids.update({process.pid: owner for process in target.processes(time)})
+        return Ownership(pids, holders, {}, cgroups, info, self._health())
+
+    def usage(self, now: float) -> Mapping[Owner, HostUsage]:
+        time = elapsed(self._epoch, now)
+        return {held.owner: _usage(held, held.age(time)) for held in self._held(time)}
+
+    def signals(self, now: float, seconds: float) -> Mapping[Owner, HostSignals]:
+        """Of the last `seconds`; the patterns are steady, so their length does not matter."""
+        del seconds
+        time = elapsed(self._epoch, now)
+        return {held.owner: _signals(held, time) for held in self._held(time)}
+
+    def progress(self, now: float) -> Mapping[Owner, SimulatedProgress]:
+        time = elapsed(self._epoch, now)
+        return {held.owner: _progress(held, time) for held in self._held(time) if held.workload.pattern.samples}
+
+    def _held(self, time: float) -> Iterator[_Held]:
+        for workload in self._workloads:
+            run = workload.run(time)
+            if run is not None:
+                yield _Held(workload, run, tuple(self._targets[place] for place in workload.places))
+
+    def _host_process(self, process: GpuProcess, time: float) -> HostProcess:
+        workload, run, _ = process.running
+        host = workload.pattern.host
+        age = time - process.began
+        return HostProcess(
+            pid=process.pid,
+            command=workload.pattern.command,
+            user=workload.user,
+            start_time=UnixTime(self._epoch + process.began),
+            cpu_seconds=host.cpu_of_limit * host.cores * age * process.share,
+            resident_bytes=Bytes(host.resident * process.share * 0.9),
+            cgroup=workload.cgroup(run),
+            parent=1,
+        )
+
+    def _health(self) -> tuple[SourceHealth, ...]:
+        kinds = sorted({"slurm" if workload.slurm else "kubernetes" for workload in self._workloads})
+        return tuple(SourceHealth(kind, success=True, age=0.0) for kind in kinds)
+
+
+def _usage(held: _Held, age: float) -> HostUsage:
+    host, gpus = held.workload.pattern.host, len(held.targets)
+    return HostUsage(
+        cpu_seconds=host.cpu_of_limit * host.cores * gpus * age,
+        cpu_limit_cores=host.cores * gpus,
+        resident_bytes=Bytes(host.resident * gpus),
+        memory_limit_bytes=Bytes(host.resident * gpus * 1.6),
+        read_bytes=Bytes(host.read_rate * gpus * age),
+        written_bytes=Bytes(host.write_rate * gpus * age),
+        network_bytes={} if held.workload.slurm else _traffic(host.network_rate * gpus * age),
+        pressure_seconds={"cpu": host.cpu_pressure * age, "io": host.io_pressure * age, "memory": 0.0},
+        full_pressure_seconds={"io": host.io_pressure * 0.8 * age},
+    )
+
+
+def _traffic(received: float) -> Mapping[str, Bytes]:
+    return {"receive": Bytes(received), "transmit": Bytes(0)}
+
+
+def _signals(held: _Held, time: float) -> HostSignals:
+    host = held.workload.pattern.host
+    ranks = enumerate(target for target, _ in held.targets)
+    return HostSignals(
+        cpu_pressure=host.cpu_pressure,
+        io_pressure=host.io_pressure,
+        io_full_pressure=host.io_pressure * 0.8,
+        cpu_of_limit=host.cpu_of_limit,
+        hottest_thread=host.hottest_thread,
+        blocked_threads=host.blocked,
+        receiving_threads=host.receiving,
+        polling=host.polling,
+        read_bytes_per_second=BytesPerSecond(host.read_rate * len(held.targets)),
+        written_bytes_per_second=BytesPerSecond(host.write_rate * len(held.targets)),
+        network_bytes_per_second=BytesPerSecond(host.network_rate * len(held.targets)),
+        serves=host.serves,
+        programs=host.programs,
+        processes={
+            process.pid: _process_signals(held.workload.pattern.of_rank(rank).host)
+            for rank, target in ranks
+            for process in target.processes(time)
+        },
+    )
+
+
+def _process_signals(host: Host) -> ProcessSignals:
+    return ProcessSignals(
+        hottest_thread=host.hottest_thread,
+        blocked=host.blocked,
+        receiving=host.receiving,
+        polling=host.polling,
+        read_bytes_per_second=BytesPerSecond(host.read_rate),
+        written_bytes_per_second=BytesPerSecond(host.write_rate),
+        reading_bytes_per_second=BytesPerSecond(host.read_rate),
+        writing_bytes_per_second=BytesPerSecond(host.write_rate),
+    )
+
+
+def _progress(held: _Held, time: float) -> SimulatedProgress:
+    workload, track = held.workload, held.targets[0][0].track
+    began = workload.began(held.run)
+    active = track.total(Channel.BUSY, time) - track.total(Channel.BUSY, began)
+    finite = math.isfinite(workload.duration)
+    return SimulatedProgress(
+        samples=active * workload.pattern.samples * len(held.targets),
+        steps=math.floor(active / workload.pattern.period),
+        ratio=min(1.0, (time - began) / workload.duration) if finite else None,
+    )

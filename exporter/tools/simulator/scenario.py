@@ -1,0 +1,131 @@
+"""One simulated node: its GPUs, the workloads on them, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from exporter.tools.simulator.faults import KINDS, Fault
+from exporter.tools.simulator.models import Model
+from exporter.tools.simulator.patterns import Pattern
+from exporter.tools.simulator.wave import unit
+from exporter.tools.simulator.workload import Place, Workload, job_block
+
+DRIVER = "580.95.05"
+DEFAULT_NODE = "node1"
+
+_PEOPLE = (
+    # user    account       namespace
+    ("ada",   "physics",    "ml-training"),
+    ("grace", "nlp",        "serving"),
+    ("alan",  "vision",     "research"),
+    ("edsger", "biology",   "notebooks"),
+    ("barbara", "climate",  "ml-platform"),
+)  # fmt: skip
+_CHURN_HELD = 0.9
+"""Part of each cycle a workload runs; then its GPUs are free until the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One GPU slot of the node."""
+
+    model: Model
+    mig: bool = False
+
+    @property
+    def slots(self) -> tuple[int | None, ...]:
+        return tuple(range(len(self.model.slices))) if self.mig else (None,)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`start` is Unix seconds; None is the moment the simulation is made. All other times count from there."""
+
+    gpus: tuple[Plan, ...]
+    workloads: tuple[Workload, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    seed: int = 0
+    driver: str = DRIVER
+    node: str = DEFAULT_NODE
+    start: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options of a specification."""
+
+    seed: int = 0
+    driver: str = DRIVER
+    node: str = DEFAULT_NODE
+    scheduler: str = "mixed"
+    period: float | None = None
+    duty: float | None = None
+    churn: float = 0.0
+    start: float | None = None
+    faults: tuple[Fault, ...] = ()
+
+
+def scenario(plans: Sequence[Plan], patterns: Sequence[tuple[Pattern, int]], settings: Settings) -> Scenario:
+    """The node of a specification. `patterns` pairs each workload's pattern with its number of places, in order."""
+    places = [Place(index, slot) for index, plan in enumerate(plans) for slot in plan.slots]
+    workloads: list[Workload] = []
+    faults = list(settings.faults)
+    for number, (pattern, count) in enumerate(patterns):
+        taken, places = tuple(places[:count]), places[count:]
+        faults += _own_faults(pattern, taken)
+        if pattern.held:
+            workloads.append(_workload(number, tune(pattern, settings), taken, settings))
+    return Scenario(
+        tuple(plans), tuple(workloads), tuple(faults), settings.seed, settings.driver, settings.node, settings.start
+    )
+
+
+def tune(pattern: Pattern, settings: Settings) -> Pattern:
+    """The pattern with the period and duty asked for; one that never runs stays so."""
+    if not pattern.duty or (settings.period is None and settings.duty is None):
+        return pattern
+    period = pattern.period if settings.period is None else settings.period
+    if settings.duty is None:
+        return replace(pattern, period=period)
+    return replace(pattern, period=period, duty=settings.duty, jitter=0.0, peer_duty=None)
+
+
+def _own_faults(pattern: Pattern, places: Sequence[Place]) -> list[Fault]:
+    if not pattern.fault:
+        return []
+    kind = KINDS[pattern.fault]
+    return [Fault(kind, gpu, kind.begins) for gpu in sorted({place.gpu for place in places})]
+
+
+def _name(settings: Settings, pattern: Pattern, number: int) -> str:
+    name = pattern.name if pattern.name not in {"training", "square"} else f"{pattern.name}-{number}"
+    if settings.node == DEFAULT_NODE or settings.scheduler == "slurm":
+        return name
+    return f"{name}-{crc32(settings.node.encode()):08x}"[: len(name) + 6]
+
+
+def _job(settings: Settings, number: int) -> int:
+    """The node's own block of ids: two nodes of one cluster never run the same job by chance."""
+    if settings.node == DEFAULT_NODE:
+        return 4000 + 100 * (settings.seed % 50) + number
+    return job_block(f"{settings.node};{settings.seed}") + number
+
+
+def _workload(number: int, pattern: Pattern, places: tuple[Place, ...], settings: Settings) -> Workload:
+    user, account, namespace = _PEOPLE[(number + settings.seed) % len(_PEOPLE)]
+    mixed = settings.scheduler == "mixed"
+    churn = settings.churn * (1 + 0.2 * unit(settings.seed, number))
+    return Workload(
+        name=_name(settings, pattern, number),
+        pattern=pattern,
+        places=places,
+        slurm=number % 2 == 0 if mixed else settings.scheduler == "slurm",
+        user=user,
+        account=account,
+        namespace=namespace,
+        job=_job(settings, number),
+        duration=churn * _CHURN_HELD if churn else float("inf"),
+        every=churn,
+    )
