@@ -149,7 +149,7 @@ class Slurm:
         """Of each source; `unresolved` is how many devices it names that are not here."""
         answer = self._local_files.answer
         view = answer.value
-        if not view.present:
+        if not view.evident:
             return ()
         found: list[SourceHealth] = []
         if self._mapping:
@@ -173,6 +173,7 @@ class Slurm:
     def _look(self) -> NodeView:
         files = self._files()
         self._local.add_names(files.nodes)
+        self._local.evident = self._local.evident or bool(files.old)
         view = self._local.look(files.devices.keys(), self.job)
         present = self._files().devices.keys() | (view.cgroups.keys() - view.finished_jobs)
         if self._reconciliation:
