@@ -8,7 +8,8 @@ import pytest
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.job import Job
-from exporter.attribution.slurm.source import Slurm, SlurmSite
+from exporter.attribution.slurm.local_view import SlurmSite
+from exporter.attribution.slurm.source import Slurm
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import Node
@@ -51,7 +52,7 @@ def test_program_with_a_job_id_in_its_environment_makes_no_slurm_node(tmp_path: 
         [gpu(0)],
         {gpu(0).uuid: [70]},
         of([host_process(70, cgroup("/user.slice/user-1000.slice/session-1.scope"))]),
-        1.0,
+        MonotonicTime(1.0),
     )
 
     assert [each.source for each in shown.health if each.source.startswith("slurm")] == []
