@@ -28,8 +28,9 @@ AUTO, ON, OFF = "auto", "on", "off"
 class AttributionOptions:
     """The `--attribution.*` options and the host paths, as plain values. Modes are `auto`, `on` or `off`.
 
-    `auto` costs next to nothing where there is neither: a kubelet counts from when its socket is first there, Slurm
-    from when a job's cgroup, a mapping file or gres.conf is. `on`: it must be there; that it is missing shows.
+    `auto` costs next to nothing where there is neither: a kubelet counts from when its socket is first there or pods
+    run on the GPUs, Slurm from when a job's cgroup, a mapping file or gres.conf is. `on`: it must be there; that it is
+    missing shows.
     """
 
     procfs: Path = Path("/proc")

@@ -256,7 +256,7 @@ STATIC: tuple[Option, ...] = (
     Option("process.limit", 64, natural, "N", "Processes shown per GPU; the rest are summed as pid 'other'.", _PROCESS),
     Option("process.command-line", False, boolean, "", "Show arguments in `command`, secrets masked; else the short name.", _PROCESS),
     Option("metrics.hide", HIDDEN_METRICS, names, "NAMES", "Metrics to hide; * stands for any text. A list replaces the default one; an empty list shows every metric.", _METRICS),
-    Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: on, off, or auto, which is on where the kubelet's socket is.", _OWNER),
+    Option("attribution.kubernetes", "auto", _MODE, "MODE", "Pods: on, off, or auto, which is on where the kubelet's socket is or pods run on the GPUs.", _OWNER),
     Option("attribution.kubernetes.pod-resources-socket", _POD_RESOURCES, text, "PATH", "The kubelet's pod-resources socket.", _OWNER),
     Option("attribution.kubernetes.api", False, boolean, "", "Ask the API server for this node's pods and what they belong to: exact names of workloads, labels, restarts.", _OWNER),
     Option("attribution.kubernetes.pod-labels", (), names, "NAMES", "Pod labels to show on gpu_workload_info, as label_NAME.", _OWNER),

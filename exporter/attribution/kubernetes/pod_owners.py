@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from exporter.attribution.naming import PodPlace
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
+
+_NESTED = re.compile("[0-9a-f]{64}")
+"""In the path of a pod's cgroup: a container that a kubelet of its own runs in. That one's socket is not here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +95,9 @@ class PodOwners:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
-        holders: dict[str, set[PodName]] = defaultdict(set)
-        for place, amounts in listed.given.items():
-            for uuid in amounts:
-                holders[uuid].add((place.namespace, place.pod))
-        running: dict[str, set[str]] = defaultdict(set)
-        for group in index.groups:
-            if group.cgroup.pod:
-                running[group.cgroup.pod] |= group.targets if not group.serves_clients else set()
+        holders, running = _holders(listed), _running_by_uid(index)
+        if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
+            self._kubernetes.expect()
         self._names.learn(view, running, holders, index.now)
         self._first.update(running, index.now)
         unknown = {uid for uid in running if self._names.name(uid) is None}
@@ -146,6 +145,24 @@ class PodOwners:
 
 def _places_of(index: ProcessIndex) -> Iterable[tuple[str, str]]:
     return ((group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod)
+
+
+def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:
+    """Return the pods that the kubelet lists, by target."""
+    found: dict[str, set[PodName]] = defaultdict(set)
+    for place, amounts in listed.given.items():
+        for uuid in amounts:
+            found[uuid].add((place.namespace, place.pod))
+    return found
+
+
+def _running_by_uid(index: ProcessIndex) -> Mapping[str, set[str]]:
+    """Return the targets on which each pod runs something of its own, by the uid in its cgroups."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for group in index.groups:
+        if group.cgroup.pod:
+            found[group.cgroup.pod] |= group.targets if not group.serves_clients else set()
+    return found
 
 
 def _running(index: ProcessIndex, places: Mapping[tuple[str, str], PodPlace]) -> Mapping[PodPlace, set[str]]:

@@ -197,3 +197,36 @@ def test_plain_pods_are_a_workload_each_and_a_guessed_name_is_inferred(tmp_path:
     assert {owner.workload: info.trust for owner, info in ownership.info.items()} == dict.fromkeys(
         ("ml/llama-2", "ml/llama-3"), "exact" if known else "inferred"
     )
+
+
+def test_socket_that_is_missing_is_reported_once_pods_run_on_the_gpus(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The kubelet's root is another directory than the one looked in."""
+    source = Kubernetes(KubernetesSite(tmp_path / "elsewhere/kubelet.sock"))
+    joined = Attribution(source)
+    process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    source._poller.ask_once()
+    without_pods = joined.join([A], {}, {}, 1.0)
+    joined.join([A], {A.uuid: [7]}, process, 2.0)
+    for _ in range(3):
+        source._poller.ask_once()
+    with_pods = joined.join([A], {A.uuid: [7]}, process, 3.0)
+
+    assert [each.success for each in without_pods.health if each.source == "kubernetes"] == []
+    assert [each.success for each in with_pods.health if each.source == "kubernetes"] == [False]
+    assert [record.getMessage().count("elsewhere/kubelet.sock") for record in caplog.records] == [1]
+
+
+def test_socket_of_a_cluster_in_a_container_is_not_expected_here(tmp_path: Path) -> None:
+    """kind, minikube: the kubelet and its socket are in the container."""
+    source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock"))
+    joined = Attribution(source, cgroupfs=tmp_path)
+    process = of([host_process(7, cgroup(f"/docker/{'0' * 64}/kubelet/kubepods/pod{POD}/{CONTAINER_ID}"))])
+    joined.join([A], {A.uuid: [7]}, process, 1.0)
+    source._poller.ask_once()
+
+    ownership = joined.join([A], {A.uuid: [7]}, process, 2.0)
+
+    assert ownership.processes[7] == NOBODY  # its name may yet come
+    assert [each.success for each in ownership.health if each.source == "kubernetes"] == []
