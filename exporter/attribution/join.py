@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -22,7 +22,7 @@ from exporter.attribution.process_index import ProcessGroup, ProcessIndex, Proce
 from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
 from exporter.attribution.slurm.local_view import NodeView
 from exporter.attribution.slurm.source import Slurm
-from exporter.attribution.unreserved import UnreservedUse
+from exporter.attribution.unreserved import UnreservedUse, unsure_of
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
 from exporter.core.threads import Threads
@@ -160,7 +160,7 @@ class Attribution:
                 given,
                 {*pods.offered, *jobs.offered, *host.offered},
                 _runners(run for run in running if not run.serves_clients),
-                _unsure(pods, jobs, host),
+                unsure_of(pods, jobs, host),
                 index.now,
             ),
             cgroups=_unshared(self._paths),
@@ -267,21 +267,6 @@ def _given_to_jobs(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Iterator[tupl
                 if not allocation.low_trust or (uuid not in sure and own in in_pods.get(uuid, {own}))
             },
         )
-
-
-def _unsure(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner, str], bool]:
-    """Return what tells whether a source is silent about an owner, or says that it was given the target."""
-    claimed = {
-        (owner, uuid) for job, owner in jobs.owners.items() if job in jobs.given for uuid in jobs.given[job].claimed
-    }
-
-    def unsure(owner: Owner, uuid: str) -> bool:
-        if owner.kind == "pod":
-            return pods.may_hold(owner)
-        silent = owner in jobs.unsure or (owner.kind == "nomad" and host.view.silent)
-        return silent or (owner, uuid) in claimed
-
-    return unsure
 
 
 def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from exporter.attribution.host_owners import HostNow
+from exporter.attribution.kubernetes.pod_owners import PodsNow
 from exporter.attribution.owner import NOBODY, Owner
+from exporter.attribution.slurm.job_owners import JobsNow
 from exporter.core.clock import MonotonicTime
 
 SETTLE_SECONDS = 15.0
@@ -49,6 +52,21 @@ class UnreservedUse:
                 settled.setdefault(uuid, set()).add(owner)
         self.open = any(now - since < SETTLE_SECONDS for since in self._since.values())
         return {uuid: frozenset(owners) for uuid, owners in settled.items()}
+
+
+def unsure_of(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Callable[[Owner, str], bool]:
+    """Return what tells whether a source is silent about an owner, or says that it was given the target."""
+    claimed = {
+        (owner, uuid) for job, owner in jobs.owners.items() if job in jobs.given for uuid in jobs.given[job].claimed
+    }
+
+    def unsure(owner: Owner, uuid: str) -> bool:
+        if owner.kind == "pod":
+            return pods.may_hold(owner)
+        silent = owner in jobs.unsure or (owner.kind == "nomad" and host.view.silent)
+        return silent or (owner, uuid) in claimed
+
+    return unsure
 
 
 def _holds(owner: Owner, holders: Iterable[Owner]) -> bool:
