@@ -3,7 +3,7 @@
 #   apt_download FOLDER PACKAGE...   the .deb files of these packages into FOLDER
 #   apt_depends PACKAGE              the names it depends on directly
 #   apt_version PACKAGE              the version apt would download; fails when the release has no such package
-#   apt_release FROM TO              from here on, packages of release TO; fails when this machine's release is not FROM
+#   apt_at_least PACKAGE VERSION     from here on, packages of a release that has it this new; fails, with one line, where none is known
 #
 # Where this machine has no package lists (a bare image), they are fetched into .cache/apt.
 # shellcheck shell=bash
@@ -43,7 +43,17 @@ apt_version() {
   apt-cache "${apt_options[@]}" show --no-all-versions "$1" 2>/dev/null | sed -n 's/^Version: //p'
 }
 
-apt_release() { # signed by the same distribution: what this machine trusts is left as it is
+apt_at_least() { # Ubuntu 22.04 borrows from 24.04, whose programs run on it
+  local version
+  version=$(apt_version "$1")
+  at_least "$2" "$version" || _apt_release jammy noble || { echo "$1 $2 or newer is needed, apt has $version" >&2; return 1; }
+}
+
+at_least() { # OLDEST VERSION
+  [ -n "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | head -1)" = "$1" ]
+}
+
+_apt_release() { # FROM TO; signed by the same distribution: what this machine trusts is left as it is
   local lists=$apt_root/.cache/apt-$2 sources
   # shellcheck disable=SC2016 # apt's variables, not the shell's
   sources=$(apt-get "${apt_options[@]}" indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' "Codename: $1" "Created-By: Packages")

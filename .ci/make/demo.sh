@@ -22,10 +22,10 @@ has_pip() { "$1" -c 'import ensurepip, pip' 2>/dev/null || "$1" -c 'import ensur
 # shellcheck source=.ci/make/apt.sh
 . .ci/make/apt.sh
 
-borrowed_pip() { # Debian's own wheel of pip, for a Python without ensurepip
+borrowed_pip() { # Debian's own wheel of pip, for a Python without ensurepip; 22.3 knows --python
   local work=.cache/demo/pip
   mkdir -p "$work" && chmod 755 .cache .cache/demo "$work"
-  apt_download "$work" python3-pip-whl ca-certificates >/dev/null 2>&1 || missing python3-venv python3-venv
+  { apt_at_least python3-pip-whl 22.3 && apt_download "$work" python3-pip-whl ca-certificates; } >/dev/null 2>&1 || missing python3-venv python3-venv
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$work"; done
   cat "$work"/usr/share/ca-certificates/mozilla/*.crt >"$work/ca.crt"
   echo "$work"

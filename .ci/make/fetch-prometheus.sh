@@ -25,25 +25,12 @@ complete() {
   [ ! -e "$dir/unpacked" ] || [ "$(cat "$dir/layout" 2>/dev/null)" = "$layout" ]
 }
 
-new_enough() { # VERSION
-  [ -n "$1" ] && [ "$(printf '%s\n' "$oldest" "$1" | sort -V | head -1)" = "$oldest" ]
-}
-
 on_path() {
   local program
   for program in "${programs[@]}"; do
     case $(command -v "$program") in '' | "$dir"/*) return 1 ;; esac
   done
-  new_enough "$(promtool --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -1)"
-}
-
-choose_release() { # one whose Prometheus is new enough: Ubuntu 22.04 borrows from 24.04, whose programs run on it
-  local version
-  version=$(apt_version prometheus)
-  new_enough "$version" || apt_release jammy noble || {
-    echo "fetch-prometheus: Prometheus $oldest or newer is needed, apt has $version: put a newer one on the PATH" >&2
-    exit 1
-  }
+  at_least $oldest "$(promtool --version 2>&1 | sed -n 's/.*version \([0-9.]*\).*/\1/p' | head -1)"
 }
 
 own_packages() { # the programs that have a package of their own name here; elsewhere another package brings them
@@ -117,7 +104,7 @@ mkdir -p "$dir/bin"
 exec 9>"$dir/.lock"
 flock 9 # two test workers may ask at once
 complete && exit 0
-if on_path; then link_from_path; else choose_release; unpack; fi
+if on_path; then link_from_path; else apt_at_least prometheus $oldest; unpack; fi
 [ ${#second[@]} = 0 ] || unpack_second
 complete || { echo "fetch-prometheus: still incomplete in $dir/bin" >&2; exit 1; }
 "$dir/bin/promtool" --version | head -1

@@ -18,7 +18,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
-from tests.walk.machines import ROOT, SYSTEMS, base, clone, fresh, trust
+from tests.walk.machines import ROOT, SYSTEMS, TRUST, base, clone, fresh
 from tests.walk.running import CHROMIUM, Demo, links, look, settled, start, visit
 
 _PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
@@ -102,7 +102,7 @@ def walk_tests(folder: Path, suite: str, results: Path) -> None:
         command = ["chroot", str(folder), "sh", "-c", "cd /srv/gpu-exporter && exec make test"]
         done = subprocess.run(
             command,
-            env=_PATH | trust() | {"HOME": "/root"},
+            env=_PATH | TRUST | {"HOME": "/root"},
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,12 +21,10 @@ import helm_python
 
 from tests.readme import alternative, line
 from tests.stack import program
-from tests.walk.machines import AUTHORITIES, ROOT, base, clone, fresh
+from tests.walk.machines import ROOT, TRUST, base, clone, fresh
 
 PLACE = "/srv"
 HOME = f"{PLACE}/gpu-exporter"
-TRUSTED = f"{PLACE}/authorities.crt"
-"""What this machine trusts, where no package of the other writes over it."""
 PACKAGING = ROOT / ".cache/package/bin"
 ENVIRONMENT = (
     "env",
@@ -36,7 +33,7 @@ ENVIRONMENT = (
     "LANG=C.UTF-8",
     f"HOME={PLACE}",
     "DEBIAN_FRONTEND=noninteractive",
-    f"PIP_CERT={TRUSTED}",
+    *(f"{name}={value}" for name, value in TRUST.items()),
 )
 YES = 'APT::Get::Assume-Yes "true";\n'
 STAND_IN = """\
@@ -86,7 +83,6 @@ def prepared(inside: Path, dist: Path) -> None:
     (inside / "etc/apt/apt.conf.d/99walk").write_text(YES)
     clone(inside, PLACE, "root")
     subprocess.run(["cp", "-a", dist, inside / f"{HOME[1:]}/dist"], check=True)
-    shutil.copy(AUTHORITIES, inside / TRUSTED[1:])
     (inside / "tmp/served.py").write_text(SERVED)
 
 

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+_TRUSTED = "/srv/authorities.crt"
+"""What this machine trusts, where no package of the other writes over it."""
+TRUST = {"PIP_CERT": _TRUSTED, "REQUESTS_CA_BUNDLE": _TRUSTED} if _AUTHORITIES.exists() else {}
+"""The variables by which pip inside trusts what this machine trusts."""
 _SCRIPTS = Path("/usr/share/debootstrap/scripts")
 
 
@@ -52,11 +56,12 @@ def base(folder: Path, suite: str) -> Path:
     """Return the bare machine of a suite below `folder`; one that is there already is used again."""
     made = folder / suite
     if not (made / "home/ada").exists():
+        shutil.rmtree(made, ignore_errors=True)  # a download that was cut off
         _bootstrap(made, suite)
         _empty(made / "var/lib/apt/lists")
         _empty(made / "var/cache/apt/archives")
-        _copy_authorities(made)
         subprocess.run(["chroot", str(made), "useradd", "--create-home", "ada"], check=True)
+    _copy_authorities(made)
     return made
 
 
@@ -72,17 +77,13 @@ def _empty(folder: Path) -> None:
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
-def trust() -> Mapping[str, str]:
-    """Return the variables by which pip trusts what this machine trusts."""
-    return dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), str(AUTHORITIES)) if AUTHORITIES.exists() else {}
-
-
 def _copy_authorities(target: Path) -> None:
     """Trust what this machine trusts: a proxy may stand between it and the registries."""
-    if AUTHORITIES.exists():
-        authorities = target / str(AUTHORITIES).removeprefix("/")
-        authorities.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(AUTHORITIES, authorities)
+    if _AUTHORITIES.exists():
+        for place in (str(_AUTHORITIES), _TRUSTED):
+            copied = target / place.removeprefix("/")
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(_AUTHORITIES, copied)
     shutil.copy("/etc/resolv.conf", target / "etc/resolv.conf")
 
 
