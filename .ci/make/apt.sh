@@ -45,6 +45,7 @@ apt_version() {
 
 apt_at_least() { # Ubuntu 22.04 borrows from 24.04, whose programs run on it
   local version
+  _apt_ready "$1" # here, for apt_version has a shell of its own
   version=$(apt_version "$1")
   at_least "$2" "$version" || _apt_release jammy noble || { echo "$1 $2 or newer is needed, apt has $version" >&2; return 1; }
 }

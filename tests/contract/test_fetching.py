@@ -59,7 +59,7 @@ def test_what_an_earlier_set_up_left_is_made_anew(
 
 
 # apt and dpkg over a listing of releases: RELEASE -> PACKAGE -> its version, dependencies and programs.
-# The first release is the machine's own; a list of sources names another one.
+# The first release is the machine's own; a list of sources names another one. /var/lib/apt/lists is empty.
 FAKE_APT = """\
 #!{python}
 import json, os, pathlib, re, sys
@@ -76,6 +76,8 @@ sources = [value.partition("=")[2] for value in options if value.startswith("Dir
 listing = json.loads(os.environ["LISTING"])
 own = next(iter(listing))
 packages = listing[re.search("deb [^ ]+ ([a-z]+) ", open(sources[-1]).read())[1] if sources else own]
+if not any(value.startswith("Dir::State::Lists=") for value in options):
+    packages = {{}}
 if name == "dpkg-deb":
     archive = json.loads(open(words[1]).read())
     for program in archive["programs"]:
@@ -88,7 +90,7 @@ if name == "dpkg-deb":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("<html><head></head></html>")
 elif words[0] == "indextargets":
-    if "Codename: " + own in words:
+    if "Codename: " + own in words and packages:
         print("deb http://mirror.example/ubuntu/", own, "universe")
 elif words[0] == "show":
     sys.exit(print("Version:", packages[words[1]]["version"]) if words[1] in packages else 100)
