@@ -67,8 +67,6 @@ class BackgroundSource(Generic[T]):
         self._stopped = False
         self._failures = 0
         self.answer: Answer[T] = Answer(nothing, clock(), success=False)
-        self.changes = 0
-        """How often an answer was another than the one before."""
         self._name = name
         self._asking_since: MonotonicTime | None = None
         self._ended = threading.Event()
@@ -101,10 +99,8 @@ class BackgroundSource(Generic[T]):
         try:
             self.answer = Answer(self._ask(), self._clock())
             self._failures = 0
-            if self.answer.value != last.value:
-                self.changes += 1
-                if self._changed:
-                    self._changed()
+            if self._changed and self.answer.value != last.value:
+                self._changed()
         except Exception as error:  # a source's bytes are other people's: nothing in them may end the thread
             if not isinstance(error, SourceError | OSError) and self.answer.success:
                 log.exception("%s failed", self._name)

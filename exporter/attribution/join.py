@@ -88,7 +88,6 @@ class Attribution:
         self._jobs = JobOwners(slurm, procfs) if slurm else None
         self._host = HostOwners(containers or ContainerNames(), nomad)
         self._unreserved = UnreservedUse()
-        self._schedulers = tuple(source for source in (kubernetes, slurm, nomad) if source)
         self._indexer = ProcessIndexer(cgroupfs)
         self._joined: _Joined | None = None
         """The last one."""
@@ -96,11 +95,6 @@ class Attribution:
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
         """By pid: the last owner, and since when /proc does not show it."""
         self._paths: dict[Owner, str] = {}
-
-    @property
-    def changes(self) -> int:
-        """How often what schedulers report of who was given what has changed."""
-        return sum(source.changes for source in self._schedulers)
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()

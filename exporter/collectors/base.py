@@ -35,39 +35,21 @@ class Scope(enum.Enum):
     INSTANCE = "instance"
 
 
-@record
-class Seen:
-    """How busy looks have found a GPU since the last pass: of these `seconds`, so many were busy."""
-
-    seconds: float = 0.0
-    busy: float = 0.0
-    memory_busy: float = 0.0
-
-
-_NOTHING_SEEN = Seen()
-
-
 def in_time() -> float:
     """Answers come as soon as they are asked for."""
     return 0.0
-
-
-def nothing_seen() -> Seen:
-    """No look was had."""
-    return _NOTHING_SEEN
 
 
 @record
 class Tick:
     """The moment of one read. `seconds` is since this collector's last good read, 0 at first.
 
-    `seen` adds up what looks have found since the last pass, which few devices need. `late` tells by how many seconds
-    the answer that has just come is later than this moment, where it is much: a call may hang before it answers.
+    `late` tells by how many seconds the answer that has just come is later than this moment, where it is much: a call
+    may hang before it answers.
     """
 
     time: UnixTime
     seconds: float
-    seen: Callable[[], Seen] = nothing_seen
     late: Callable[[], float] = in_time
 
 

@@ -92,21 +92,16 @@ def advance(before: Integral, samples: Sequence[tuple[int, float]], seconds: flo
     )
 
 
-def assume(before: Integral, level: float, seconds: float, seen: float, busy: float) -> Integral:
-    """Count a reading for the time since the one before: for devices without a sample buffer.
-
-    Since then it was looked at for the first `seen` seconds, of which `busy` were.
-    """
-    rest = max(0.0, seconds - seen)
-    added = busy + level * min(rest, _LONGEST)
-    exact = before.exact + added
+def assume(before: Integral, level: float, seconds: float) -> Integral:
+    """Count a reading for the time since the one before: for devices without a sample buffer."""
+    exact = before.exact + level * min(max(0.0, seconds), _LONGEST)
     return replace(
         before,
         sampled=False,
         exact=exact,
         total=max(before.total, exact),
         level=level,
-        share=(busy + level * rest) / (seen + rest) if seen else level,
+        share=level,
         cursor=0,
         pending=0.0,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 
-from exporter.collectors.base import Collector, Pace, Seen, Tick
+from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.sample_integral import Integral, advance, assume, is_due, is_silent, with_clock_of
 from exporter.core.clock import EPOCH
 from exporter.core.families import Unit, counter, gauge
@@ -15,8 +14,6 @@ from exporter.driver import constants as nvml
 from exporter.driver.interface import Device, UnsupportedError
 
 _GPU_SAMPLES, _MEMORY_SAMPLES = nvml.NVML_GPU_UTILIZATION_SAMPLES, nvml.NVML_MEMORY_UTILIZATION_SAMPLES
-_SEEN_BUSY: Callable[[Seen], float] = attrgetter("busy")
-_SEEN_MEMORY_BUSY: Callable[[Seen], float] = attrgetter("memory_busy")
 
 
 @record
@@ -43,23 +40,17 @@ def read(device: Device, previous: Utilization | None, tick: Tick) -> Utilizatio
     rates = device.get("nvmlDeviceGetUtilizationRates")
     gpu = None if rates is None else rates.gpu / 100
     memory = None if rates is None else rates.memory / 100
-    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick, _SEEN_BUSY)
+    busy = _integrated(device, _GPU_SAMPLES, gpu, previous.busy if previous else None, tick)
     before = previous.memory_busy if previous else None
-    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, before, tick, _SEEN_MEMORY_BUSY)
+    memory_busy = _integrated(device, _MEMORY_SAMPLES, memory, before, tick)
     if gpu is None and busy is None:
         raise UnsupportedError("no utilization (MIG mode?)")
     return Utilization(gpu, memory, busy, memory_busy)
 
 
 def _integrated(
-    device: Device,
-    samples: int,
-    level: float | None,
-    before: Integral | None,
-    tick: Tick,
-    busy: Callable[[Seen], float],
+    device: Device, samples: int, level: float | None, before: Integral | None, tick: Tick
 ) -> Integral | None:
-    """`busy`: seconds by the looks, for a device without a sample buffer."""
     refused = before.refused if before else EPOCH
     if is_due(before, tick.time):
         answer = device.get("nvmlDeviceGetSamples", samples, before.cursor if before else 0)
@@ -68,8 +59,7 @@ def _integrated(
         refused = tick.time
     if level is None:
         return None
-    seen = tick.seen()
-    return replace(assume(before or Integral(), level, tick.seconds, seen.seconds, busy(seen)), refused=refused)
+    return replace(assume(before or Integral(), level, tick.seconds), refused=refused)
 
 
 def _advanced(

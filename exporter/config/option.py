@@ -251,7 +251,6 @@ STATIC: tuple[Option, ...] = (
     Option("path.containerd", "/run/containerd", text, "DIR", "containerd's state folder; the same for nerdctl and ctr.", _PATH),
     Option("sample.interval", 1.0, positive_duration, "DURATION", "Time between two passes over the GPUs.", _SAMPLE),
     Option("sample.deadline", DEADLINE, positive_duration, "DURATION", "Time one pass waits for the GPUs to answer; at most --sample.interval, of a shorter one the default is four fifths.", _SAMPLE),
-    Option("sample.steady-interval", 12.0, positive_duration, "DURATION", "Time between two passes while nothing changes and nobody asks, 1.2 times --sample.stale at most; the GPUs are looked at every --sample.interval all the same. Not above --sample.interval: a pass each time.", _SAMPLE),
     Option("sample.stale", STALE, positive_duration, "DURATION", "Age at which a gauge vanishes; at least --sample.interval and --sample.deadline together, to which the default grows.", _SAMPLE),
     Option("process.limit", 64, natural, "N", "Processes shown per GPU; the rest are summed as pid 'other'.", _PROCESS),
     Option("process.command-line", False, boolean, "", "Show arguments in `command`, secrets masked; else the short name.", _PROCESS),

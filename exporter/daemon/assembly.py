@@ -66,14 +66,13 @@ def assemble(
     published: Callable[[Snapshot], None],
     threads: Threads | None = None,
     process: Callable[[], ProcessHealth] = ProcessHealth,
-    awaited: Callable[[], float] = lambda: 0.0,
     *,
     once: bool = False,
 ) -> Exporter:
     """Make everything the options ask for; nothing runs yet. Raises ConfigError.
 
-    `process` reports how the exporter's own parts fare, `awaited` in how many seconds somebody is expected. `once` is a
-    run that somebody waits for: its passes come soon, and what the node's own exporter keeps is left to that.
+    `process` reports how the exporter's own parts fare. `once` is a run that somebody waits for: its passes come soon,
+    and what the node's own exporter keeps is left to that.
     """
     driver = driver_of(config)
     without_effect.warn(config)
@@ -82,9 +81,9 @@ def assemble(
     pace = pacing(config)
     sampler = Sampler(driver, _node(config, driver, once=once), enabled(config), pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
-    loop = Loop(lambda: sampler.tick(awaited=awaited()), between, published)
+    loop = Loop(sampler.run_pass, between, published)
     xids = _xid_sources(config, driver, sampler)
-    return Exporter(node_name(config, driver), sampler, pace, loop, xids, threads or Threads())
+    return Exporter(node_name(config, driver), sampler, loop, xids, threads or Threads())
 
 
 def _xid_sources(config: Config, driver: Driver, sampler: Sampler) -> XidSources:

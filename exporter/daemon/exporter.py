@@ -10,7 +10,7 @@ from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.loop import Loop
-from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.sampler import Sampler
 from exporter.sampling.snapshot import Snapshot
 
 XidSources = Mapping[str, Callable[[threading.Event], None]]
@@ -20,13 +20,10 @@ XidSources = Mapping[str, Callable[[threading.Event], None]]
 class Exporter:
     """Made by `assembly`; what the pages and the commands ask the passes goes through it."""
 
-    def __init__(
-        self, node: str, sampler: Sampler, pacing: Pacing, loop: Loop, xids: XidSources, threads: Threads
-    ) -> None:
+    def __init__(self, node: str, sampler: Sampler, loop: Loop, xids: XidSources, threads: Threads) -> None:
         self.node = node
         """Its name, as the schedulers call it."""
         self._sampler = sampler
-        self._pacing = pacing
         self._loop = loop
         self._xids = xids
         self._threads = threads
@@ -42,13 +39,8 @@ class Exporter:
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the last pass, or look, ended; before there is one, since the start."""
+        """How long ago the last pass ended; before there is one, since the start."""
         return max(0.0, monotonic_time() - self._loop.alive_at)
-
-    def renew(self) -> None:
-        """Have a pass now, and wait for its snapshot, but not for long: a scraper may wait no more than a second."""
-        if self.silent_seconds <= 2 * self._pacing.interval:
-            self._loop.tick_now(self._pacing.deadline / 2)
 
     def start(self) -> None:
         self._sampler.start(self._threads)

@@ -8,15 +8,11 @@ from exporter.sampling.sampler import Pacing
 
 _SHARE = 0.8
 """Of a short interval, what a pass may wait for the GPUs where no deadline was asked for: as of the default one."""
-_OLDEST = 1.2
-"""Times the age at which gauges vanish: how far passes may be apart whose readings nobody sees; who looks has one."""
 
 
 def pacing(config: Config) -> Pacing:
     """Raises ConfigError."""
-    interval, deadline, stale = config["sample.interval"], deadline_seconds(config), stale_seconds(config)
-    steady = min(config["sample.steady-interval"], _OLDEST * stale)
-    return Pacing(interval, deadline, stale, interval if config["driver.capture"] else steady)
+    return Pacing(config["sample.interval"], deadline_seconds(config), stale_seconds(config))
 
 
 def deadline_seconds(config: Config) -> float:

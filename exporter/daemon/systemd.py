@@ -48,8 +48,8 @@ def status_line(snapshot: Snapshot) -> str:
 class Watchdog:
     """Reports that the exporter serves, that it samples, and that it ends.
 
-    `silent` is for how many seconds it has not looked at the GPUs: after some intervals of them nothing more is
-    reported, and systemd restarts an exporter that serves and no longer samples.
+    `silent` is for how many seconds no pass has ended: after some intervals of them nothing more is reported, and
+    systemd restarts an exporter that serves and no longer samples.
     """
 
     def __init__(

@@ -69,9 +69,7 @@ class LedgerInput:
     """Unix seconds at its end; only compared with start times."""
     seconds: float
     interval: float = 1.0
-    """Seconds from one look at the GPUs to the next, as planned."""
-    unseen: float = float("inf")
-    """Seconds since the GPUs were last looked at, where that was since the pass before."""
+    """Seconds from one pass to the next, as planned."""
     readings: tuple[Reading, ...] = ()
     hosts: Mapping[Owner, HostSignals] = field(default_factory=dict[Owner, HostSignals])
     work: Mapping[Owner, str] = field(default_factory=dict[Owner, str])

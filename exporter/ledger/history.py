@@ -17,8 +17,7 @@ _WORKS = frozenset(INDEX[state] for state in BUSY)
 _COMPUTES = 0.5
 """Busy part of a pass from which its power shows what computing draws."""
 _LATELY = 10
-"""Passes within which a process that does wait for storage is caught at it: one look a pass, however long that is, sees
-a third of it."""
+"""Passes within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
 _FADES = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
 

@@ -42,8 +42,7 @@ class _Sum:
 def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
     seconds = max(0.0, current.seconds)
-    limits = _of_one_interval(limits, current.interval, seconds)
-    gap = min(seconds, current.unseen) > limits.gap_intervals * current.interval
+    gap = seconds > limits.gap_intervals * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
     ran = {
         each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings
@@ -57,11 +56,6 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS)
         owners={**ledger.owners, **_owners(_at(ledger, clock, began), current, divisions, ran, limits)},
         host_signals_known=current.host_signals_known or ledger.host_signals_known,
     )
-
-
-def _of_one_interval(limits: Thresholds, interval: float, seconds: float) -> Thresholds:
-    """A kernel that counts in a pass of one interval counts in a pass of many, of which it is a smaller part."""
-    return replace(limits, active=limits.active * interval / seconds) if seconds > interval else limits
 
 
 def prune(ledger: Ledger, retention: float) -> Ledger:

@@ -70,10 +70,6 @@ class Node(Protocol):
         """The InfiniBand and RoCE ports, with the GPUs they are nearest to."""
         ...
 
-    def allocation_changes(self) -> int:
-        """How often what schedulers report of who was given what has changed: another number calls for a pass."""
-        ...
-
     def start(self, threads: Threads) -> None:
         """Begin to ask what is asked in the background."""
         ...

@@ -115,9 +115,6 @@ class SimulatedNode:
             self._looked = (at.monotonic, self._ports.look(self._simulation.ports(at.unix), seats, at.monotonic))
         return self._looked[1]
 
-    def allocation_changes(self) -> int:
-        return 0
-
     def start(self, threads: Threads) -> None:
         """Nothing to start."""
         del threads

@@ -120,9 +120,6 @@ class ThisNode:
         del at
         return self._ports.ports(targets)
 
-    def allocation_changes(self) -> int:
-        return self._attribution.changes
-
     def start(self, threads: Threads) -> None:
         self._threads = threads
         self._users.start(threads)

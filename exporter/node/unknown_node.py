@@ -59,9 +59,6 @@ class UnknownNode:
         del targets, at
         return NO_PORTS
 
-    def allocation_changes(self) -> int:
-        return 0
-
     def start(self, threads: Threads) -> None:
         """Nothing to start."""
         del threads

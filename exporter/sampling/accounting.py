@@ -13,7 +13,7 @@ from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
 from exporter.core.block import AnyBlock, LazyBlock
-from exporter.core.clock import NEVER, Moment, MonotonicTime
+from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Family
 from exporter.core.record import record
 from exporter.core.units import Share
@@ -27,12 +27,10 @@ from exporter.node.interface import Node
 from exporter.node.nccl_status import NCCL_FAMILIES
 from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
-from exporter.sampling.change import Calm, holders, possible, since, until
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
 from exporter.sampling.process_table import ProcessTable, unattributed_bytes
-from exporter.sampling.steadiness import States, states_of
 from exporter.sampling.workload_rows import WorkloadRows
 
 R = TypeVar("R")
@@ -65,8 +63,6 @@ class AccountingResult:
     states: Callable[[], Mapping[str, Mapping[str, float]]]
     """Seconds since start."""
     dropped: Mapping[str, int]
-    booked: States
-    """What this pass added to the states, as shares of it; nothing in the first."""
 
 
 class Accounting:
@@ -83,16 +79,10 @@ class Accounting:
         self._suspects = Suspects()
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
-        self._last: LedgerInput | None = None
         self._dropped = 0
 
-    def update(
-        self, gpus: Sequence[Gpu], node: Node, at: Moment, *, looked: MonotonicTime = NEVER, changed: bool = False
-    ) -> AccountingResult:
-        """Account for the pass that started `at`.
-
-        `looked` is when the GPUs were last looked at before, `changed` whether they have changed since then.
-        """
+    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> AccountingResult:
+        """Account for the pass that started `at`."""
         join = self._joiner.join(gpus, node, at)
         usage, hosts = node.usage(join.ownership, join.hosts, at)
         work = self._classes.of(join.ownership.info, hosts)
@@ -103,7 +93,6 @@ class Accounting:
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
             interval=self._options.interval,
-            unseen=at.monotonic - looked,
             readings=readings,
             hosts=hosts,
             work={owner: each.name for owner, each in work.items()},
@@ -114,7 +103,8 @@ class Accounting:
             host_signals_known=node.host_signals_known(),
         )
         before = self._ledger
-        self._book(current, at, looked, changed=changed)
+        self._ledger = prune(advance(before, current, self._options.thresholds), self._options.retention)
+        self._monotonic = at.monotonic
         nccl = node.nccl(self._suspects.of(before, self._ledger, readings, at.monotonic))
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
@@ -139,19 +129,7 @@ class Accounting:
             shares=_shares(readings),
             states=partial(_states, ledger),
             dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
-            booked=states_of(before, ledger),
         )
-
-    def _book(self, current: LedgerInput, at: Moment, looked: MonotonicTime, *, changed: bool) -> None:
-        """Advance the ledger by this pass; where something has changed since the last look, in two steps."""
-        last, limits = self._last, self._options.thresholds
-        calm = Calm(looked - self._monotonic if self._monotonic is not None else 0.0, current.seconds)
-        if last and 0.0 < calm.seconds < calm.whole and (changed or holders(last) != holders(current)):
-            first = possible(until(last, calm, at.unix - current.unseen), current, calm)
-            self._ledger = advance(self._ledger, first, limits)
-            current = since(current, first, calm)
-        self._ledger = prune(advance(self._ledger, current, limits), self._options.retention)
-        self._monotonic, self._last = at.monotonic, current
 
 
 def _share_rows(readings: Sequence[Reading], unreserved: Mapping[str, frozenset[Owner]]) -> tuple[ShareRow, ...]:

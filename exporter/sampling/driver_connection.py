@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exporter.core.clock import MonotonicClock, monotonic_time
@@ -31,16 +30,6 @@ class DriverState:
     mismatch: bool = False
     refused: tuple[tuple[int, str], ...] = ()
     """Index and code of the GPUs that the driver counts and gives no handle for."""
-
-    def shows_the_same(self, other: DriverState) -> bool:
-        """Whether another enumeration found the same GPUs and instances, whatever objects it made of them."""
-        if self is other:
-            return True
-        return (self.error, self.refused, _shown(self)) == (other.error, other.refused, _shown(other))
-
-
-def _shown(state: DriverState) -> Sequence[Sequence[str]]:
-    return [[each.uuid for each in (device, *device.instances)] for device in state.devices]
 
 
 class DriverConnection:

@@ -7,21 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
 
-from exporter.collectors.base import AnyCollector, Seen, nothing_seen
+from exporter.collectors.base import AnyCollector
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, monotonic_time
 from exporter.core.record import record
 from exporter.driver.interface import Device, DriverError
 from exporter.sampling.gpu_threads import GpuThreads
-from exporter.sampling.look import UNKNOWN, Look, Looker
 from exporter.sampling.reader import GpuRead, Memories, Outcome, TargetState, read_gpu
 
 log = logging.getLogger(__name__)
-
-
-def _nothing_seen(_uuid: str) -> Seen:
-    return nothing_seen()
 
 
 @record
@@ -65,16 +59,11 @@ class Gpus:
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
-        self.threads: GpuThreads[GpuRead | Look] = GpuThreads()
+        self.threads: GpuThreads[GpuRead] = GpuThreads()
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
         """The last ones of each GPU, by the uuid of what was read (it, or an instance of it) and collector."""
         self._rejected: Counter[str] = Counter()
-        self._looked_at: Sequence[Device] = ()
-        self._lookers: Mapping[str, Callable[[], Look]] = {}
-        """By uuid, of the devices that were looked at last."""
-        self._shown: dict[str, MonotonicTime] = {}
-        """When a look has found something since the last read, by uuid."""
 
     @property
     def all(self) -> tuple[Gpu, ...]:
@@ -95,35 +84,28 @@ class Gpus:
         """Implausible answers left out since the start, by collector."""
         return dict(self._rejected)
 
-    def read(  # noqa: PLR0913 - what a pass reads by
+    def read(
         self,
         devices: Iterable[Device],
         now: UnixTime,
         deadline: MonotonicTime,
         booked: MonotonicTime | None = None,
         *,
-        seen: Callable[[str], Seen] = _nothing_seen,
-        grace: float = 0.0,
         clock: MonotonicClock | None = None,
     ) -> tuple[DriverError, ...]:
         """Read every present GPU until `deadline`; returns the errors of devices and driver, for the connection.
 
-        `booked` is the monotonic time the readings are booked at, where that is not the machine's own; `seen` adds
-        up what looks have found since the last pass, by uuid; what is due for less than `grace` seconds may wait.
-        `clock` tells how late an answer is, where `booked` is the machine's own.
+        `booked` is the monotonic time the readings are booked at, where that is not the machine's own. `clock` tells
+        how late an answer is, where `booked` is the machine's own.
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
-        tasks = {
-            uuid: self._task(gpu, now, monotonic, seen=partial(seen, uuid), grace=grace, clock=clock)
-            for uuid, gpu in self._gpus.items()
-            if gpu.present
-        }
+        tasks = {uuid: self._task(gpu, now, monotonic, clock) for uuid, gpu in self._gpus.items() if gpu.present}
         errors: list[DriverError] = []
         results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
-            result = results.get(uuid)  # none where an earlier call is still out, which may be that of a look
-            if isinstance(result, GpuRead):
+            result = results.get(uuid)  # none where an earlier call is still out
+            if result is not None:
                 self._take(uuid, result, monotonic)
                 errors += [result.device_error] if result.device_error else []
             elif self._gpus[uuid].failure != LATE:
@@ -131,15 +113,6 @@ class Gpus:
                 self._gpus[uuid] = replace(self._gpus[uuid], failure=LATE)
         self._gpus |= {uuid: replace(self._gpus[uuid], asked=False) for uuid in self.threads.unasked}
         return tuple(errors)
-
-    def look(self, devices: Sequence[Device], deadline: MonotonicTime, monotonic: MonotonicTime) -> Mapping[str, Look]:
-        """What these GPUs show at a glance until `deadline`, by uuid; those that do answer at `monotonic`."""
-        if devices is not self._looked_at:
-            self._looked_at, self._lookers = devices, {each.uuid: Looker(each).look for each in devices}
-        found = self.threads.read(self._lookers, deadline)
-        looks = {uuid: each if isinstance(each := found.get(uuid), Look) else UNKNOWN for uuid in self._lookers}
-        self._shown.update(dict.fromkeys([uuid for uuid, each in looks.items() if each is not UNKNOWN], monotonic))
-        return looks
 
     def stop(self) -> None:
         self.threads.stop()
@@ -149,16 +122,17 @@ class Gpus:
         for uuid, gpu in self._gpus.items():
             if uuid not in present and gpu.present:
                 log.warning("GPU %s (index %d) has gone from the driver", uuid, gpu.device.index)
-            device, answered = present.get(uuid, gpu.device), max(gpu.answered, self._shown.get(uuid, NEVER))
-            self._gpus[uuid] = Gpu(device, gpu.states, uuid in present, answered, failure=gpu.failure)
+            device = present.get(uuid, gpu.device)
+            self._gpus[uuid] = Gpu(device, gpu.states, uuid in present, gpu.answered, failure=gpu.failure)
         for uuid, device in present.items():
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
-        self._shown = {}
 
-    def _task(self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, **how: Any) -> Callable[[], GpuRead]:
+    def _task(
+        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, clock: MonotonicClock | None
+    ) -> Callable[[], GpuRead]:
         memories = self._memories.setdefault(gpu.device.uuid, {})
-        return partial(read_gpu, gpu.device, gpu.states, self._collectors, now, monotonic, memories, **how)
+        return partial(read_gpu, gpu.device, gpu.states, self._collectors, now, monotonic, memories, clock=clock)
 
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
@@ -202,6 +176,6 @@ def _answered(result: GpuRead, monotonic: MonotonicTime) -> MonotonicTime:
     return min(monotonic, result.at + sum([outcome.seconds for outcome in result.outcomes]))
 
 
-def _is_of_use(now: MonotonicTime, late: GpuRead | Look) -> bool:
+def _is_of_use(now: MonotonicTime, late: GpuRead) -> bool:
     """Of a read that ended after its pass: whether it tells how the GPU is. What it has lost, it says once more."""
-    return isinstance(late, GpuRead) and late.answered and not late.device_error and now - late.at <= _OF_USE
+    return late.answered and not late.device_error and now - late.at <= _OF_USE

@@ -125,9 +125,6 @@ class NodeDeadline:
     def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
         return self._node.network_ports(targets, at)
 
-    def allocation_changes(self) -> int:
-        return self._node.allocation_changes()
-
     def pci_gpus(self, at: Moment) -> int | None:
         del at
         return self._answers.pci_gpus

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from itertools import compress, repeat
 from operator import attrgetter, le
 from typing import NamedTuple
 
-from exporter.collectors.base import AnyCollector, Pace, Scope, Seen, Tick, in_time, nothing_seen
+from exporter.collectors.base import AnyCollector, Pace, Scope, Tick, in_time
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime
 from exporter.core.record import record
 from exporter.driver.checked_device import NO_LOSSES, CheckedDevice
@@ -86,15 +86,12 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     monotonic: MonotonicTime,
     memories: Memories,
     *,
-    seen: Callable[[], Seen] = nothing_seen,
-    grace: float = 0.0,
     clock: MonotonicClock | None = None,
 ) -> GpuRead:
     """Read every due collector of a GPU and its MIG instances.
 
     `memories` are what these targets answered before, by uuid; those of new ones are added, of gone ones dropped.
-    `seen` adds up what looks have found since the last pass. What is due for less than `grace` seconds is left
-    for a later read. `clock` tells how late an answer is, where `monotonic` is of the machine's own time.
+    `clock` tells how late an answer is, where `monotonic` is of the machine's own time.
 
     A lost device or driver ends the read at once, since every further call would fail (or hang) the same way.
     """
@@ -103,7 +100,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
     answered = False
     device_error: DriverError | None = None
     silence: DriverError | None = None
-    tick = Tick(now, 0.0, seen, partial(_late, clock, monotonic) if clock else in_time)
+    tick = Tick(now, 0.0, partial(_late, clock, monotonic) if clock else in_time)
     for target in (device, *device.instances):
         checked = memories.get(target.uuid)
         if checked is None:
@@ -111,7 +108,7 @@ def read_gpu(  # noqa: PLR0913 - what a read goes by
         checked.begin(target, monotonic)
         attempts = _TargetRead(checked, states.get(target.uuid, NO_STATE), tick, monotonic)
         with checked.reading():
-            for collector in attempts.due(collectors, grace):
+            for collector in attempts.due(collectors):
                 outcome, failure = attempts.attempt(collector)
                 outcomes.append(outcome)
                 answered, silence = answered or failure is None, silence or failure
@@ -145,10 +142,10 @@ class _TargetRead:
         self._ended = time.perf_counter()
         """When the attempt before did, and this one begins."""
 
-    def due(self, collectors: Iterable[AnyCollector], grace: float) -> Sequence[AnyCollector]:
+    def due(self, collectors: Iterable[AnyCollector]) -> Sequence[AnyCollector]:
         scope = Scope.GPU if self._target.mig is None else Scope.INSTANCE
         times = map(self._again.get, map(_NAME, collectors), repeat(NEVER))
-        due = compress(collectors, map(le, times, repeat(self._monotonic - grace)))
+        due = compress(collectors, map(le, times, repeat(self._monotonic)))
         return [each for each in due if each.scope is scope]
 
     def attempt(self, collector: AnyCollector) -> tuple[Outcome, DriverError | None]:
@@ -157,7 +154,7 @@ class _TargetRead:
         before = self._readings.get(name)
         seconds = now - before.monotonic if before else 0.0
         if seconds != self._tick.seconds:  # for most the same as for the collector before
-            self._tick = Tick(self._now, seconds, self._tick.seen, self._tick.late)
+            self._tick = Tick(self._now, seconds, self._tick.late)
         failure: DriverError | None = None
         error, refused, again = "", 0, now + collector.period
         try:

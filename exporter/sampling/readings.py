@@ -165,12 +165,6 @@ def busy_seconds(gpu: Gpu, monotonic: MonotonicTime) -> float | None:
     return found.busy.total if found and found.busy else None
 
 
-def shows_utilization(gpu: Gpu) -> bool:
-    """Whether a look sees how busy it is; not in MIG mode."""
-    found = reading(gpu, "utilization", Utilization)
-    return found is not None and found.gpu is not None
-
-
 def _longest(found: Throttle, reasons: tuple[str, ...]) -> float | None:
     """Reasons hold at the same time, so the longest stands for all; None where the driver counts none of them."""
     return max([found.seconds[reason] for reason in reasons if reason in found.seconds], default=None)

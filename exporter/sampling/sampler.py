@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
 from exporter.core.block import AnyBlock, LazyBlock
-from exporter.core.clock import NEVER, Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.evidence import seen
@@ -20,18 +20,8 @@ from exporter.sampling.blocks import collector_statuses, device_blocks, node_blo
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import Gpus
-from exporter.sampling.looks import Found, Looks
-from exporter.sampling.readings import shows_utilization
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
-from exporter.sampling.steadiness import RESTLESS, Steadiness, after
 from exporter.sampling.xids import XidLog
-
-_SOON = 1.1
-"""Intervals: who is expected within so many sees this pass, or the next one comes too late."""
-_SHORTLY = 0.4
-"""Part of the steady interval: a pass that is due waits so long for one that somebody is to see."""
-_GRACE = 0.7
-"""Part of the steady interval by which readings may be late: what is due every five seconds has every second pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +31,6 @@ class Pacing:
     interval: float = 1.0
     deadline: float = 0.8
     stale: float = 10.0
-    steady_interval: float = 1.0
-    """Between passes while nothing changes; the GPUs are looked at every `interval` all the same."""
 
 
 class Sampler:
@@ -71,16 +59,6 @@ class Sampler:
         self._process = process
         self._faults = faults or FaultWatch(Site())
         self._passes = 0
-        self._passed: MonotonicTime = NEVER
-        """When the last pass began."""
-        self._served: MonotonicTime = NEVER
-        """When somebody was expected for whom there was a pass."""
-        self._steadiness: Steadiness = RESTLESS
-        self._looks = Looks()
-        self._state = self.connection.state
-        """The driver's, as of the last pass."""
-        self._news = self._heard()
-        """What schedulers and the driver had reported until then."""
 
     def start(self, threads: Threads | None = None) -> None:
         """Open the driver and begin to ask the node's sources; both in the background."""
@@ -90,58 +68,23 @@ class Sampler:
         self._node.start(threads)
         self._faults.start(threads)
 
-    def tick(self, at: Moment | None = None, *, awaited: float = 0.0) -> Snapshot | None:
-        """To be called every interval: a pass; None where nothing has changed and nobody waits for one.
-
-        `awaited` are the seconds until somebody is expected: a pass that would come shortly before is left out.
-        """
-        now = at.monotonic if at else monotonic_time()
-        spare = self._pacing.steady_interval - self._pacing.interval / 2
-        if not self._steadiness.steady or spare < self._pacing.interval:
-            self._looks.end()
-            return self.run_pass(at)
-        state = self.connection.state
-        found = self._gpus.look(state.devices, monotonic_time() + self._pacing.deadline / 2, now)
-        new = self._is_new(found, state)
-        if new or self._is_wanted(now, awaited):
-            return self.run_pass(at, changed=new)
-        if now - self._passed >= spare and awaited > _SHORTLY * spare:
-            return self.run_pass(at, grace=_GRACE * self._pacing.steady_interval)
-        self._looks.count(found, now)
-        return None
-
-    def _is_wanted(self, now: MonotonicTime, awaited: float) -> bool:
-        """Whether somebody is to see this pass, who would not see the one before as well."""
-        if awaited >= _SOON * self._pacing.interval or now + awaited - self._served < self._pacing.interval / 2:
-            return False
-        self._served = now + awaited
-        return True
-
-    def run_pass(self, at: Moment | None = None, *, changed: bool = False, grace: float = 0.0) -> Snapshot:
+    def run_pass(self, at: Moment | None = None) -> Snapshot:
         """Take one pass. It lasts at most the deadline and a little, whatever the driver does.
 
-        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it. Where
-        the GPUs have just `changed`, all was as in the last pass until they were last looked at. What is due
-        for less than `grace` seconds is left for a later pass.
+        `at` is the moment it books its readings at; without it, now. Tests make hours pass in seconds with it.
         """
         began = monotonic_time()
         clock = None if at else monotonic_time
         at = at or Moment(unix_time(), began)
         if not self._passes:
             self.connection.first.wait(self._pacing.deadline)
-        state = self._state = self.connection.state
-        self._news = self._heard()
-        deadline, seen = began + self._pacing.deadline, self._looks.seen()
-        failures = self._gpus.read(state.devices, at.unix, deadline, at.monotonic, seen=seen, grace=grace, clock=clock)
-        for failure in failures:
+        state = self.connection.state
+        deadline = began + self._pacing.deadline
+        for failure in self._gpus.read(state.devices, at.unix, deadline, at.monotonic, clock=clock):
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at, looked=self._looks.at, changed=changed)
-        visible = all(shows_utilization(gpu) for gpu in self._gpus.all)
-        self._steadiness = after(self._steadiness, result.booked, result.shares) if visible else RESTLESS
-        self._passed = at.monotonic
-        self._looks.passed(at.monotonic)
+        result = self._accounting.update(self._gpus.all, self._node, at)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
@@ -155,22 +98,6 @@ class Sampler:
         self._gpus.stop()
         self._node.stop()
         self._faults.stop()
-
-    def _is_new(self, found: Found, state: DriverState) -> bool:
-        """Whether the GPUs show something else than when they had become steady, or news has come of them."""
-        if not self._looks.begun:
-            self._looks.begin(found)
-            return True
-        known = state.shows_the_same(self._state) and self._heard() == self._news
-        if known and self._looks.show_the_same(found):
-            return False
-        self._steadiness = RESTLESS
-        self._looks.end()
-        return True
-
-    def _heard(self) -> tuple[int, int]:
-        """How much was reported so far beside the passes: of allocations, and of XIDs."""
-        return self._node.allocation_changes(), self.xids.heard
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
         """Let the faults see what this pass found."""

@@ -38,15 +38,12 @@ class XidLog:
         self._sources: dict[str, bool] = {}
         self._asked: dict[str, MonotonicTime] = {}
         """Since when a source is being asked that has not answered yet."""
-        self.heard = 0
-        """How many of GPUs and NVSwitches together."""
         self.switches = SxidCounts()
         """Those of NVSwitches. Replaced, never changed in place."""
 
     def add(self, event: XidEvent, source: str) -> None:
         log.warning("XID %d on %s (%s)", event.xid, event.uuid or "an unknown GPU", source)
         with self._lock:
-            self.heard += 1
             self._counts[event.uuid] = counted(self._counts.get(event.uuid, _NONE), event, source)
 
     def read(self, record: str, booted: UnixTime, uuids: Mapping[str, str]) -> None:
@@ -58,7 +55,6 @@ class XidLog:
         if switch:
             log.warning("SXID %s on NVSwitch %s (%s)", switch[0].sxid, switch[0].switch, switch[0].kind)
             with self._lock:
-                self.heard += 1
                 self.switches = sxid.counted(self.switches, *switch)
 
     def set_source(self, source: str, up: bool) -> None:  # noqa: FBT001 - what is reported

@@ -48,11 +48,6 @@ class Nomad:
     def stop(self) -> None:
         self._poller.stop()
 
-    @property
-    def changes(self) -> int:
-        """How often what the agent reports has changed."""
-        return self._poller.changes
-
     def wake(self) -> None:
         self._poller.wake()
 

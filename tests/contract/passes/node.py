@@ -26,7 +26,6 @@ class ScriptedNode(UnknownNode):
     known_signals: frozenset[str] = frozenset()
     reported: Reported = field(default_factory=Reported)
     skipped: int = 0
-    changes: int = 0
     pci: int | None = None
     statuses: Statuses = field(default_factory=dict)
     ports: NetworkPorts = NO_PORTS
@@ -70,9 +69,6 @@ class ScriptedNode(UnknownNode):
 
     def skipped_tasks(self) -> int:
         return self.skipped
-
-    def allocation_changes(self) -> int:
-        return self.changes
 
     def pci_gpus(self, at: Moment) -> int | None:
         self.moments.add(at)

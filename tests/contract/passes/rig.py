@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -82,13 +81,12 @@ class Rig:
     class_rules: tuple[ClassRule, ...] = ()
     pod_labels: tuple[str, ...] = ()
     site: Site = field(default_factory=Site)
-    steady_interval: float = 1.0
 
     def __post_init__(self) -> None:
         self.driver = ScriptedDriver(*self.gpus)
         self.seconds = 0.0
         self.every_second: list[Callable[[], None]] = []
-        """What happens on the machine before each pass or tick."""
+        """What happens on the machine before each pass."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
         self._faults = FaultWatch(self.site)
         self._deadline = NodeDeadline(self.node, PATIENCE, PATIENCE)
@@ -96,7 +94,7 @@ class Rig:
             self.driver,
             self._deadline,
             COLLECTORS,
-            Pacing(1.0, PATIENCE, 10.0, self.steady_interval),
+            Pacing(1.0, PATIENCE, 10.0),
             Accounting(options, workload_families(self.pod_labels)),
             faults=self._faults,
         )
@@ -121,20 +119,6 @@ class Rig:
             if self._faults._saver:  # a thread's work otherwise
                 self._faults._saver.save_once()
             self.seconds += every
-
-    def ticks(self, count: int, *, awaited: float = math.inf) -> list[bool]:
-        """As the loop calls it, once a second, `awaited` seconds before somebody comes: whether each was a pass."""
-        passed: list[bool] = []
-        for _ in range(count):
-            at = Moment(UnixTime(BEGIN + self.seconds), MonotonicTime(UPTIME + self.seconds))
-            for happens in self.every_second:
-                happens()
-            snapshot = self.sampler.tick(at, awaited=awaited)
-            self.snapshot = snapshot or self.snapshot
-            passed.append(snapshot is not None)
-            self.node.moments.clear()
-            self.seconds += 1.0
-        return passed
 
     def text(self, *families: str) -> str:
         """The families whose names match one of the patterns, as Prometheus reads them."""

@@ -39,7 +39,7 @@ def test_question_that_stays_open_is_a_failure_whatever_was_answered_before() ->
         source.stop()
 
 
-def test_answer_that_differs_is_counted_and_a_failure_is_none() -> None:
+def test_answer_that_differs_is_a_change_and_a_failure_is_none() -> None:
     answers: list[int | OSError] = [0, 1, 1, OSError("silent"), 1, 2]
 
     def ask() -> int:
@@ -52,12 +52,9 @@ def test_answer_that_differs_is_counted_and_a_failure_is_none() -> None:
     source = BackgroundSource(
         ask, 0, name="source", interval=lambda _: 1e6, changed=lambda: heard.append(source.answer.value)
     )
-    counted = []
     while answers:
         source.ask_once()
-        counted.append(source.changes)
 
-    assert counted == [0, 1, 1, 1, 1, 2]
     assert heard == [1, 2]
 
 

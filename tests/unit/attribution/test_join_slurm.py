@@ -266,16 +266,3 @@ def test_job_file_of_an_earlier_boot_holds_nothing_and_is_counted(tmp_path: Path
     ownership = node.attribution.join([A], {}, {}, 1.0)
     assert ownership.holders == {}
     assert {health.source: health.stale for health in ownership.health}["slurm_steps"] == 1
-
-
-def test_job_that_is_given_gpus_and_its_end_are_changes_and_a_look_that_finds_the_same_is_none(tmp_path: Path) -> None:
-    node = Node(tmp_path)
-    node.read()
-    counted = [node.attribution.changes]
-    for change in (lambda: None, lambda: node.map("0", "7"), lambda: None, (node.mapping / "0").unlink):
-        change()
-        node.read()
-        counted.append(node.attribution.changes)
-
-    before, same, given, still, over = counted
-    assert before == same < given == still < over

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.collectors.base import Seen, Tick
+from exporter.collectors.base import Tick
 from exporter.collectors.sample_integral import Integral, advance, assume, is_due
 from exporter.collectors.utilization import UTILIZATION, Utilization, read
 from exporter.core.clock import UnixTime
@@ -157,13 +157,13 @@ def test_buffer_that_answered_once_is_asked_for_again_soon() -> None:
     second = advance(first, [(2_000_000, 100)], 1.0)
 
     for known, due in ((Integral(), False), (first, True), (second, True)):
-        refused = replace(assume(known, 0.5, 1.0, 0.0, 0.0), refused=UnixTime(100.0))
+        refused = replace(assume(known, 0.5, 1.0), refused=UnixTime(100.0))
         assert is_due(refused, UnixTime(106.0)) is due
 
 
 def test_time_that_readings_stood_for_is_not_counted_again_by_samples() -> None:
     before = replace(advance(Integral(), [(1_000_000, 100)], 0.0), pending=4.0)
-    assumed = assume(before, 1.0, 2.0, 0.0, 0.0)
+    assumed = assume(before, 1.0, 2.0)
 
     assert (assumed.total, assumed.pending) == (2.0, 0.0)
     assert advance(assumed, [(4_000_000, 100)], 1.0).total == 2.0
@@ -240,18 +240,7 @@ def test_without_a_buffer_the_reading_is_added_up() -> None:
 
 
 def test_without_a_buffer_a_long_gap_is_not_made_up() -> None:
-    assert assume(Integral(), 1.0, 600.0, 0.0, 0.0).total == 5.0
-
-
-def test_without_a_buffer_what_looks_have_seen_is_counted_and_the_reading_for_the_rest() -> None:
-    device = FakeDevice({"nvmlDeviceGetUtilizationRates": Record(gpu=40, memory=10)})
-    before = read(device, None, Tick(EPOCH, 0.0))
-    reading = read(device, before, Tick(EPOCH + 8, 8.0, lambda: Seen(7.0, 5.6, 2.1)))
-    assert reading.busy is not None
-    assert reading.memory_busy is not None
-    assert (reading.busy.total, reading.memory_busy.total) == pytest.approx((6.0, 2.2))
-    assert (reading.share, reading.memory_share) == pytest.approx((0.75, 0.275))
-    assert reading.gpu == 0.4
+    assert assume(Integral(), 1.0, 600.0).total == 5.0
 
 
 def test_utilization_publishes_ratios_and_totals_from_zero() -> None:

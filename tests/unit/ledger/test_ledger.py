@@ -68,15 +68,6 @@ def test_long_gap_is_unobserved_and_does_not_move_the_idle_clock() -> None:
     assert ledger.owners[ALICE].idle_seconds == 1.0
 
 
-@pytest.mark.parametrize(("busy", "idle"), [(0.05 / 12, 0.0), (0.0, 12.0)])
-def test_kernel_of_a_moment_is_one_however_long_the_pass_is(busy: float, idle: float) -> None:
-    """While nothing changes a pass covers twelve seconds; in one of them it ran for longer than what counts."""
-    reading = Reading(GPU, Signals(busy=busy), (Holding(ALICE, 1.0, (1,)),))
-    known = book(reading, seconds=12.0, unseen=1.0).owners[ALICE]
-
-    assert (known.idle_seconds, known.past["GPU-0"].ran) == (idle, not idle)
-
-
 def test_partly_busy_pass_is_split() -> None:
     ledger = book(Reading(GPU, Signals(busy=0.6), (Holding(ALICE, 1.0, (1,)),)))
 

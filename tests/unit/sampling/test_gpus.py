@@ -198,32 +198,6 @@ def test_late_gpu_is_not_lost_until_its_gauges_are_stale(gate: threading.Event) 
     gpus.stop()
 
 
-def test_gpu_that_begins_to_hang_in_a_look_is_lost_like_one_that_does_in_a_pass(
-    gate: threading.Event, caplog: pytest.LogCaptureFixture
-) -> None:
-    """On a node where nothing changes almost all calls are those of looks, and its call is still out at each pass."""
-
-    def hangs(function: str) -> float:
-        if function != "value":
-            gate.wait(DEADLINE)
-        return 1.0
-
-    gpus = Gpus([collector("value")])
-    devices = (Scripted(0, hangs),)
-    gpus.read(devices, 0.0, time.monotonic() + DEADLINE, 100.0)
-    gpus.look(devices, time.monotonic() + 0.05, 101.0)
-    answers = list[bool | None]()
-
-    for now in (102.0, 110.5, 111.0):
-        gpus.read(devices, 0.0, time.monotonic() + DEADLINE, now)
-        answers.append(gpus.all[0].answers(now, 10.0))
-
-    assert answers == [True, False, False]
-    assert caplog.messages == ["GPU GPU-0 does not answer within the deadline"]
-    gate.set()
-    gpus.stop()
-
-
 def test_error_of_each_gpu_is_passed_on_whatever_the_gpus_after_it_answer() -> None:
     def lost(_: str) -> float:
         raise DeviceLostError("fell off the bus")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -44,7 +42,7 @@ def passes(
         if not left:
             loop.stop()
 
-    monkeypatch.setattr(loop._wanted, "wait", wait)
+    monkeypatch.setattr(loop._stopped, "wait", wait)
     threads = Started()
     loop.start(threads)  # type: ignore[arg-type]
     assert [snapshot.status.passes for snapshot in published] == list(range(1, len(lasting) + 1))
@@ -69,93 +67,3 @@ def test_before_the_first_pass_there_is_an_empty_snapshot_of_now(monkeypatch: py
     loop = Loop(Snapshot, 1.0, lambda _: None)
 
     assert (loop.alive_at, loop.snapshot.not_ready) == (7.0, "no pass has ended yet")
-
-
-def test_tick_without_a_pass_leaves_the_last_snapshot_and_is_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, published = [50.0], []
-    monkeypatch.setattr(module, "monotonic_time", lambda: now[0])
-    ticks = [Snapshot(NodeStatus(passes=1)), None, None]
-    loop = Loop(lambda: ticks.pop(0), 1.0, published.append)
-
-    def wait(seconds: float) -> None:
-        now[0] += seconds
-        if not ticks:
-            loop.stop()
-
-    monkeypatch.setattr(loop._wanted, "wait", wait)
-    loop.start(Started())  # type: ignore[arg-type]
-
-    assert [snapshot.status.passes for snapshot in published] == [1]
-    assert (loop.snapshot, loop.alive_at, now[0]) == (published[0], 52.0, 53.0)
-
-
-class Ticking:
-    """A loop whose ticks are done by hand."""
-
-    def __init__(self, interval: float) -> None:
-        self.begun: queue.Queue[int] = queue.Queue()
-        self.may_end = threading.Semaphore(0)
-        self.number = 0
-        self.loop = Loop(self._tick, interval, lambda _: None)
-        self.thread = threading.Thread(target=self.loop._run)
-        self.thread.start()
-
-    def _tick(self) -> Snapshot:
-        self.number += 1
-        self.begun.put(self.number)
-        assert self.may_end.acquire(timeout=60)
-        return Snapshot(NodeStatus(passes=self.number))
-
-    def ask(self) -> tuple[threading.Thread, list[int]]:
-        """Somebody who wants a tick now, and the number of the snapshot there is when the wait is over."""
-        found: list[int] = []
-
-        def wait() -> None:
-            self.loop.tick_now(60)
-            found.append(self.loop.snapshot.status.passes)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        return thread, found
-
-
-@pytest.fixture
-def ticking() -> Iterator[Ticking]:
-    found = Ticking(interval=3600)
-    yield found
-    found.loop.stop()
-    found.may_end.release(100)
-    found.thread.join(60)
-    assert not found.thread.is_alive()
-
-
-def test_who_cannot_wait_has_a_tick_at_once(ticking: Ticking) -> None:
-    assert ticking.begun.get(timeout=60) == 1
-    ticking.may_end.release()
-    thread, found = ticking.ask()
-    assert ticking.begun.get(timeout=60) == 2
-    ticking.may_end.release()
-    thread.join(60)
-
-    assert found == [2]
-
-
-def test_a_tick_under_way_may_have_begun_before_what_somebody_wants_to_see(ticking: Ticking) -> None:
-    assert ticking.begun.get(timeout=60) == 1
-    thread, found = ticking.ask()
-    assert ticking.loop._wanted.wait(60)
-    ticking.may_end.release()
-    assert ticking.begun.get(timeout=60) == 2
-    assert not found
-    ticking.may_end.release()
-    thread.join(60)
-
-    assert found == [2]
-
-
-def test_nobody_waits_for_ever(ticking: Ticking) -> None:
-    assert ticking.begun.get(timeout=60) == 1
-
-    ticking.loop.tick_now(0.0)
-
-    assert ticking.loop.snapshot.status.passes == 0
