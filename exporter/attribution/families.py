@@ -179,7 +179,6 @@ def _network(rows: Rows) -> Iterable[Sample]:
                 yield Sample(total, (*row.owner.labels, direction))
 
 
-# fmt: off
 _FAMILIES: tuple[Family[Rows], ...] = (
     gauges("gpu_workload_memory_bytes", "GPU memory of the workload's processes.", Unit.BYTES, _of(lambda row: row.memory_bytes), OWNER_LABELS, NODE),
     gauges("gpu_workload_gpus", "GPUs the workload holds: the sum of its shares.", Unit.NONE, _of(lambda row: row.gpus), OWNER_LABELS, NODE),
@@ -194,8 +193,7 @@ _FAMILIES: tuple[Family[Rows], ...] = (
     counters("gpu_workload_network_bytes_total", "Bytes over the workload's own network namespace; absent where it shares the host's.", Unit.BYTES, _network, (*OWNER_LABELS, "direction"), NODE),
     gauges("gpu_workload_listen_port", "A TCP port the workload listens on for clients, 8 at most; always 1.", Unit.NONE, _ports, (*OWNER_LABELS, "port"), NODE),
     counters("gpu_workload_pressure_seconds_total", "Time some task of the workload was stalled for the resource.", Unit.SECONDS, _pressure, (*OWNER_LABELS, "resource"), NODE),
-)
-# fmt: on
+)  # fmt: skip
 
 
 def _whole(rows: Shares) -> Iterable[Sample]:
@@ -229,31 +227,10 @@ def _instances(rows: Shares) -> Iterable[Sample]:
 
 
 SHARE_FAMILIES: tuple[Family[Shares], ...] = (
-    gauges(
-        "gpu_owner_share",
-        "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.",
-        Unit.NONE,
-        _whole,
-        (*DEVICE, *OWNER_LABELS),
-        NODE,
-    ),
-    gauges(
-        "gpu_mig_owner_share",
-        "Part of the MIG instance that the owner holds, from 0 to 1.",
-        Unit.NONE,
-        _instances,
-        (*INSTANCE, *OWNER_LABELS),
-        NODE,
-    ),
-    gauges(
-        "gpu_unreserved_use",
-        "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.",
-        Unit.NONE,
-        _unreserved,
-        (*DEVICE, *OWNER_LABELS),
-        NODE,
-    ),
-)
+    gauges("gpu_owner_share", "Part of the GPU that the owner holds, from 0 to 1; 0 for one that runs where others hold.", Unit.NONE, _whole, (*DEVICE, *OWNER_LABELS), NODE),
+    gauges("gpu_mig_owner_share", "Part of the MIG instance that the owner holds, from 0 to 1.", Unit.NONE, _instances, (*INSTANCE, *OWNER_LABELS), NODE),
+    gauges("gpu_unreserved_use", "The owner runs on a scheduler's GPU, and every source says that it was not given it; always 1.", Unit.NONE, _unreserved, (*DEVICE, *OWNER_LABELS), NODE),
+)  # fmt: skip
 
 FAMILIES: tuple[AnyFamily, ...] = (*workload_families(), *SHARE_FAMILIES)
 """All of them as they are without allow-listed pod labels."""

@@ -97,22 +97,6 @@ def _one(value: Callable[[ProcessRow], float | None]) -> Callable[[ProcessRows],
     return samples
 
 
-def _memory(row: ProcessRow) -> float | None:
-    return row.memory_bytes
-
-
-def _cpu(row: ProcessRow) -> float | None:
-    return row.cpu_seconds
-
-
-def _resident(row: ProcessRow) -> float | None:
-    return row.resident_bytes
-
-
-def _start(row: ProcessRow) -> float | None:
-    return None if row.start_time is None else float(row.start_time)
-
-
 def _utilization(rows: ProcessRows) -> Columns:
     """Return the use of the SMs, and of each other engine that is in use."""
     return in_columns(
@@ -126,32 +110,9 @@ def _utilization(rows: ProcessRows) -> Columns:
 
 
 PROCESS_FAMILIES: tuple[Family[ProcessRows], ...] = (
-    gauges("gpu_process_memory_bytes", "Device memory the process holds.", Unit.BYTES, _one(_memory), _LABELS, NODE),
-    gauges(
-        "gpu_process_utilization_ratio",
-        "Share of the last sampling period in which the process used the engine.",
-        Unit.RATIO,
-        _utilization,
-        (*_LABELS, "engine"),
-        NODE,
-    ),
-    counters(
-        "gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(_cpu), _LABELS, NODE
-    ),
-    gauges(
-        "gpu_process_resident_memory_bytes",
-        "Host memory the process holds.",
-        Unit.BYTES,
-        _one(_resident),
-        _LABELS,
-        NODE,
-    ),
-    gauges(
-        "gpu_process_start_time_seconds",
-        "When the process started, Unix time.",
-        Unit.SECONDS,
-        _one(_start),
-        _LABELS,
-        NODE,
-    ),
-)
+    gauges("gpu_process_memory_bytes", "Device memory the process holds.", Unit.BYTES, _one(lambda r: r.memory_bytes), _LABELS, NODE),
+    gauges("gpu_process_utilization_ratio", "Share of the last sampling period in which the process used the engine.", Unit.RATIO, _utilization, (*_LABELS, "engine"), NODE),
+    counters("gpu_process_cpu_seconds_total", "CPU time the process has used.", Unit.SECONDS, _one(lambda r: r.cpu_seconds), _LABELS, NODE),
+    gauges("gpu_process_resident_memory_bytes", "Host memory the process holds.", Unit.BYTES, _one(lambda r: r.resident_bytes), _LABELS, NODE),
+    gauges("gpu_process_start_time_seconds", "When the process started, Unix time.", Unit.SECONDS, _one(lambda r: None if r.start_time is None else float(r.start_time)), _LABELS, NODE),
+)  # fmt: skip

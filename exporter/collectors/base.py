@@ -69,20 +69,13 @@ class Collector(Generic[R]):
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
     enabled: bool = True
-    numbers: tuple[Callable[[R], float | None], ...] = field(init=False)
-    """What gives the values of those families that are counters of one number each; not of those it sums up itself."""
     counters: tuple[Family[R], ...] = field(init=False)
-    """Those that are counters by labels."""
+    """Those of its families that are counters."""
     period: float = field(init=False)
     """Seconds until a reading is due again."""
-    counts: bool = field(init=False)
-    """Whether it has counters of the driver."""
 
     def __post_init__(self) -> None:
-        counters = [each for each in self.families if each.type is Type.COUNTER and not each.summed]
-        object.__setattr__(self, "numbers", tuple(each.value for each in counters if each.value))
-        object.__setattr__(self, "counters", tuple(each for each in counters if not each.value))
-        object.__setattr__(self, "counts", bool(counters))
+        object.__setattr__(self, "counters", tuple(each for each in self.families if each.type is Type.COUNTER))
         object.__setattr__(self, "period", self.pace.value * _EARLY)
 
 

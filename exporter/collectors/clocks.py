@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.paced import Paced, read_when_due
@@ -48,26 +48,14 @@ def _clocks(device: Device, function: str) -> Mapping[str, float]:
     return {domain: megahertz * 1e6 for domain, megahertz in answers.items() if megahertz is not None}
 
 
-def _now(clocks: Clocks) -> Iterable[tuple[str, float]]:
-    return clocks.now.items()
-
-
-def _maximum(clocks: Clocks) -> Iterable[tuple[str, float]]:
-    return clocks.maximum.value.items()
-
-
-def _state(clocks: Clocks) -> int | None:
-    return clocks.state
-
-
-CLOCKS = Collector(
+CLOCKS: Collector[Clocks] = Collector(
     name="clocks",
     help="Clocks and performance state; 5 driver calls every 5 s, 4 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        gauges("gpu_clock_hertz", "Clock frequency now.", Unit.HERTZ, by(_now), ("domain",)),
-        gauges("gpu_clock_max_hertz", "Highest clock frequency of the domain.", Unit.HERTZ, by(_maximum), ("domain",)),
-        gauge("gpu_performance_state", "Performance state: 0 (P0) is the fastest.", Unit.NONE, _state),
+        gauges("gpu_clock_hertz", "Clock frequency now.", Unit.HERTZ, by(lambda c: c.now.items()), ("domain",)),
+        gauges("gpu_clock_max_hertz", "Highest clock frequency of the domain.", Unit.HERTZ, by(lambda c: c.maximum.value.items()), ("domain",)),
+        gauge("gpu_performance_state", "Performance state: 0 (P0) is the fastest.", Unit.NONE, lambda c: c.state),
     ),
-)
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -101,64 +101,16 @@ def _sram_threshold(device: Device) -> bool | None:
     return None if status is None else bool(status.bThresholdExceeded)
 
 
-def _since_load(ecc: Ecc) -> Iterable[tuple[str, float]]:
-    return ecc.since_load.items()
-
-
-def _lifetime(ecc: Ecc) -> Iterable[tuple[str, float]]:
-    return ecc.lifetime.items()
-
-
-def _by_location(ecc: Ecc) -> Iterable[Sample]:
-    return (Sample(count, labels) for labels, count in ecc.locations.items())
-
-
-def _exceeded(ecc: Ecc) -> float | None:
-    return None if ecc.sram_threshold_exceeded is None else float(ecc.sram_threshold_exceeded)
-
-
-ECC = Collector(
+ECC: Collector[Ecc] = Collector(
     name="ecc",
     help="ECC errors; 4 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        counters(
-            "gpu_ecc_errors_total",
-            "ECC errors since the driver was loaded, carried over resets of the GPU.",
-            Unit.NONE,
-            by(_since_load),
-            ("type",),
-        ),
-        gauges(
-            "gpu_ecc_volatile_errors",
-            "ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.",
-            Unit.NONE,
-            by(_since_load),
-            ("type",),
-            shown=Shown.NONZERO,
-        ),
-        counters(
-            "gpu_ecc_lifetime_errors_total",
-            "ECC errors in the life of the board.",
-            Unit.NONE,
-            by(_lifetime),
-            ("type",),
-            shown=Shown.NONZERO,
-        ),
-        counters(
-            "gpu_ecc_location_errors_total",
-            "ECC errors since the driver was loaded, by the memory they were in.",
-            Unit.NONE,
-            _by_location,
-            ("type", "location"),
-            shown=Shown.NONZERO,
-        ),
-        gauge(
-            "gpu_ecc_sram_threshold_exceeded",
-            "Whether on-chip memory has failed so often that the board is to be replaced.",
-            Unit.NONE,
-            _exceeded,
-        ),
+        counters("gpu_ecc_errors_total", "ECC errors since the driver was loaded, carried over resets of the GPU.", Unit.NONE, by(lambda e: e.since_load.items()), ("type",)),
+        gauges("gpu_ecc_volatile_errors", "ECC errors as the driver counts them now: back to 0 after a reset of the GPU or a driver reload.", Unit.NONE, by(lambda e: e.since_load.items()), ("type",), shown=Shown.NONZERO),
+        counters("gpu_ecc_lifetime_errors_total", "ECC errors in the life of the board.", Unit.NONE, by(lambda e: e.lifetime.items()), ("type",), shown=Shown.NONZERO),
+        counters("gpu_ecc_location_errors_total", "ECC errors since the driver was loaded, by the memory they were in.", Unit.NONE, lambda e: (Sample(count, labels) for labels, count in e.locations.items()), ("type", "location"), shown=Shown.NONZERO),
+        gauge("gpu_ecc_sram_threshold_exceeded", "Whether on-chip memory has failed so often that the board is to be replaced.", Unit.NONE, lambda e: None if e.sram_threshold_exceeded is None else float(e.sram_threshold_exceeded)),
     ),
-)
+)  # fmt: skip

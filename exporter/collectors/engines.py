@@ -47,31 +47,15 @@ def _ratio(engine: str, title: str, value: Callable[[Engines], float | None]) ->
     )
 
 
-def _encoder(engines: Engines) -> float | None:
-    return engines.encoder
-
-
-def _decoder(engines: Engines) -> float | None:
-    return engines.decoder
-
-
-def _jpeg(engines: Engines) -> float | None:
-    return engines.jpeg
-
-
-def _ofa(engines: Engines) -> float | None:
-    return engines.ofa
-
-
-ENGINES = Collector(
+ENGINES: Collector[Engines] = Collector(
     name="engines",
     help="Utilization of encoder, decoder, JPEG and optical-flow engines; 4 driver calls every 5 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        _ratio("encoder", "video encoder", _encoder),
-        _ratio("decoder", "video decoder", _decoder),
-        _ratio("jpeg", "JPEG decoder", _jpeg),
-        _ratio("ofa", "optical flow accelerator", _ofa),
+        _ratio("encoder", "video encoder", lambda e: e.encoder),
+        _ratio("decoder", "video decoder", lambda e: e.decoder),
+        _ratio("jpeg", "JPEG decoder", lambda e: e.jpeg),
+        _ratio("ofa", "optical flow accelerator", lambda e: e.ofa),
     ),
-)
+)  # fmt: skip

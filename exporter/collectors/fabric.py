@@ -101,47 +101,20 @@ def unhealthy(mask: int) -> Mapping[str, bool]:
     return {**{check: value == 1 for check, value in found.items() if value in (1, 2)}, **wrong}
 
 
-def _state(fabric: Fabric) -> Iterable[tuple[str, float]]:
-    return ((fabric.state, 1.0),) if fabric.state else ()
-
-
-def _unhealthy(fabric: Fabric) -> Iterable[tuple[str, float]]:
-    return ((check, float(bad)) for check, bad in fabric.unhealthy.items())
-
-
 def _seat(fabric: Fabric) -> Iterable[Sample]:
     seat = fabric.place
     labels = (fabric.cluster, fabric.clique, seat.chassis, seat.slot, seat.tray, seat.host, seat.module)
     return (Sample(1, labels),) if any(labels) else ()
 
 
-FABRIC = Collector(
+FABRIC: Collector[Fabric] = Collector(
     name="fabric",
     help="State of the NVLink fabric; 1 driver call every 30 s, and 2 once for the GPU's place.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        gauges(
-            "gpu_fabric_state",
-            "Where the GPU is in joining the fabric: 1 for the state in the label.",
-            Unit.NONE,
-            by(_state),
-            ("state",),
-        ),
-        gauges(
-            "gpu_fabric_unhealthy",
-            "Whether the fabric is unwell in this respect.",
-            Unit.NONE,
-            by(_unhealthy),
-            ("check",),
-            shown=Shown.NONZERO,
-        ),
-        info(
-            "gpu_fabric_info",
-            "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot,"
-            " tray, host in the slot and module; a label is empty where the driver does not know it.",
-            _seat,
-            ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module"),
-        ),
+        gauges("gpu_fabric_state", "Where the GPU is in joining the fabric: 1 for the state in the label.", Unit.NONE, by(lambda f: ((f.state, 1.0),) if f.state else ()), ("state",)),
+        gauges("gpu_fabric_unhealthy", "Whether the fabric is unwell in this respect.", Unit.NONE, by(lambda f: ((check, float(bad)) for check, bad in f.unhealthy.items())), ("check",), shown=Shown.NONZERO),
+        info("gpu_fabric_info", "Place of the GPU: UUID of the NVLink cluster and clique within it, serial number of the chassis, slot, tray, host in the slot and module; a label is empty where the driver does not know it.", _seat, ("cluster_uuid", "clique_id", "chassis_serial", "slot", "tray", "host_id", "module")),
     ),
-)
+)  # fmt: skip

@@ -5,13 +5,13 @@ Bytes come from the driver's field counters; where it has none, from GPM's rates
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, finite, is_of_pass, silent
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import ALL_LINKS, Field, Fields, read_fields
 from exporter.core.clock import UnixTime
-from exporter.core.families import Family, Unit, counter, counters_by, summed
+from exporter.core.families import Family, Unit, by, counter, counters
 from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.interface import GPM_SECONDS, Device, UnsupportedError
@@ -151,29 +151,17 @@ def _seconds_of(unit: str, what: str) -> Family[Gpm]:
 
     name = "gpu_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_{unit}_active_seconds_total"
     text = f"Seconds, weighted by the share in which {what}."
-    return summed(counter(name, text, Unit.SECONDS, total))
+    return counter(name, text, Unit.SECONDS, total)
 
 
-def _over_pcie(reading: Gpm) -> Mapping[str, float]:
-    return reading.pcie.totals
-
-
-def _over_nvlink(reading: Gpm) -> Mapping[str, float]:
-    return reading.nvlink.totals
-
-
-def _bytes_of(name: str, text: str, totals: Callable[[Gpm], Mapping[str, float]]) -> Family[Gpm]:
-    return counters_by(name, text, Unit.BYTES, totals, "direction")
-
-
-GPM = Collector(
+GPM: Collector[Gpm] = Collector(
     name="gpm",
     help="Activity of SMs, tensor cores, memory and pipes, bytes over PCIe and NVLink; up to 3 driver calls a pass.",
     pace=Pace.PASS,
     read=read,
     families=(
         *(_seconds_of(unit, what) for unit, _, what in UNITS),
-        _bytes_of("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU.", _over_pcie),
-        _bytes_of("gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU.", _over_nvlink),
+        counters("gpu_pcie_bytes_total", "Bytes over PCIe, seen from the GPU.", Unit.BYTES, by(lambda r: r.pcie.totals.items()), ("direction",)),
+        counters("gpu_nvlink_bytes_total", "Bytes of data over all NVLinks, seen from the GPU.", Unit.BYTES, by(lambda r: r.nvlink.totals.items()), ("direction",)),
     ),
-)
+)  # fmt: skip

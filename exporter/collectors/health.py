@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.core.families import Unit, by, gauges
@@ -39,22 +37,12 @@ def read(device: Device, previous: Health | None, tick: Tick) -> Health:
     return Health(_ACTIONS[int(code)] if 0 <= code < len(_ACTIONS) else "unknown", fields)
 
 
-def _action(health: Health) -> Iterable[tuple[str, float]]:
-    return ((health.action, 1.0),)
-
-
-HEALTH = Collector(
+HEALTH: Collector[Health] = Collector(
     name="health",
     help="The driver's advice on recovery; 1 driver call every 5 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        gauges(
-            "gpu_recovery_action",
-            "What the driver advises to do with the GPU: 1 for the action in the label.",
-            Unit.NONE,
-            by(_action),
-            ("action",),
-        ),
+        gauges("gpu_recovery_action", "What the driver advises to do with the GPU: 1 for the action in the label.", Unit.NONE, by(lambda h: ((h.action, 1.0),)), ("action",)),
     ),
-)
+)  # fmt: skip

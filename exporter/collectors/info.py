@@ -99,64 +99,17 @@ def _description(info: Info) -> Iterable[Sample]:
     return (Sample(1, labels),)
 
 
-def _persistence(info: Info) -> int | None:
-    return info.persistence
-
-
-def _peak(info: Info) -> float | None:
-    return peak_flops(info.model)
-
-
-def _mig(info: Info) -> int | None:
-    return info.mig
-
-
-def _ecc(info: Info) -> int | None:
-    return info.ecc
-
-
-def _ecc_pending(info: Info) -> int | None:
-    return info.ecc_pending
-
-
-INFO = Collector(
+INFO: Collector[Info] = Collector(
     name="info",
     help="Model, bus id, serial, firmware and modes; 9 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        info(
-            "gpu_info",
-            "What the GPU is; always 1.",
-            _description,
-            (
-                "model",
-                "pci_bus_id",
-                "serial",
-                "vbios",
-                "architecture",
-                "compute_capability",
-                "numa_node",
-                "minor_number",
-            ),
-        ),
-        experimental(
-            gauge(
-                "gpu_peak_bf16_flops",
-                "Dense BF16 operations a second the GPU can do at most, by its data sheet; "
-                "absent for models not known.",
-                Unit.NONE,
-                _peak,
-            )
-        ),
-        gauge(
-            "gpu_persistence_mode_enabled",
-            "Whether the driver keeps the GPU initialised while nothing uses it.",
-            Unit.NONE,
-            _persistence,
-        ),
-        gauge("gpu_mig_mode_enabled", "Whether the GPU is split into MIG instances.", Unit.NONE, _mig),
-        gauge("gpu_ecc_mode_enabled", "Whether memory errors are corrected and counted.", Unit.NONE, _ecc),
-        gauge("gpu_ecc_mode_pending", "Whether ECC will be on after the next reset.", Unit.NONE, _ecc_pending),
+        info("gpu_info", "What the GPU is; always 1.", _description, ("model", "pci_bus_id", "serial", "vbios", "architecture", "compute_capability", "numa_node", "minor_number")),
+        experimental(gauge("gpu_peak_bf16_flops", "Dense BF16 operations a second the GPU can do at most, by its data sheet; absent for models not known.", Unit.NONE, lambda i: peak_flops(i.model))),
+        gauge("gpu_persistence_mode_enabled", "Whether the driver keeps the GPU initialised while nothing uses it.", Unit.NONE, lambda i: i.persistence),
+        gauge("gpu_mig_mode_enabled", "Whether the GPU is split into MIG instances.", Unit.NONE, lambda i: i.mig),
+        gauge("gpu_ecc_mode_enabled", "Whether memory errors are corrected and counted.", Unit.NONE, lambda i: i.ecc),
+        gauge("gpu_ecc_mode_pending", "Whether ECC will be on after the next reset.", Unit.NONE, lambda i: i.ecc_pending),
     ),
-)
+)  # fmt: skip

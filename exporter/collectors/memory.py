@@ -36,46 +36,17 @@ def read(device: Device, _previous: Memory | None, _tick: Tick) -> Memory:
     )
 
 
-def _total(memory: Memory) -> int | None:
-    return memory.total
-
-
-def _used(memory: Memory) -> int | None:
-    return memory.used
-
-
-def _reserved(memory: Memory) -> int | None:
-    return memory.reserved
-
-
-def _free(memory: Memory) -> int | None:
-    return memory.free
-
-
-def _bar1_total(memory: Memory) -> int | None:
-    return memory.bar1_total
-
-
-def _bar1_used(memory: Memory) -> int | None:
-    return memory.bar1_used
-
-
-MEMORY = Collector(
+MEMORY: Collector[Memory] = Collector(
     name="memory",
     help="Device memory and BAR1; 2 driver calls every 5 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        gauge("gpu_memory_total_bytes", "Device memory there is.", Unit.BYTES, _total),
-        gauge("gpu_memory_used_bytes", "Device memory in use.", Unit.BYTES, _used),
-        gauge("gpu_memory_reserved_bytes", "Device memory the driver keeps for itself.", Unit.BYTES, _reserved),
-        gauge("gpu_memory_free_bytes", "Device memory not in use.", Unit.BYTES, _free),
-        gauge(
-            "gpu_bar1_memory_total_bytes",
-            "Window through which CPU and peers address device memory.",
-            Unit.BYTES,
-            _bar1_total,
-        ),
-        gauge("gpu_bar1_memory_used_bytes", "Part of the BAR1 window in use.", Unit.BYTES, _bar1_used),
+        gauge("gpu_memory_total_bytes", "Device memory there is.", Unit.BYTES, lambda m: m.total),
+        gauge("gpu_memory_used_bytes", "Device memory in use.", Unit.BYTES, lambda m: m.used),
+        gauge("gpu_memory_reserved_bytes", "Device memory the driver keeps for itself.", Unit.BYTES, lambda m: m.reserved),
+        gauge("gpu_memory_free_bytes", "Device memory not in use.", Unit.BYTES, lambda m: m.free),
+        gauge("gpu_bar1_memory_total_bytes", "Window through which CPU and peers address device memory.", Unit.BYTES, lambda m: m.bar1_total),
+        gauge("gpu_bar1_memory_used_bytes", "Part of the BAR1 window in use.", Unit.BYTES, lambda m: m.bar1_used),
     ),
-)
+)  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from exporter.collectors.activity import UNIT_IDS, UNITS, Activity, activity, silent
 from exporter.collectors.base import Collector, Pace, Scope, Tick
 from exporter.collectors.paced import Paced, read_when_due
 from exporter.core.clock import UnixTime
-from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gauge, info, summed
+from exporter.core.families import INSTANCE, Family, Sample, Unit, counter, gauge, info
 from exporter.core.record import record
 from exporter.driver.interface import Device
 
@@ -74,17 +74,13 @@ def _activity(device: Device, previous: MigInstance | None, tick: Tick) -> tuple
     return units, tick.time
 
 
-def _info(instance: MigInstance) -> Iterable[Sample]:
-    return (Sample(1, (instance.model.value,)),)
-
-
 def _seconds_of(unit: str, what: str) -> Family[MigInstance]:
     def total(instance: MigInstance) -> float | None:
         return instance.activity.seconds.get(unit) if instance.activity else None
 
     name = "gpu_mig_sm_occupancy_seconds_total" if unit == "sm_occupancy" else f"gpu_mig_{unit}_active_seconds_total"
     text = f"Seconds, weighted by the share in which {what}, within the instance."
-    return summed(counter(name, text, Unit.SECONDS, total, INSTANCE))
+    return counter(name, text, Unit.SECONDS, total, INSTANCE)
 
 
 def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) -> Family[MigInstance]:
@@ -94,18 +90,18 @@ def _bytes_of(kind: str, text: str, value: Callable[[MigMemory], int | None]) ->
     return gauge(f"gpu_mig_memory_{kind}_bytes", text, Unit.BYTES, number, INSTANCE)
 
 
-MIG = Collector(
+MIG: Collector[MigInstance] = Collector(
     name="mig",
     help="MIG instances; per instance 1 driver call a pass (with GPM), 1 every 5 s and 1 every 30 s.",
     pace=Pace.PASS,
     scope=Scope.INSTANCE,
     read=read,
     families=(
-        info("gpu_mig_info", "What the MIG instance is; always 1.", _info, ("model",), INSTANCE),
+        info("gpu_mig_info", "What the MIG instance is; always 1.", lambda i: (Sample(1, (i.model.value,)),), ("model",), INSTANCE),
         _bytes_of("total", "Device memory of the instance.", lambda memory: memory.total),
         _bytes_of("used", "Device memory of the instance in use.", lambda memory: memory.used),
         _bytes_of("free", "Device memory of the instance not in use.", lambda memory: memory.free),
         _bytes_of("reserved", "Device memory of the instance kept by the driver.", lambda memory: memory.reserved),
         *(_seconds_of(unit, what) for unit, _, what in UNITS),
     ),
-)
+)  # fmt: skip

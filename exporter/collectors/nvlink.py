@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Field, Fields, read_fields
@@ -141,66 +141,16 @@ def _speed(whole: Fields, by_link: Fields) -> float | None:
     return None if megabytes is None else megabytes * 1e6
 
 
-def _links_up(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
-    return ((str(link), float(up)) for link, up in nvlink.up.items())
-
-
-def _count_up(nvlink: Nvlink) -> float | None:
-    return nvlink.links_up
-
-
-def _error_counts(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
-    return _errors(nvlink, totals(nvlink.link_errors)).items()
-
-
-def _errors_now(nvlink: Nvlink) -> Iterable[tuple[str, float]]:
-    return _errors(nvlink, nvlink.link_errors.raws).items()
-
-
-def _link_speed(nvlink: Nvlink) -> float | None:
-    return nvlink.speed
-
-
-NVLINK = Collector(
+NVLINK: Collector[Nvlink] = Collector(
     name="nvlink",
     help="NVLink states, speed and errors; 2 driver calls every 30 s, and 1 per link on drivers before R525.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        gauges(
-            "gpu_nvlink_link_up",
-            "Whether the link is up (asleep to save power counts as up).",
-            Unit.NONE,
-            by(_links_up),
-            ("link",),
-            shown=Shown.ZERO,
-        ),
-        gauge(
-            "gpu_nvlink_links_up",
-            "How many NVLink links of the GPU are up.",
-            Unit.NONE,
-            _count_up,
-        ),
-        counters(
-            "gpu_nvlink_errors_total",
-            "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.",
-            Unit.NONE,
-            by(_error_counts),
-            ("type",),
-        ),
-        gauges(
-            "gpu_nvlink_volatile_errors",
-            "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
-            Unit.NONE,
-            by(_errors_now),
-            ("type",),
-            shown=Shown.NONZERO,
-        ),
-        gauge(
-            "gpu_nvlink_link_speed_bytes_per_second",
-            "Speed of one link in one direction.",
-            Unit.BYTES_PER_SECOND,
-            _link_speed,
-        ),
+        gauges("gpu_nvlink_link_up", "Whether the link is up (asleep to save power counts as up).", Unit.NONE, by(lambda n: ((str(link), float(up)) for link, up in n.up.items())), ("link",), shown=Shown.ZERO),
+        gauge("gpu_nvlink_links_up", "How many NVLink links of the GPU are up.", Unit.NONE, lambda n: n.links_up),
+        counters("gpu_nvlink_errors_total", "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.", Unit.NONE, by(lambda n: _errors(n, totals(n.link_errors)).items()), ("type",)),
+        gauges("gpu_nvlink_volatile_errors", "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.", Unit.NONE, by(lambda n: _errors(n, n.link_errors.raws).items()), ("type",), shown=Shown.NONZERO),
+        gauge("gpu_nvlink_link_speed_bytes_per_second", "Speed of one link in one direction.", Unit.BYTES_PER_SECOND, lambda n: n.speed),
     ),
-)
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -74,75 +74,19 @@ def _slower(device: Device, before: Slower | None, tick: Tick) -> Slower:
     )
 
 
-def _generation(pcie: Pcie) -> int | None:
-    return pcie.generation
-
-
-def _max_generation(pcie: Pcie) -> int | None:
-    return pcie.slower.value.max_generation
-
-
-def _width(pcie: Pcie) -> int | None:
-    return pcie.width
-
-
-def _max_width(pcie: Pcie) -> int | None:
-    return pcie.slower.value.max_width
-
-
-def _replays(pcie: Pcie) -> float | None:
-    return pcie.slower.value.replays
-
-
-def _errors(pcie: Pcie) -> Iterable[tuple[str, float]]:
-    return pcie.slower.value.errors.items()
-
-
-PCIE = Collector(
+PCIE: Collector[Pcie] = Collector(
     name="pcie",
     help="PCIe generation, width and errors; 2 driver calls every 5 s, 3 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        gauge(
-            "gpu_pcie_link_generation",
-            "PCIe generation now; it falls while the GPU idles.",
-            Unit.NONE,
-            _generation,
-        ),
-        gauge(
-            "gpu_pcie_link_max_generation",
-            "Highest PCIe generation of GPU and slot together.",
-            Unit.NONE,
-            _max_generation,
-        ),
-        gauge("gpu_pcie_link_width", "PCIe lanes in use.", Unit.NONE, _width),
-        gauge("gpu_pcie_link_max_width", "Most PCIe lanes of GPU and slot together.", Unit.NONE, _max_width),
-        counter(
-            "gpu_pcie_replays_total", "PCIe packets sent again, carried over resets of the GPU.", Unit.NONE, _replays
-        ),
-        gauge(
-            "gpu_pcie_volatile_replays",
-            "PCIe packets sent again as the driver counts them now: back to 0 after a reset or a driver reload.",
-            Unit.NONE,
-            _replays,
-            shown=Shown.NONZERO,
-        ),
-        counters(
-            "gpu_pcie_errors_total",
-            "PCIe errors by type, carried over resets of the GPU.",
-            Unit.NONE,
-            by(_errors),
-            ("type",),
-            shown=Shown.NONZERO,
-        ),
-        gauges(
-            "gpu_pcie_volatile_errors",
-            "PCIe errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.",
-            Unit.NONE,
-            by(_errors),
-            ("type",),
-            shown=Shown.NONZERO,
-        ),
+        gauge("gpu_pcie_link_generation", "PCIe generation now; it falls while the GPU idles.", Unit.NONE, lambda p: p.generation),
+        gauge("gpu_pcie_link_max_generation", "Highest PCIe generation of GPU and slot together.", Unit.NONE, lambda p: p.slower.value.max_generation),
+        gauge("gpu_pcie_link_width", "PCIe lanes in use.", Unit.NONE, lambda p: p.width),
+        gauge("gpu_pcie_link_max_width", "Most PCIe lanes of GPU and slot together.", Unit.NONE, lambda p: p.slower.value.max_width),
+        counter("gpu_pcie_replays_total", "PCIe packets sent again, carried over resets of the GPU.", Unit.NONE, lambda p: p.slower.value.replays),
+        gauge("gpu_pcie_volatile_replays", "PCIe packets sent again as the driver counts them now: back to 0 after a reset or a driver reload.", Unit.NONE, lambda p: p.slower.value.replays, shown=Shown.NONZERO),
+        counters("gpu_pcie_errors_total", "PCIe errors by type, carried over resets of the GPU.", Unit.NONE, by(lambda p: p.slower.value.errors.items()), ("type",), shown=Shown.NONZERO),
+        gauges("gpu_pcie_volatile_errors", "PCIe errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.", Unit.NONE, by(lambda p: p.slower.value.errors.items()), ("type",), shown=Shown.NONZERO),
     ),
-)
+)  # fmt: skip

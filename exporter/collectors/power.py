@@ -62,51 +62,17 @@ def _watts_of(milliwatts: int | None) -> Watts | None:
     return None if milliwatts is None else Watts(milliwatts / 1000)
 
 
-def _watts(power: Power) -> float | None:
-    return power.watts
-
-
-def _joules(power: Power) -> float | None:
-    return power.joules
-
-
-def _enforced(power: Power) -> float | None:
-    return power.limits.value.enforced
-
-
-def _default(power: Power) -> float | None:
-    return power.limits.value.default
-
-
-def _minimum(power: Power) -> float | None:
-    return power.limits.value.minimum
-
-
-def _maximum(power: Power) -> float | None:
-    return power.limits.value.maximum
-
-
-POWER = Collector(
+POWER: Collector[Power] = Collector(
     name="power",
     help="Power, energy and power limits; 2 driver calls a pass, 3 more every 30 s.",
     pace=Pace.PASS,
     read=read,
     families=(
-        gauge(
-            "gpu_power_watts",
-            "Power drawn: a 1-second mean on Ampere (but A100) and newer, instantaneous before.",
-            Unit.WATTS,
-            _watts,
-        ),
-        gauge("gpu_power_limit_watts", "Power limit in force: the lowest of all limiters.", Unit.WATTS, _enforced),
-        gauge("gpu_power_default_limit_watts", "Power limit the GPU starts with.", Unit.WATTS, _default),
-        gauge("gpu_power_min_limit_watts", "Lowest power limit that can be set.", Unit.WATTS, _minimum),
-        gauge("gpu_power_max_limit_watts", "Highest power limit that can be set.", Unit.WATTS, _maximum),
-        counter(
-            "gpu_energy_joules_total",
-            "Energy used since the driver was loaded; its rate is the mean power.",
-            Unit.JOULES,
-            _joules,
-        ),
+        gauge("gpu_power_watts", "Power drawn: a 1-second mean on Ampere (but A100) and newer, instantaneous before.", Unit.WATTS, lambda p: p.watts),
+        gauge("gpu_power_limit_watts", "Power limit in force: the lowest of all limiters.", Unit.WATTS, lambda p: p.limits.value.enforced),
+        gauge("gpu_power_default_limit_watts", "Power limit the GPU starts with.", Unit.WATTS, lambda p: p.limits.value.default),
+        gauge("gpu_power_min_limit_watts", "Lowest power limit that can be set.", Unit.WATTS, lambda p: p.limits.value.minimum),
+        gauge("gpu_power_max_limit_watts", "Highest power limit that can be set.", Unit.WATTS, lambda p: p.limits.value.maximum),
+        counter("gpu_energy_joules_total", "Energy used since the driver was loaded; its rate is the mean power.", Unit.JOULES, lambda p: p.joules),
     ),
-)
+)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.core.families import Unit, by, counters, gauge, gauges
@@ -32,48 +32,15 @@ def read(device: Device, _previous: RemappedRows | None, _tick: Tick) -> Remappe
     return RemappedRows(correctable, uncorrectable, bool(pending), bool(failed), banks)
 
 
-def _rows(reading: RemappedRows) -> Iterable[tuple[str, float]]:
-    return (("correctable", reading.correctable), ("uncorrectable", reading.uncorrectable))
-
-
-def _pending(reading: RemappedRows) -> float:
-    return float(reading.pending)
-
-
-def _failed(reading: RemappedRows) -> float:
-    return float(reading.failed)
-
-
-def _banks(reading: RemappedRows) -> Iterable[tuple[str, float]]:
-    return ((name, count) for name, count in reading.banks.items() if name in _SCARCE)
-
-
-REMAPPED_ROWS = Collector(
+REMAPPED_ROWS: Collector[RemappedRows] = Collector(
     name="remapped_rows",
     help="Remapped memory rows (Ampere and newer); 2 driver calls every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        counters(
-            "gpu_remapped_rows_total",
-            "Memory rows replaced by spare ones in the life of the board, by cause.",
-            Unit.NONE,
-            by(_rows),
-            ("cause",),
-        ),
-        gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, _pending),
-        gauge(
-            "gpu_row_remap_failed",
-            "Whether a row could not be replaced: the board is to be exchanged.",
-            Unit.NONE,
-            _failed,
-        ),
-        gauges(
-            "gpu_row_remap_banks",
-            "Memory banks with few spare rows left, or none.",
-            Unit.NONE,
-            by(_banks),
-            ("availability",),
-        ),
+        counters("gpu_remapped_rows_total", "Memory rows replaced by spare ones in the life of the board, by cause.", Unit.NONE, by(lambda r: (("correctable", r.correctable), ("uncorrectable", r.uncorrectable))), ("cause",)),
+        gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, lambda r: float(r.pending)),
+        gauge("gpu_row_remap_failed", "Whether a row could not be replaced: the board is to be exchanged.", Unit.NONE, lambda r: float(r.failed)),
+        gauges("gpu_row_remap_banks", "Memory banks by how many spare rows they have left.", Unit.NONE, by(lambda r: r.banks.items()), ("availability",)),
     ),
-)
+)  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
 from exporter.core.families import Unit, by, counters, gauge
@@ -36,32 +34,13 @@ def read(device: Device, previous: RetiredPages | None, tick: Tick) -> RetiredPa
     return RetiredPages(fields.get(_SINGLE_BIT), fields.get(_DOUBLE_BIT), fields.get(_PENDING), fields)
 
 
-def _pages(reading: RetiredPages) -> Iterable[tuple[str, float | None]]:
-    return (("single_bit", reading.single_bit), ("double_bit", reading.double_bit))
-
-
-def _pending(reading: RetiredPages) -> float | None:
-    return reading.pending
-
-
-RETIRED_PAGES = Collector(
+RETIRED_PAGES: Collector[RetiredPages] = Collector(
     name="retired_pages",
     help="Retired memory pages (before Ampere); 1 driver call every 30 s.",
     pace=Pace.SLOW,
     read=read,
     families=(
-        counters(
-            "gpu_retired_pages_total",
-            "Memory pages retired in the life of the board, by cause.",
-            Unit.NONE,
-            by(_pages),
-            ("cause",),
-        ),
-        gauge(
-            "gpu_retired_pages_pending",
-            "Whether a page waits to be retired at the next reset.",
-            Unit.NONE,
-            _pending,
-        ),
+        counters("gpu_retired_pages_total", "Memory pages retired in the life of the board, by cause.", Unit.NONE, by(lambda r: (("single_bit", r.single_bit), ("double_bit", r.double_bit))), ("cause",)),
+        gauge("gpu_retired_pages_pending", "Whether a page waits to be retired at the next reset.", Unit.NONE, lambda r: r.pending),
     ),
-)
+)  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -81,29 +81,7 @@ def not_after(sxids: SxidCounts, now: UnixTime) -> SxidCounts:
     return SxidCounts({kind: (count, min(time, now)) for kind, (count, time) in sxids.seen.items()})
 
 
-def _counts(sxids: SxidCounts) -> Iterable[Sample]:
-    return (Sample(count, tuple(kind)) for kind, (count, _) in sxids.seen.items())
-
-
-def _last(sxids: SxidCounts) -> Iterable[Sample]:
-    return (Sample(float(last), tuple(kind)) for kind, (_, last) in sxids.seen.items())
-
-
 SXID_FAMILIES: tuple[Family[SxidCounts], ...] = (
-    counters(
-        "gpu_nvswitch_sxid_errors_total",
-        "SXIDs of the node's NVSwitches since the exporter started, by the kernel log; absent until the first.",
-        Unit.NONE,
-        _counts,
-        ("switch", "pci_bus_id", "sxid", "class", "link"),
-        NODE,
-    ),
-    gauges(
-        "gpu_nvswitch_sxid_last_timestamp_seconds",
-        "When the SXID was last reported, Unix time.",
-        Unit.SECONDS,
-        _last,
-        ("switch", "pci_bus_id", "sxid", "class", "link"),
-        NODE,
-    ),
-)
+    counters("gpu_nvswitch_sxid_errors_total", "SXIDs of the node's NVSwitches since the exporter started, by the kernel log; absent until the first.", Unit.NONE, lambda s: (Sample(count, tuple(kind)) for kind, (count, _) in s.seen.items()), ("switch", "pci_bus_id", "sxid", "class", "link"), NODE),
+    gauges("gpu_nvswitch_sxid_last_timestamp_seconds", "When the SXID was last reported, Unix time.", Unit.SECONDS, lambda s: (Sample(float(last), tuple(kind)) for kind, (_, last) in s.seen.items()), ("switch", "pci_bus_id", "sxid", "class", "link"), NODE),
+)  # fmt: skip

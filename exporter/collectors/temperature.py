@@ -7,7 +7,7 @@ turned into the other, so they are two families.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
@@ -106,70 +106,17 @@ def _thresholds(device: Device, before: Thresholds | None, tick: Tick) -> Thresh
     )
 
 
-def _sensors(temperature: Temperature) -> Iterable[tuple[str, float | None]]:
-    return (("gpu", temperature.gpu), ("memory", temperature.memory))
-
-
-def _celsius(temperature: Temperature) -> Iterable[tuple[str, float]]:
-    return temperature.thresholds.value.celsius.items()
-
-
-def _margins(temperature: Temperature) -> Iterable[tuple[str, float]]:
-    return temperature.thresholds.value.margins.items()
-
-
-def _margin(temperature: Temperature) -> float | None:
-    return temperature.margin
-
-
-def _fan_ratio(temperature: Temperature) -> Iterable[Sample]:
-    return (Sample(ratio, (fan,)) for fan, ratio in temperature.fans.items())
-
-
-def _fan_rpm(temperature: Temperature) -> Iterable[Sample]:
-    return (Sample(rpm, (fan,)) for fan, rpm in temperature.fans_rpm.items())
-
-
-TEMPERATURE = Collector(
+TEMPERATURE: Collector[Temperature] = Collector(
     name="temperature",
     help="Temperatures, thresholds and fans; 3 driver calls every 5 s and 1 per fan, 6 more every 30 s.",
     pace=Pace.FAST,
     read=read,
     families=(
-        gauges(
-            "gpu_temperature_celsius",
-            "Temperature of the GPU and of its memory.",
-            Unit.CELSIUS,
-            by(_sensors),
-            ("sensor",),
-        ),
-        gauges(
-            "gpu_temperature_threshold_celsius",
-            "Temperature at which the GPU slows down or stops.",
-            Unit.CELSIUS,
-            by(_celsius),
-            ("threshold",),
-        ),
-        gauge(
-            "gpu_temperature_margin_celsius",
-            "Degrees left to the nearest slowdown threshold.",
-            Unit.CELSIUS,
-            _margin,
-        ),
-        gauges(
-            "gpu_temperature_threshold_margin_celsius",
-            "The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.",
-            Unit.CELSIUS,
-            by(_margins),
-            ("threshold",),
-        ),
-        gauges(
-            "gpu_fan_speed_ratio",
-            "Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.",
-            Unit.RATIO,
-            _fan_ratio,
-            ("fan",),
-        ),
-        gauges("gpu_fan_speed_rpm", "Fan speed in revolutions per minute.", Unit.NONE, _fan_rpm, ("fan",)),
+        gauges("gpu_temperature_celsius", "Temperature of the GPU and of its memory.", Unit.CELSIUS, by(lambda t: (("gpu", t.gpu), ("memory", t.memory))), ("sensor",)),
+        gauges("gpu_temperature_threshold_celsius", "Temperature at which the GPU slows down or stops.", Unit.CELSIUS, by(lambda t: t.thresholds.value.celsius.items()), ("threshold",)),
+        gauge("gpu_temperature_margin_celsius", "Degrees left to the nearest slowdown threshold.", Unit.CELSIUS, lambda t: t.margin),
+        gauges("gpu_temperature_threshold_margin_celsius", "The margin left when the threshold is reached (T.Limit, Ada and newer), often negative.", Unit.CELSIUS, by(lambda t: t.thresholds.value.margins.items()), ("threshold",)),
+        gauges("gpu_fan_speed_ratio", "Fan speed the GPU asks for, as a share of the maximum; it may exceed 1.", Unit.RATIO, lambda t: (Sample(ratio, (fan,)) for fan, ratio in t.fans.items()), ("fan",)),
+        gauges("gpu_fan_speed_rpm", "Fan speed in revolutions per minute.", Unit.NONE, lambda t: (Sample(rpm, (fan,)) for fan, rpm in t.fans_rpm.items()), ("fan",)),
     ),
-)
+)  # fmt: skip

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 
 from exporter.collectors.base import Collector, Pace, Tick
 from exporter.collectors.fields import Fields, read_fields
-from exporter.core.families import Unit, by, counters_by, gauges
+from exporter.core.families import Unit, by, counters, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml
 from exporter.driver.field_ids import throttle_field_ids
@@ -141,33 +141,13 @@ def _plan(device: Device, fields: Mapping[str, int], batch: Fields) -> Plan:
     return Plan(_KNOWN if supported is None else supported, fields, policies)
 
 
-def _active(throttle: Throttle) -> Iterable[tuple[str, float]]:
-    return ((reason, float(holds)) for reason, holds in throttle.active.items())
-
-
-def _seconds(throttle: Throttle) -> Mapping[str, float]:
-    return throttle.seconds
-
-
-THROTTLE = Collector(
+THROTTLE: Collector[Throttle] = Collector(
     name="throttle",
     help="Reasons for lowered clocks; 2 driver calls a pass, 1 more while throttled, up to 6 on old drivers.",
     pace=Pace.PASS,
     read=read,
     families=(
-        counters_by(
-            "gpu_throttled_seconds_total",
-            "Seconds since driver load that the clocks were held down, by reason; counted by the driver.",
-            Unit.SECONDS,
-            _seconds,
-            "reason",
-        ),
-        gauges(
-            "gpu_throttle_active",
-            "Whether the clocks are held down right now, by reason; short events are missed.",
-            Unit.NONE,
-            by(_active),
-            ("reason",),
-        ),
+        counters("gpu_throttled_seconds_total", "Seconds since driver load that the clocks were held down, by reason; counted by the driver.", Unit.SECONDS, by(lambda t: t.seconds.items()), ("reason",)),
+        gauges("gpu_throttle_active", "Whether the clocks are held down right now, by reason; short events are missed.", Unit.NONE, by(lambda t: ((reason, float(holds)) for reason, holds in t.active.items())), ("reason",)),
     ),
-)
+)  # fmt: skip

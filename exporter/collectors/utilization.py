@@ -72,46 +72,15 @@ def _advanced(
     return advance(before, answer, tick.seconds, late)
 
 
-def _gpu(reading: Utilization) -> float | None:
-    return reading.gpu
-
-
-def _memory(reading: Utilization) -> float | None:
-    return reading.memory
-
-
-def _busy(reading: Utilization) -> float | None:
-    return None if reading.busy is None else reading.busy.total
-
-
-def _memory_busy(reading: Utilization) -> float | None:
-    return None if reading.memory_busy is None else reading.memory_busy.total
-
-
-UTILIZATION = Collector(
+UTILIZATION: Collector[Utilization] = Collector(
     name="utilization",
     help="Utilization of GPU and memory, and busy seconds from the driver's sample buffers; 3 driver calls a pass.",
     pace=Pace.PASS,
     read=read,
     families=(
-        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran.", Unit.RATIO, _gpu),
-        gauge(
-            "gpu_memory_activity_ratio",
-            "Share of the driver's last window in which device memory was read or written.",
-            Unit.RATIO,
-            _memory,
-        ),
-        counter(
-            "gpu_busy_seconds_total",
-            "Seconds in which a kernel ran, integrated from the driver's own samples.",
-            Unit.SECONDS,
-            _busy,
-        ),
-        counter(
-            "gpu_memory_busy_seconds_total",
-            "Seconds in which device memory was read or written, integrated from the driver's own samples.",
-            Unit.SECONDS,
-            _memory_busy,
-        ),
+        gauge("gpu_utilization_ratio", "Share of the driver's last window in which a kernel ran.", Unit.RATIO, lambda r: r.gpu),
+        gauge("gpu_memory_activity_ratio", "Share of the driver's last window in which device memory was read or written.", Unit.RATIO, lambda r: r.memory),
+        counter("gpu_busy_seconds_total", "Seconds in which a kernel ran, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.busy is None else r.busy.total),
+        counter("gpu_memory_busy_seconds_total", "Seconds in which device memory was read or written, integrated from the driver's own samples.", Unit.SECONDS, lambda r: None if r.memory_busy is None else r.memory_busy.total),
     ),
-)
+)  # fmt: skip

@@ -83,28 +83,11 @@ def counted(before: XidCounts, event: XidEvent, source: str) -> XidCounts:
     )
 
 
-def _errors(xids: XidCounts) -> Iterable[Sample]:
-    return (Sample(count, (str(xid), class_of(xid))) for xid, count in xids.counts.items())
-
-
 def _last(xids: XidCounts) -> Iterable[Sample]:
     return (Sample(float(time), (str(xid), class_of(xid))) for xid, time in sorted(xids.last.items()))
 
 
 XID_FAMILIES: tuple[Family[XidCounts], ...] = (
-    counters(
-        "gpu_xid_errors_total",
-        "XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.",
-        Unit.NONE,
-        _errors,
-        ("xid", "class"),
-        shown=Shown.NONZERO,
-    ),
-    gauges(
-        "gpu_xid_last_timestamp_seconds",
-        "When the XID was last reported, Unix time.",
-        Unit.SECONDS,
-        _last,
-        ("xid", "class"),
-    ),
-)
+    counters("gpu_xid_errors_total", "XIDs since the exporter started; class is the immediate action in NVIDIA's catalogue.", Unit.NONE, lambda x: (Sample(count, (str(xid), class_of(xid))) for xid, count in x.counts.items()), ("xid", "class"), shown=Shown.NONZERO),
+    gauges("gpu_xid_last_timestamp_seconds", "When the XID was last reported, Unix time.", Unit.SECONDS, _last, ("xid", "class")),
+)  # fmt: skip

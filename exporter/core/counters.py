@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from exporter.core.families import Columns, one
+from exporter.core.families import Columns
 
 Numbers = Mapping[Any, float]
-"""By label values: a tuple of them, or a text where there is one label."""
+"""By label values, or by what else tells the counters of a family apart."""
 
 
 class Counts(NamedTuple):
@@ -58,40 +58,6 @@ def _with_resets(previous: Counts, numbers: Numbers) -> Counts:
     return Counts(bases, raws)
 
 
-class Totals(NamedTuple):
-    """The counters of several families that have one number each; None: there was none yet."""
-
-    bases: tuple[float, ...]
-    raws: tuple[float | None, ...]
-
-    def published(self) -> Iterator[Columns]:
-        """What a scrape shows of each."""
-        for base, raw in zip(self.bases, self.raws, strict=True):
-            yield one(None if raw is None else base + raw)
-
-
-def count_values(previous: Totals | None, values: tuple[float | None, ...]) -> Totals:
-    """As `count`; None where the reading has no sample."""
-    if previous is None:
-        return Totals((0.0,) * len(values), values)
-    bases, raws = previous
-    if raws == values:
-        return previous
-    for before, now in zip(raws, values, strict=True):
-        if before is not None and (now is None or not now >= before):
-            found = [_carried(*each) for each in zip(bases, raws, values, strict=True)]
-            return Totals(tuple([base for base, _ in found]), tuple([raw for _, raw in found]))
-    return Totals(bases, values)
-
-
-def _carried(base: float, before: float | None, value: float | None) -> tuple[float, float | None]:
-    if value is None:
-        return base, before
-    if before is None or value > before:
-        return base, value
-    return (base + before, value) if value < before else (base, before)
-
-
 def totals(counts: Counts) -> Numbers:
     """What each has come to, over all resets of its source."""
     bases, raws = counts
@@ -101,7 +67,4 @@ def totals(counts: Counts) -> Numbers:
 def published(counts: Counts) -> Columns:
     """What a scrape shows of the counters."""
     found = totals(counts)
-    return Columns(
-        tuple([(labels,) if isinstance(labels, str) else labels for labels in found]),
-        tuple(found.values()),
-    )
+    return Columns(tuple(found), tuple(found.values()))

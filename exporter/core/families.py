@@ -123,12 +123,6 @@ class Family(Generic[R]):
     prefix: tuple[str, ...] = DEVICE
     stability: Stability = Stability.STABLE
     shown: Shown = Shown.ALL
-    value: Callable[[R], float | None] | None = None
-    """The number of its one sample, where the family has no labels of its own: quicker had than the sample."""
-    numbers: Callable[[R], Mapping[str, float]] | None = None
-    """The numbers of its samples by the one label it has: quicker had than the samples."""
-    summed: bool = False
-    """A counter that the readings themselves add up: it knows no resets."""
 
     def __post_init__(self) -> None:
         suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
@@ -164,16 +158,13 @@ class Family(Generic[R]):
 
     def columns(self, reading: R) -> Columns:
         """The same as columns."""
-        if self.value is not None:
-            return one(self.value(reading))
         made = self.samples(reading)
         return self.checked(made if isinstance(made, Columns) else in_columns(made))
 
-    def by_labels(self, reading: R) -> Mapping[Any, float]:
-        """The values by their labels; by a text where `numbers` has them by one label."""
-        if self.numbers is not None:
-            return self.numbers(reading)
-        columns = self.columns(reading)
+    def by_labels(self, reading: R) -> Mapping[Values, float]:
+        """The values by their labels, which are not checked."""
+        made = self.samples(reading)
+        columns = made if isinstance(made, Columns) else in_columns(made)
         return dict(zip(columns.labels, columns.values, strict=True))
 
     def checked(self, columns: Columns) -> Columns:
@@ -201,34 +192,14 @@ def gauge(
     shown: Shown = Shown.ALL,
 ) -> Family[R]:
     """A gauge with one sample of each reading, absent while `value` is None."""
-    return replace(gauges(name, help, unit, _present(value), (), prefix, shown=shown), value=value)
+    return gauges(name, help, unit, lambda reading: one(value(reading)), (), prefix, shown=shown)
 
 
 def counter(
     name: str, help: str, unit: Unit, value: Callable[[R], float | None], prefix: tuple[str, ...] = DEVICE
 ) -> Family[R]:
     """A counter with one sample of each reading, absent while `value` is None."""
-    return replace(counters(name, help, unit, _present(value), (), prefix), value=value)
-
-
-def summed(family: Family[R]) -> Family[R]:
-    """The counter, which its collector adds up from reading to reading; a number that was there stays there."""
-    return replace(family, summed=True)
-
-
-def counters_by(
-    name: str,
-    help: str,
-    unit: Unit,
-    numbers: Callable[[R], Mapping[str, float]],
-    label: str,
-) -> Family[R]:
-    """A counter with one label of its own, whose numbers are had by it."""
-
-    def items(reading: R) -> Iterable[tuple[str, float]]:
-        return numbers(reading).items()
-
-    return replace(counters(name, help, unit, by(items), (label,)), numbers=numbers)
+    return counters(name, help, unit, lambda reading: one(value(reading)), (), prefix)
 
 
 def gauges(  # noqa: PLR0913 - the parts of a declaration
@@ -279,13 +250,5 @@ def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[
 
     def samples(reading: R) -> Columns:
         return in_columns([(number, (str(key),)) for key, number in mapping(reading) if number is not None])
-
-    return samples
-
-
-def _present(value: Callable[[R], float | None]) -> Callable[[R], Iterable[Sample]]:
-    def samples(reading: R) -> Iterable[Sample]:
-        number = value(reading)
-        return () if number is None else (Sample(number),)
 
     return samples

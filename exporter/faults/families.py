@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.core.families import NODE, AnyFamily, Sample, Unit, by, gauges
+from exporter.core.families import NODE, Family, Sample, Unit, by, gauge, gauges
 from exporter.faults.cleared import Cleared
 from exporter.faults.model import Action, Fault, Kind, SwitchFault
 
@@ -31,73 +31,11 @@ def _faults(status: FaultStatus) -> Iterable[Sample]:
         yield Sample(float(switch.since), ("", "", Kind.NVSWITCH.value, switch.evidence, Action.RESET.value))
 
 
-def _cleared(status: FaultStatus) -> Iterable[Sample]:
-    return (Sample(float(each.time), (each.gpu, each.uuid, each.kind.value)) for each in status.cleared)
-
-
-def _expected(status: FaultStatus) -> Iterable[tuple[str, float]]:
-    return status.expected.items()
-
-
-def _maintenance(status: FaultStatus) -> Iterable[tuple[str, float]]:
-    return ((source, 1.0) for source in status.maintenance)
-
-
-def _sources(status: FaultStatus) -> Iterable[tuple[str, float]]:
-    return ((source, float(success)) for source, success in status.sources.items())
-
-
-def _saved(status: FaultStatus) -> Iterable[Sample]:
-    return () if status.saved is None else (Sample(float(status.saved)),)
-
-
-FAULT_FAMILIES: tuple[AnyFamily, ...] = (
-    gauges(
-        "gpu_fault_timestamp_seconds",
-        "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.",
-        Unit.SECONDS,
-        _faults,
-        ("gpu", "uuid", "fault", "evidence", "action"),
-        NODE,
-    ),
-    gauges(
-        "gpu_fault_cleared_timestamp_seconds",
-        "When a reset, restart or acknowledgement last cleared this kind of fault, Unix time: older evidence is void.",
-        Unit.SECONDS,
-        _cleared,
-        ("gpu", "uuid", "fault"),
-        NODE,
-    ),
-    gauges(
-        "gpu_expected_devices",
-        "GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.",
-        Unit.NONE,
-        by(_expected),
-        ("source",),
-        NODE,
-    ),
-    gauges(
-        "gpu_node_maintenance",
-        "1 while this source says that the node is out of service on purpose; absent otherwise.",
-        Unit.NONE,
-        by(_maintenance),
-        ("source",),
-        NODE,
-    ),
-    gauges(
-        "gpu_exporter_node_source_success",
-        "Whether Slurm, Kubernetes or the maintenance file told last time of this node's GPUs and maintenance.",
-        Unit.NONE,
-        by(_sources),
-        ("source",),
-        NODE,
-    ),
-    gauges(
-        "gpu_exporter_faults_saved",
-        "Whether faults survive a restart of the exporter: 0 when their file cannot be written.",
-        Unit.NONE,
-        _saved,
-        (),
-        NODE,
-    ),
-)
+FAULT_FAMILIES: tuple[Family[FaultStatus], ...] = (
+    gauges("gpu_fault_timestamp_seconds", "A fault that stands, with its evidence and what mends it; the value is when it began, Unix time.", Unit.SECONDS, _faults, ("gpu", "uuid", "fault", "evidence", "action"), NODE),
+    gauges("gpu_fault_cleared_timestamp_seconds", "When a reset, restart or acknowledgement last cleared this kind of fault, Unix time: older evidence is void.", Unit.SECONDS, lambda s: (Sample(float(each.time), (each.gpu, each.uuid, each.kind.value)) for each in s.cleared), ("gpu", "uuid", "fault"), NODE),
+    gauges("gpu_expected_devices", "GPUs this node should have, by who says so: an option, gres.conf, capacity in Kubernetes, its own past.", Unit.NONE, by(lambda s: s.expected.items()), ("source",), NODE),
+    gauges("gpu_node_maintenance", "1 while this source says that the node is out of service on purpose; absent otherwise.", Unit.NONE, by(lambda s: ((source, 1.0) for source in s.maintenance)), ("source",), NODE),
+    gauges("gpu_exporter_node_source_success", "Whether Slurm, Kubernetes or the maintenance file told last time of this node's GPUs and maintenance.", Unit.NONE, by(lambda s: ((source, float(success)) for source, success in s.sources.items())), ("source",), NODE),
+    gauge("gpu_exporter_faults_saved", "Whether faults survive a restart of the exporter: 0 when their file cannot be written.", Unit.NONE, lambda s: s.saved, NODE),
+)  # fmt: skip

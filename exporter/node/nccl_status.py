@@ -13,7 +13,7 @@ from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.attribution.ownership import SourceHealth
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.core.families import NODE, AnyFamily, Sample, Unit, gauges, info
+from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
 from exporter.host import network, network_namespace
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
@@ -182,10 +182,6 @@ class NcclReader:
         return frozenset(found)
 
 
-def _verdicts(statuses: Statuses) -> Iterable[Sample]:
-    return (Sample(1, (*owner.labels, status.verdict)) for owner, status in statuses.items())
-
-
 def _ranks(statuses: Statuses) -> Iterable[Sample]:
     for owner, status in statuses.items():
         for rank in status.ranks:
@@ -193,12 +189,12 @@ def _ranks(statuses: Statuses) -> Iterable[Sample]:
             yield Sample(1, (*owner.labels, str(rank.rank), rank.host, rank.gpu, pid))
 
 
-NCCL_FAMILIES: tuple[AnyFamily, ...] = (
+NCCL_FAMILIES: tuple[Family[Statuses], ...] = (
     gauges(
         "gpu_workload_nccl_status",
         "What NCCL says of a workload that seems to hang in a collective: 1 for the verdict; absent otherwise.",
         Unit.NONE,
-        _verdicts,
+        lambda statuses: (Sample(1, (*owner.labels, each.verdict)) for owner, each in statuses.items()),
         (*OWNER_LABELS, "verdict"),
         NODE,
     ),

@@ -1,11 +1,10 @@
-# ruff: noqa: E501 - a table
 """The metric families of the node's network ports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from exporter.core.families import NODE, AnyFamily, Sample, Shown, Unit, counters, gauges, info
+from exporter.core.families import NODE, Family, Sample, Shown, Unit, counters, gauges, info
 from exporter.host.rdma import Port
 from exporter.node.network_ports import TROUBLES, NetworkPorts
 
@@ -57,7 +56,7 @@ def _troubles(found: NetworkPorts) -> Iterable[Sample]:
 
 
 # fmt: off
-NETWORK_PORT_FAMILIES: tuple[AnyFamily, ...] = (
+NETWORK_PORT_FAMILIES: tuple[Family[NetworkPorts], ...] = (
     info("gpu_rdma_port_info", "An InfiniBand or RoCE port of the node (link_layer), and the GPUs it is nearest to over PCIe; empty where none is near.", _info, (*_PORT, "link_layer", "netdev", "pci_bus_id", "numa_node", "board", "nearest_gpu"), NODE),
     info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, (*_PORT, "gpu", "uuid", "path"), NODE),
     gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _each(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),

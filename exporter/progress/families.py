@@ -47,16 +47,8 @@ def _steps(reported: Reported) -> Iterable[Sample]:
             yield Sample(seconds, (*owner, stat))
 
 
-def _slowest(reported: Reported) -> Iterable[Sample]:
-    return (Sample(steps.maximum, (*owner, steps.slowest)) for owner, steps in _with_steps(reported))
-
-
 def _with_steps(reported: Reported) -> Iterable[tuple[tuple[str, ...], StepTimes]]:
     return ((owner.labels, each.steps) for owner, each in reported.owners.items() if each.steps is not None)
-
-
-def _results(reported: Reported) -> Iterable[Sample]:
-    return (Sample(count, (result,)) for result, count in reported.results.items())
 
 
 _FAMILIES: tuple[Family[Reported], ...] = (
@@ -67,56 +59,14 @@ _FAMILIES: tuple[Family[Reported], ...] = (
     _counter("steps", "Steps the workload's programs report to have taken; all ranks take them together."),
     _counter("epochs", "Epochs the workload's programs report to have ended; all ranks end them together."),
     _counter("model_flops", "Floating point operations of the model itself that the programs report to have done."),
-    counters(
-        "gpu_workload_phase_seconds_total",
-        "Seconds the workload's processes report to have spent in a phase, summed over the processes.",
-        Unit.SECONDS,
-        _phases,
-        (*OWNER_LABELS, "phase"),
-        NODE,
-    ),
-    _gauge(
-        "gpu_workload_progress_ratio",
-        "Part of its work the workload reports to have done.",
-        Unit.RATIO,
-        lambda progress: progress.ratio,
-    ),
-    _gauge(
-        "gpu_workload_expected_seconds_remaining",
-        "Seconds the workload expects to need to its end.",
-        Unit.NONE,  # a family with a UNIT line of OpenMetrics must end in it
-        lambda progress: progress.remaining,
-    ),
-    _gauge(
-        "gpu_workload_time_to_target_seconds",
-        "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.",
-        Unit.SECONDS,
-        lambda progress: progress.time_to_target,
-    ),
-    gauges(
-        "gpu_workload_step_duration_seconds",
-        "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.",
-        Unit.SECONDS,
-        _steps,
-        (*OWNER_LABELS, "stat"),
-        NODE,
-    ),
-    gauges(
-        "gpu_workload_slowest_rank_step_seconds",
-        "Seconds the slowest rank of this node needs for a step, and which rank it is.",
-        Unit.SECONDS,
-        _slowest,
-        (*OWNER_LABELS, "rank"),
-        NODE,
-    ),
-    counters(
-        "gpu_exporter_progress_reports_total",
-        "Reports of programs, by what became of them.",
-        Unit.NONE,
-        _results,
-        ("result",),
-        NODE,
-    ),
-)
+    counters("gpu_workload_phase_seconds_total", "Seconds the workload's processes report to have spent in a phase, summed over the processes.", Unit.SECONDS, _phases, (*OWNER_LABELS, "phase"), NODE),
+    _gauge("gpu_workload_progress_ratio", "Part of its work the workload reports to have done.", Unit.RATIO, lambda progress: progress.ratio),
+    # Without unit: a family with a UNIT line of OpenMetrics must end in it.
+    _gauge("gpu_workload_expected_seconds_remaining", "Seconds the workload expects to need to its end.", Unit.NONE, lambda progress: progress.remaining),
+    _gauge("gpu_workload_time_to_target_seconds", "Seconds from the program's start until it reached its target quality, as it reports: MLPerf's time to train.", Unit.SECONDS, lambda progress: progress.time_to_target),
+    gauges("gpu_workload_step_duration_seconds", "Seconds a rank needs for a step, without what it waits for others: least, median and most of all ranks.", Unit.SECONDS, _steps, (*OWNER_LABELS, "stat"), NODE),
+    gauges("gpu_workload_slowest_rank_step_seconds", "Seconds the slowest rank of this node needs for a step, and which rank it is.", Unit.SECONDS, lambda r: (Sample(steps.maximum, (*owner, steps.slowest)) for owner, steps in _with_steps(r)), (*OWNER_LABELS, "rank"), NODE),
+    counters("gpu_exporter_progress_reports_total", "Reports of programs, by what became of them.", Unit.NONE, lambda r: (Sample(count, (result,)) for result, count in r.results.items()), ("result",), NODE),
+)  # fmt: skip
 
 PROGRESS_FAMILIES = tuple(map(experimental, _FAMILIES))

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.collectors.base import AnyCollector, Pace
 from exporter.core.block import Block
 from exporter.core.clock import MonotonicTime
-from exporter.core.counters import NO_COUNTS, Counts, Totals, count, count_values, published
+from exporter.core.counters import NO_COUNTS, Counts, count, published
 from exporter.core.families import AnyFamily, Columns, Type
-
-
-class Carried(NamedTuple):
-    """The counters of a collector on one target, in their order."""
-
-    totals: Totals | None = None
-    """Of those that are one number each."""
-    counts: tuple[Counts, ...] = ()
-    """Of those by labels."""
-
-
-_NONE = Carried()
 
 
 @dataclass(slots=True)
@@ -36,7 +24,8 @@ class CachedReading:
     collector: AnyCollector
     reading: Any
     monotonic: MonotonicTime
-    carried: Carried = _NONE
+    carried: tuple[Counts, ...] = ()
+    """The collector's counters, in their order."""
     made: tuple[Block, ...] | None = None
     """Its samples, once a page has asked for them."""
 
@@ -48,13 +37,10 @@ class CachedReading:
         return found
 
     def _made(self) -> Iterator[tuple[AnyFamily, Columns]]:
-        totals = self.carried.totals.published() if self.carried.totals else iter(())
-        counts = iter(self.carried.counts)
+        counts = iter(self.carried)
         for family in self.collector.families:
-            if family.type is not Type.COUNTER or family.summed:
-                yield family, family.columns(self.reading)
-            else:
-                yield family, next(totals) if family.value else family.checked(published(next(counts)))
+            counter = family.type is Type.COUNTER
+            yield family, family.checked(published(next(counts))) if counter else family.columns(self.reading)
 
 
 def kept(
@@ -64,22 +50,18 @@ def kept(
 
     It has the samples of the one before where it says the same, as most do that are read seldom.
     """
-    counters = carried(collector, before, reading) if collector.counts else _NONE
+    counters = carried(collector, before, reading)
     made = None
     if before is not None and collector.pace is not Pace.PASS and before.reading == reading:
         made = before.made if before.carried == counters else None
     return CachedReading(collector, reading, monotonic, counters, made)
 
 
-def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> Carried:
+def carried(collector: AnyCollector, before: CachedReading | None, reading: Any) -> tuple[Counts, ...]:
     """The collector's counters after one more reading."""
-    totals, counts = before.carried if before else Carried(counts=(NO_COUNTS,) * len(collector.counters))
-    if collector.numbers:
-        totals = count_values(totals, tuple([number(reading) for number in collector.numbers]))
-    if collector.counters:
-        labelled = zip(counts, collector.counters, strict=True)
-        counts = tuple([count(each, family.by_labels(reading)) for each, family in labelled])
-    return Carried(totals, counts)
+    counts = before.carried if before else (NO_COUNTS,) * len(collector.counters)
+    counters = zip(counts, collector.counters, strict=True)
+    return tuple([count(each, family.by_labels(reading)) for each, family in counters])
 
 
 def outlives_device(family: AnyFamily) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -20,13 +19,11 @@ from exporter.core.families import (
     by,
     counter,
     counters,
-    counters_by,
     experimental,
     gauge,
     gauges,
     in_columns,
     info,
-    summed,
 )
 
 HELP = "What it is."
@@ -81,10 +78,9 @@ def test_family_that_is_declared_wrong_is_refused(wrong: dict[str, Any], why: st
             ("b",),
             NODE,
         ),
-        (counters_by("gpu_a_joules_total", HELP, Unit.JOULES, dict, "b"), Type.COUNTER, Unit.JOULES, ("b",), DEVICE),
         (info("gpu_a_info", HELP, tuple, ("b",), NODE), Type.INFO, Unit.NONE, ("b",), NODE),
     ],
-    ids=["gauge", "node's gauge", "counter", "gauges", "counters", "counters_by", "info"],
+    ids=["gauge", "node's gauge", "counter", "gauges", "counters", "info"],
 )
 def test_family_is_what_it_was_declared_as(
     made: Family[Any], kind: Type, unit: Unit, labels: tuple[str, ...], prefix: tuple[str, ...]
@@ -95,7 +91,6 @@ def test_family_is_what_it_was_declared_as(
     assert made.all_labels == (*prefix, *labels)
     assert experimental(made).stability is Stability.EXPERIMENTAL
     assert experimental(made).name == made.name
-    assert (made.summed, summed(made).summed) == (False, True)
 
 
 @pytest.mark.parametrize("declare", [gauge, counter], ids=["gauge", "counter"])
@@ -108,16 +103,6 @@ def test_family_of_one_number_has_a_sample_where_there_is_one(declare: Any) -> N
     assert tuple(made.samples({"a": 3.0})) == (Sample(3.0),)
     assert tuple(made.samples({})) == ()
     assert dict(made.by_labels({"a": 3.0})) == {(): 3.0}
-
-
-def test_counters_by_one_label_are_had_by_it_and_as_samples() -> None:
-    def numbers(reading: Mapping[str, float]) -> Mapping[str, float]:
-        return reading
-
-    made: Family[Mapping[str, float]] = counters_by("gpu_a_joules_total", HELP, Unit.JOULES, numbers, "kind")
-
-    assert made.by_labels({"x": 1.0, "y": 2.0}) == {"x": 1.0, "y": 2.0}
-    assert made.collect({"x": 1.0, "y": 2.0}) == (Sample(1.0, ("x",)), Sample(2.0, ("y",)))
 
 
 def test_what_is_not_known_has_no_sample() -> None:

@@ -15,7 +15,7 @@ from exporter.collectors.fields import Fields
 from exporter.collectors.nvlink import NVLINK, Nvlink
 from exporter.collectors.paced import Paced
 from exporter.collectors.pcie import PCIE, Pcie, Slower
-from exporter.core.counters import NO_COUNTS, Totals, count, count_values, published
+from exporter.core.counters import NO_COUNTS, count, published
 from exporter.core.families import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
 from exporter.sampling.cached_reading import CachedReading, carried, is_fresh, kept
@@ -49,19 +49,6 @@ def test_counter_of_a_reloaded_driver_goes_on_from_where_it_was() -> None:
     later = count(after, {("a",): 9.0})
 
     assert [published(each).values for each in (before, after, later)] == [(100.0,), (107.0,), (109.0,)]
-
-
-@given(st.lists(st.tuples(*(st.none() | st.integers(0, 5).map(float),) * 3), max_size=20))
-def test_counters_of_one_number_are_carried_like_those_with_labels(raw: list[tuple[float | None, ...]]) -> None:
-    kept: Totals | None = None
-    counts = [NO_COUNTS] * 3
-    for step in raw:
-        kept = count_values(kept, step)
-        counts = [
-            count(before, {} if value is None else {(): value}) for before, value in zip(counts, step, strict=True)
-        ]
-
-        assert list(kept.published()) == [published(each) for each in counts]
 
 
 def test_first_value_is_the_sources_own() -> None:
