@@ -41,6 +41,6 @@ REMAPPED_ROWS: Collector[RemappedRows] = Collector(
         counters("gpu_remapped_rows_total", "Memory rows replaced by spare ones in the life of the board, by cause.", Unit.NONE, by(lambda r: (("correctable", r.correctable), ("uncorrectable", r.uncorrectable))), ("cause",)),
         gauge("gpu_row_remap_pending", "Whether a row waits for a reset to be replaced.", Unit.NONE, lambda r: float(r.pending)),
         gauge("gpu_row_remap_failed", "Whether a row could not be replaced: the board is to be exchanged.", Unit.NONE, lambda r: float(r.failed)),
-        gauges("gpu_row_remap_banks", "Memory banks by how many spare rows they have left.", Unit.NONE, by(lambda r: r.banks.items()), ("availability",)),
+        gauges("gpu_row_remap_banks", "Memory banks by how many spare rows they have left.", Unit.NONE, by(lambda r: ((name, count) for name, count in r.banks.items() if name in _SCARCE)), ("availability",)),
     ),
 )  # fmt: skip
