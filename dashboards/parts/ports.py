@@ -21,8 +21,8 @@ def ports() -> table.Panel:
         keys=(Key("device", "Device", width=100), Key("port", "Port", width=60)),
         columns=(
             Value(
-                "Rate",
-                f"gpu_rdma_port_rate_bytes_per_second{{{ONE_NODE}}}",
+                "Speed",
+                f"gpu_rdma_port_speed_bytes{{{ONE_NODE}}}",
                 units.BytesPerSecondSI,
                 decimals=1,
                 width=95,

@@ -151,6 +151,6 @@ NVLINK: Collector[Nvlink] = Collector(
         gauge("gpu_nvlink_links_up", "How many NVLink links of the GPU are up.", Unit.NONE, lambda n: n.links_up),
         counters("gpu_nvlink_errors_total", "NVLink errors summed over the GPU's links, by type, carried over resets of the GPU.", Unit.NONE, by(lambda n: _errors(n, totals(n.link_errors)).items()), ("type",)),
         gauges("gpu_nvlink_volatile_errors", "NVLink errors as the driver counts them now, by type: back to 0 after a reset or a driver reload.", Unit.NONE, by(lambda n: _errors(n, n.link_errors.raws).items()), ("type",), shown=Shown.NONZERO),
-        gauge("gpu_nvlink_link_speed_bytes_per_second", "Speed of one link in one direction.", Unit.BYTES_PER_SECOND, lambda n: n.speed),
+        gauge("gpu_nvlink_link_speed_bytes", "Speed of one link in one direction, in bytes per second.", Unit.BYTES, lambda n: n.speed),
     ),
 )  # fmt: skip

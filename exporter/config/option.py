@@ -212,7 +212,7 @@ HIDDEN_METRICS = (
     "gpu_mig_memory_reserved_bytes",
     "gpu_mig_mode_enabled",
     "gpu_mig_sm_occupancy_seconds_total",
-    "gpu_nvlink_link_speed_bytes_per_second",
+    "gpu_nvlink_link_speed_bytes",
     "gpu_performance_state",
     "gpu_persistence_mode_enabled",
     "gpu_power_max_limit_watts",

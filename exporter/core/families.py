@@ -21,14 +21,12 @@ _RESERVED = frozenset({"job", "instance", "le", "quantile"})
 class Type(str, enum.Enum):
     COUNTER = "counter"
     GAUGE = "gauge"
-    INFO = "info"
 
 
 class Unit(str, enum.Enum):
     """Base units only; a collector converts at the moment it reads the driver."""
 
     BYTES = "bytes"
-    BYTES_PER_SECOND = "bytes_per_second"
     CELSIUS = "celsius"
     CORES = "cores"
     HERTZ = "hertz"
@@ -125,16 +123,13 @@ class Family(Generic[R]):
     shown: Shown = Shown.ALL
 
     def __post_init__(self) -> None:
-        suffix = {Type.COUNTER: "_total", Type.INFO: "_info", Type.GAUGE: ""}[self.type]
-        stem = self.name.removesuffix(suffix) if suffix else self.name
+        suffix = "_total" if self.type is Type.COUNTER else ""
+        stem = self.name.removesuffix(suffix)
         labels = (*self.prefix, *self.labels)
         problems = [
             (not _NAME.fullmatch(self.name), "is not gpu_snake_case"),
             (not self.name.endswith(suffix), f"is a {self.type.value} and must end in {suffix}"),
-            (
-                self.type is Type.GAUGE and self.name.endswith(("_total", "_info")),
-                "is a gauge and must not say so",
-            ),
+            (self.type is Type.GAUGE and self.name.endswith("_total"), "is a gauge and must not end in _total"),
             (
                 bool(self.unit.value) and not stem.endswith(f"_{self.unit.value}"),
                 f"must name {self.unit.value}",
@@ -147,6 +142,14 @@ class Family(Generic[R]):
         for wrong, why in problems:
             if wrong:
                 raise ValueError(f"metric {self.name!r} {why}")
+
+    @property
+    def is_info(self) -> bool:
+        """Whether the labels are the content and the value is always 1.
+
+        The type stays gauge, as in client_golang: OpenTelemetry's collector drops `_info` from names of type info.
+        """
+        return self.name.endswith("_info")
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -241,8 +244,10 @@ def info(
     labels: tuple[str, ...],
     prefix: tuple[str, ...] = DEVICE,
 ) -> Family[R]:
-    """What something is, as labels; always 1."""
-    return Family(name=name, help=help, type=Type.INFO, unit=Unit.NONE, samples=samples, labels=labels, prefix=prefix)
+    """A gauge that is always 1 and describes something by its labels."""
+    if not name.endswith("_info"):
+        raise ValueError(f"metric {name!r} must end in _info")
+    return gauges(name, help, Unit.NONE, samples, labels, prefix)
 
 
 def by(mapping: Callable[[R], Iterable[tuple[str, float | None]]]) -> Callable[[R], Iterable[Sample]]:

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from exporter.core.block import AnyBlock
-from exporter.core.families import AnyFamily, Columns, Shown, Values
+from exporter.core.families import AnyFamily, Columns, Shown, Type, Values
 from exporter.sampling.snapshot import Snapshot
 
 _PLAIN_LIMIT = 1e6
@@ -101,10 +101,10 @@ class _Form:
         self._series_format = f"{family.name}{{{pairs}}}" if pairs else family.name
         self._shown = family.shown
         kind, help_ = family.type.value, family.help.replace("\\", r"\\").replace("\n", r"\n")
-        stem = family.name.removesuffix({"counter": "_total", "info": "_info"}.get(kind, ""))
+        stem = family.name.removesuffix("_total") if family.type is Type.COUNTER else family.name
         unit = f"# UNIT {stem} {family.unit.value}\n" if family.unit.value else ""
         self.headers = (
-            f"# HELP {family.name} {help_}\n# TYPE {family.name} {'gauge' if kind == 'info' else kind}\n",
+            f"# HELP {family.name} {help_}\n# TYPE {family.name} {kind}\n",
             f"# HELP {stem} {_escape(family.help)}\n# TYPE {stem} {kind}\n{unit}",
         )
 

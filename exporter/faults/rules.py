@@ -175,7 +175,7 @@ RULES: tuple[Rule, ...] = (
     _row("nvswitch_error",      DEGRADED, findings.sxids("non_fatal"),
          "NVSwitch {switch}: SXID {sxid}, {minutes} min ago",             "Look at the fabric manager's log; if it comes again, run field diagnostics.", "sxid"),
     _row("port_degraded",       DEGRADED, findings.ports,
-         "network port {port} is {what}",                                 "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_rate_bytes_per_second.", "ours"),
+         "network port {port} is {what}",                                 "Look at cable, optics and switch port (ibstat, ethtool); compare gpu_rdma_port_speed_bytes.", "ours"),
     _row("nvlink_down",         DEGRADED, findings.links_down,
          "NVLink {links} of {count} down",                                "Reset the GPU; if they stay down, run field diagnostics on GPU, bridge or baseboard.", "debug"),
     _row("reference",           DEGRADED, reference.unlike_reference,

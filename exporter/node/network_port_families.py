@@ -61,7 +61,7 @@ NETWORK_PORT_FAMILIES: tuple[Family[NetworkPorts], ...] = (
     info("gpu_rdma_port_nearest_gpu_info", "The same, a series for each GPU the port is nearest to, to join on; path is how they meet, in the words of nvidia-smi topo.", _near, (*_PORT, "gpu", "uuid", "path"), NODE),
     gauges("gpu_rdma_port_up", "Whether the port's logical state is active.", Unit.NONE, _each(lambda port: float(port.state == "active") if port.state else None), _PORT, NODE),
     gauges("gpu_rdma_port_state", "Logical state of the port: 1 for the state in the label.", Unit.NONE, _by(lambda port: {port.state: 1.0} if port.state else {}), (*_PORT, "state"), NODE),
-    gauges("gpu_rdma_port_rate_bytes_per_second", "Rate of the port's link as it is trained, one direction.", Unit.BYTES_PER_SECOND, _each(lambda port: port.rate), _PORT, NODE),
+    gauges("gpu_rdma_port_speed_bytes", "Speed of the port's link as trained, in bytes per second and direction.", Unit.BYTES, _each(lambda port: port.rate), _PORT, NODE),
     counters("gpu_rdma_port_bytes_total", "Bytes over the port.", Unit.BYTES, _by(lambda port: port.bytes), (*_PORT, "direction"), NODE),
     counters("gpu_rdma_port_errors_total", "Errors of the port by the kernel's counters.", Unit.NONE, _by(lambda port: port.errors), (*_PORT, "type"), NODE, shown=Shown.NONZERO),
     gauges("gpu_rdma_port_degraded", "Whether the port is down (others of its kind are up, or it was), slow (below its best rate, or theirs), or counts errors (a link that went down, or many, within 5 minutes).", Unit.NONE, _troubles, (*_PORT, "reason"), NODE, shown=Shown.NONZERO),

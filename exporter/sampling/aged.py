@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from exporter.core.block import AnyBlock
-from exporter.core.families import Type
 from exporter.sampling.blocks import node_blocks
+from exporter.sampling.cached_reading import outlives_device
 from exporter.sampling.exporter_families import NODE_FAMILIES
 from exporter.sampling.snapshot import NodeStatus, ProcessHealth, Snapshot
 
@@ -20,7 +20,7 @@ def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot
 
     def series() -> Iterator[AnyBlock]:
         for block in snapshot.series():
-            if block.family.type is not Type.GAUGE and block.family.name not in _OWN:
+            if outlives_device(block.family) and block.family.name not in _OWN:
                 yield block
         yield from node_blocks(status)
 

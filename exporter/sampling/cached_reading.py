@@ -66,7 +66,7 @@ def carried(collector: AnyCollector, before: CachedReading | None, reading: Any)
 
 def outlives_device(family: AnyFamily) -> bool:
     """Whether a family outlives its device: counters keep their value and descriptions stay true, levels do not."""
-    return family.type is not Type.GAUGE
+    return family.type is Type.COUNTER or family.is_info
 
 
 def is_fresh(cached: CachedReading, monotonic: MonotonicTime, answered: MonotonicTime, stale: float) -> bool:

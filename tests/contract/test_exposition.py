@@ -41,10 +41,11 @@ NODES = (
 
 
 def family(type_: Type, shown: Shown = Shown.ALL) -> Family[object]:
-    suffix = {"counter": "_joules_total", "gauge": "_joules", "info": "_info"}[type_.value]
-    unit = Unit.JOULES if "joules" in suffix else Unit.NONE
+    suffix = "_joules_total" if type_ is Type.COUNTER else "_joules"
     name, help_ = f"gpu_x_{shown.value}{suffix}", 'A "test" with \\ in it.'
-    return Family(name=name, help=help_, type=type_, unit=unit, labels=("b", "a"), samples=lambda _: (), shown=shown)
+    return Family(
+        name=name, help=help_, type=type_, unit=Unit.JOULES, labels=("b", "a"), samples=lambda _: (), shown=shown
+    )
 
 
 class Registry:
@@ -65,7 +66,6 @@ def reference(blocks: Iterable[AnyBlock], accept: str) -> bytes:
         for sample in block.samples:
             if made.shown.has(sample.value):
                 stem = made.name.removesuffix("_total") if made.type is Type.COUNTER else made.name
-                stem = stem.removesuffix("_info") if made.type.value == "info" else stem
                 metric = metrics.setdefault(made.name, Metric(stem, made.help, made.type.value, made.unit.value))
                 labels = dict(zip(made.all_labels, (*block.prefix, *sample.labels), strict=True))
                 metric.add_sample(made.name, labels, sample.value)

@@ -67,6 +67,8 @@ def _declared() -> dict[str, Metric]:
 def _declared_unit(family: AnyFamily) -> str:
     if family.name.endswith(("timestamp_seconds", "start_time_seconds")):
         return "timestamp"
+    if family.name.endswith("_speed_bytes"):
+        return "bytes per second"
     return "seconds" if family.name.endswith("_seconds_remaining") else family.unit.value
 
 

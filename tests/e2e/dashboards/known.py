@@ -199,7 +199,7 @@ def _port(port: Port, counted: float) -> Samples:
     labels = {"device": port.device, "port": "1"}
     yield "gpu_rdma_port_info", labels | {"link_layer": "InfiniBand", "nearest_gpu": port.near}, 1
     yield "gpu_rdma_port_state", labels | {"state": port.state}, 1
-    yield "gpu_rdma_port_rate_bytes_per_second", labels, 50e9
+    yield "gpu_rdma_port_speed_bytes", labels, 50e9
     yield "gpu_rdma_port_bytes_total", labels | {"direction": "receive"}, port.receives * counted
     yield "gpu_rdma_port_bytes_total", labels | {"direction": "transmit"}, port.receives / 2 * counted
     yield "gpu_rdma_port_errors_total", labels | {"type": "symbol_error"}, port.errors * counted

@@ -31,7 +31,7 @@ def test_nvlink_counts_links_by_the_driver_and_sums_errors() -> None:
     assert (len(up), up[("3",)], up[("4",)]) == (18, 0.0, 1.0)
     assert published["gpu_nvlink_links_up"] == {(): 17}
     assert published["gpu_nvlink_errors_total"] == {("replay",): 9, ("recovery",): 0, ("crc",): 0}
-    assert published["gpu_nvlink_link_speed_bytes_per_second"] == {(): 26562e6}
+    assert published["gpu_nvlink_link_speed_bytes"] == {(): 26562e6}
 
 
 def test_nvlink_of_an_old_driver_asks_each_link() -> None:

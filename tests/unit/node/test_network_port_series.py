@@ -36,7 +36,7 @@ def test_whole_port() -> None:
         ("gpu_rdma_port_nearest_gpu_info", *own, "3", "GPU-3", "PIX"): 1,
         ("gpu_rdma_port_up", *own): 1.0,
         ("gpu_rdma_port_state", *own, "active"): 1.0,
-        ("gpu_rdma_port_rate_bytes_per_second", *own): 50e9,
+        ("gpu_rdma_port_speed_bytes", *own): 50e9,
         ("gpu_rdma_port_bytes_total", *own, "receive"): 10.0,
         ("gpu_rdma_port_bytes_total", *own, "transmit"): 20.0,
         ("gpu_rdma_port_errors_total", *own, "link_downed"): 3.0,
