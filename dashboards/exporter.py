@@ -9,12 +9,12 @@ from grafana_foundation_sdk.models import units
 from dashboards.parts import exporter_cost, link, look, panel, uid, variable
 from dashboards.parts.exporter_cost import BUILD, of_exporters
 from dashboards.parts.frame import dashboard
+from dashboards.parts.once import SAME_TARGET
 from dashboards.parts.query import NODE, now, rate
 from dashboards.parts.table import Key, Table, Text, Value, cause
 
-JOB = 'job=~".*gpu-exporter.*"'
+UP = f"max by (cluster, instance) (up and {SAME_TARGET} target:gpu_exporter:last{{{NODE}}})"
 """As the alert GpuExporterDown."""
-UP = f"up{{{JOB}, {NODE}}}"
 
 
 def exporter() -> build.Dashboard:
@@ -44,7 +44,7 @@ def _numbers(made: build.Dashboard) -> None:
             now(f"sum({UP})"),
             look.COUNT,
             size=narrow,
-            empty="no target's job matches .*gpu-exporter.*",
+            empty="no target serves the metrics of an exporter",
         )
     )
     made.with_panel(

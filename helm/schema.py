@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from exporter.config.option import Option
-from helm.alert_schema import DURATION, IN_QUOTES, MAYBE_DURATION, Schema, overrides, rules
+from helm.alert_schema import DURATION, MAYBE_DURATION, Schema, overrides, rules
 
 ABSOLUTE = "^/[^ ]*$"
 MAYBE_ABSOLUTE = "^(/[^ ]*)?$"
@@ -115,7 +115,6 @@ RULES: dict[str, Schema] = {
     "prometheusRule.namespace": {"pattern": LABEL},
     "prometheusRule.alerts.interval": DURATION,
     "prometheusRule.alerts.slowInterval": DURATION,
-    "prometheusRule.alerts.jobs": {"pattern": f"^{IN_QUOTES}$"},
     # Labels of Prometheus, with any text.
     "prometheusRule.alerts.labels": {"patternProperties": {PROMETHEUS_LABEL: {"type": "string"}}},
     "prometheusRule.alerts.runbooks": {"pattern": "/$"},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.outages import held_firing, lately
+from deploy.prometheus.targets import exporters
 from deploy.prometheus.wording import NODE, NODE_HIT
 
-_JOBS = 'job=~"<jobs>"'
 _MISMATCH = "LIB_RM_VERSION_MISMATCH"
 _UNASKED = (
     '{{ with printf `last_over_time(gpu_exporter_thread_up{thread="driver",cluster=%q,instance=%q}[6m]) == 0'
@@ -28,15 +28,11 @@ EXPORTER = (
         name="GpuNodeWithoutExporter",
         audience=Audience.ONCALL,
         severity=Severity.WARNING,
-        expr="""\
-max by (cluster, node) (kube_node_status_capacity{resource=~"nvidia_com_(gpu|mig_).*"}) > 0
-unless on (cluster, node) max by (cluster, node) (
-  up{job=~"<jobs>"} unless on (cluster, instance) instance:gpu_exporter_namesake:last
-)
+        expr=f"""\
+max by (cluster, node) (kube_node_status_capacity{{resource=~"nvidia_com_(gpu|mig_).*"}}) > 0
+unless on (cluster, node) max by (cluster, node) {exporters()}
 unless on (cluster, node) max by (cluster, node) (<maintenance>)
-and on (cluster) count by (cluster) (
-  up{job=~"<jobs>",node!=""} unless on (cluster, instance) instance:gpu_exporter_namesake:last
-)""",
+and on (cluster) count by (cluster) {exporters('node!=""')}""",
         for_="15m",
         keep_firing_for="10m",
         params=(_MAINTENANCE,),
@@ -155,11 +151,11 @@ label_replace(max without (source) (gpu_exporter_xid_source_up) == 0, "collector
         audience=Audience.ONCALL,
         severity=Severity.INFO,
         # A node that said so of itself and was then switched off is still in maintenance: the recording remembers.
-        expr="""\
+        expr=f"""\
 instance:gpu_node_maintenance:last
 or on (cluster, instance)
 (
-  max by (cluster, node, instance) (up{job=~"<jobs>"}) * 0 + 1
+  max by (cluster, node, instance) {exporters()} * 0 + 1
   and on (cluster, node) max by (cluster, node) (<maintenance>)
 )""",
         # A scrape of kube-state-metrics that fails must not let loose what this alert inhibits.

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
+from deploy.prometheus.targets import exporters
 from deploy.prometheus.wording import NODE
 
-JOBS = 'job=~"<jobs>"'
 _IN = (
     "{{ with $labels.rack }} of rack {{ . }}{{ end }}"
     "{{ with $labels.cluster }} of {{ . }}{{ else }}{{ with $labels.site }} of site {{ . }}{{ end }}{{ end }}"
 )
-NAMESAKE = "on (cluster, instance) instance:gpu_exporter_namesake:last"
-"""Of another program, which neither watches our GPUs nor is missed."""
-_OURS = f"up{{{JOBS}}} unless {NAMESAKE}"
-_EXPORTERS = f"max by (cluster, instance) ({_OURS})"
+_EXPORTERS = f"max by (cluster, instance) {exporters()}"
 """Each once, however many jobs scrape it."""
 MAINTENANCE = 'instance:gpu_node_maintenance:last or ALERTS{alertname="GpuNodeMaintenance",alertstate="firing"}'
 """Nodes in maintenance, whoever says so."""
-_BEFORE_NOW = f"up{{{JOBS}}} offset 15m"
+_BEFORE_NOW = "target:gpu_exporter:last offset 15m"
 # Where there was no target at all Prometheus was away, or is new: nothing tells which targets are.
 _YOUNG = f"({_EXPORTERS} unless on (cluster, instance) {_BEFORE_NOW} and on () {_BEFORE_NOW})"
 _UNCOUNTED = f"on (cluster, instance) ({MAINTENANCE} or {_YOUNG})"
 """Nodes in maintenance, and targets that discovery gives before their exporters have started."""
-SITED = ',site!=""'
+SITED = 'site!=""'
 
 
 def _placed(more: str = "") -> str:
     """The exporters with where they are: one counts as up that any of the jobs that scrape it can reach."""
-    return f"max by (site, cluster, rack, instance) (up{{{JOBS}{more}}} unless {NAMESAKE})"
+    return f"max by (site, cluster, rack, instance) {exporters(more)}"
 
 
 def _share(level: str, more: str = "") -> str:
     """Share of the exporters of `level` that are down, where it is too large."""
-    exporters = _placed(more)
-    return f"count by {level} ({exporters} == 0 unless {_UNCOUNTED}) / count by {level} ({exporters}) >= <share>"
+    placed = _placed(more)
+    return f"count by {level} ({placed} == 0 unless {_UNCOUNTED}) / count by {level} ({placed}) >= <share>"
 
 
 def _down(level: str) -> str:
@@ -74,7 +71,7 @@ EXPORTER_DOWN = Alert(
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
     # What another job reaches is watched, and its alerts must not be inhibited as those of a node that is down.
-    expr=f"up{{{JOBS}}} == 0\nunless on (cluster, instance) {_EXPORTERS} == 1\nunless {NAMESAKE}",
+    expr=f"{exporters()} == 0\nunless on (cluster, instance) {_EXPORTERS} == 1",
     for_="5m",
     keep_firing_for="10m",
     summary=f"The GPU exporter of {NODE} is down",
@@ -112,7 +109,7 @@ ABSENT = Alert(
     severity=Severity.CRITICAL,
     # An autoscaler may have taken the last node with GPUs.
     expr=f"""\
-absent({_OURS})
+absent{exporters()}
 unless on ()
 (
   count(last_over_time(cluster:gpu_exporters:count[7d]))
@@ -123,7 +120,7 @@ unless on ()
     for_="10m",
     asks_for_days=True,
     summary="Prometheus has no GPU exporter to scrape",
-    description="No target has a job that matches `<jobs>`: no GPU of any node is watched. "
+    description="No scrape target serves the metrics of a GPU exporter, or did so lately. No GPU is watched. "
     "Look at service discovery and at the scrape configuration.",
 )
 _BEFORE = "max by (cluster) (max_over_time(cluster:gpu_exporters:count[<before>]))"
@@ -140,7 +137,7 @@ TARGETS_GONE = Alert(
   or
   (
     {_BEFORE} * 0 + 1
-    unless on (cluster) ({_OURS})
+    unless on (cluster) {exporters()}
   )
 )
 and on (cluster)
@@ -163,7 +160,7 @@ FLAPPING = Alert(
     name="GpuScrapeFlapping",
     audience=Audience.ONCALL,
     severity=Severity.WARNING,
-    expr=f"changes(up{{{JOBS}}}[<window>]) >= <changes>\nunless {NAMESAKE}",
+    expr="changes(up[<window>]) >= <changes>\nand on (cluster, job, instance) target:gpu_exporter:last",
     keep_firing_for="30m",
     params=(
         Param("changes", 6, Unit.COUNT, "Times the target went down or came back."),

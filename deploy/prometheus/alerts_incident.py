@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from deploy.prometheus.alerts_fleet import JOBS, MAINTENANCE, SITED
+from deploy.prometheus.alerts_fleet import MAINTENANCE, SITED
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
 from deploy.prometheus.hosts import by_host
+from deploy.prometheus.targets import exporters
 from deploy.prometheus.wording import NODE
 
 _CRITICAL = 'ALERTS{alertname=~"Gpu.+",alertstate="firing",severity="critical",audience="oncall",instance!=""}'
@@ -90,7 +91,7 @@ and on {_NODE} ({_CRITICAL_NOW})""",
 )
 _PLACES = f"topk by (cluster, instance) (1, max by (cluster, instance, wave) ({_members()}))"
 _SITED_MEMBERS = _hosts(
-    "site, cluster, wave", f"(up{{{JOBS}{SITED}}} * on (cluster, instance) group_left (wave) {_PLACES})"
+    "site, cluster, wave", f"({exporters(SITED)} * on (cluster, instance) group_left (wave) {_PLACES})"
 )
 _SITE_INCIDENT = f"""\
 count by (site, wave) ({_SITED_MEMBERS})

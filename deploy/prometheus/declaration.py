@@ -139,8 +139,8 @@ class Alert:
         return {param.name for param in self.params} - self.used
 
 
-SHARED = {"jobs", "runbooks"}
-"""Parameters that belong to all alerts: the scrape job's pattern, and where the runbooks are."""
+SHARED = {"runbooks"}
+"""Parameters that belong to all alerts: where the runbooks are."""
 
 
 def minutes(duration: str) -> float:

@@ -10,7 +10,6 @@ from deploy.prometheus.declaration import Alert, fill
 from deploy.prometheus.recordings import GROUPS
 from deploy.prometheus.render import (
     ALERTS,
-    JOBS,
     Settings,
     chart_values,
     render,
@@ -81,7 +80,7 @@ def _facts(alert: Alert) -> str:
     to = {"oncall": "on-call", "owner": "the owner of the workload"}[alert.audience.value]
     lines = [f"**{alert.severity.value}**, to {to}, after {alert.for_}.\n", "\n"]
     lines += [f"- `{param.name}` = {param.default} ({param.unit.value}): {param.help}\n" for param in alert.params]
-    values = {param.name: f"{param.default}" for param in alert.params} | {"jobs": JOBS}
+    values = {param.name: f"{param.default}" for param in alert.params}
     query = ["```promql\n", fill(alert.expr, values), "\n```\n"]
     return "".join([*lines, "\n" if alert.params else "", *query, "\n", walk.text(alert)])
 

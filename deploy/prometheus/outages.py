@@ -5,7 +5,9 @@ Prometheus ends the series of a target with the first scrape that fails, and an 
 
 from __future__ import annotations
 
-_SILENT = 'on (cluster, instance) max by (cluster, instance) (up{job=~"<jobs>"})'
+from deploy.prometheus.targets import exporters
+
+_SILENT = f"on (cluster, instance) max by (cluster, instance) {exporters()}"
 
 
 _OF_RULERS = "rule_replica, ruler_replica, thanos_ruler_replica"
@@ -48,5 +50,6 @@ def lately(selector: str) -> str:
 
 def unless_silent(text: str) -> str:
     """`text` of an alert that asks for other series of the target, where there are any."""
-    query = 'printf `max(up{job=~"<jobs>",cluster=%q,instance=%q}) == 0` $labels.cluster $labels.instance | query'
+    target = exporters("cluster=%q,instance=%q")
+    query = f"printf `max{target} == 0` $labels.cluster $labels.instance | query"
     return f"{{{{ with {query} }}}}Its node does not answer now.{{{{ else }}}}{text}{{{{ end }}}}"

@@ -48,6 +48,7 @@ from deploy.prometheus.recordings_owner import (
 )
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_serving import SERVING
+from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
 """Of what is summed. `sum_over_time(x[range]) / 60` is then GPU hours: `…:gpu_waste_hours:sum1d` relies on it."""
@@ -85,15 +86,6 @@ _EXPORTERS = record(
     f"count by (cluster) ({once((), 'gpu_exporter_build_info')})",
     "Exporters that answer, each once. What was there before tells which targets or clusters have gone.",
 )
-_OWN = "on (cluster, instance) (gpu_exporter_build_info or gpu_up)"
-_NAMESAKES = record(
-    "instance:gpu_exporter_namesake:last",
-    NODE,
-    # What answers and tells nothing of ours; while it is down, as it was when it last answered.
-    f'max {by(NODE)} (up{{job=~".*gpu-exporter.*"}} == 1 unless {_OWN})'
-    " or (instance:gpu_exporter_namesake:last and on (cluster, instance) up == 0)",
-    "Targets of another program whose job is named as if they were exporters of this one, such as nvidia-gpu-exporter.",
-)
 _MAINTENANCE = record(
     "instance:gpu_node_maintenance:last",
     NODE,
@@ -110,6 +102,7 @@ _NODES, _CLUSTERS, _MODELS = (
 )
 _OWNERS = (("namespace", ("namespace",)), ("account", ("account",)), ("user", ("user",)))
 GROUPS = (
+    Group("gpu-target", INTERVAL, (OTHERS, TARGETS)),
     Group(
         "gpu-device",
         RATE_INTERVAL,
@@ -129,9 +122,7 @@ GROUPS = (
             *(rule for level, labels in _OWNERS for rule in owner_held(level, labels)),
         ),
     ),
-    Group(
-        "gpu-node", INTERVAL, (COPIES, _EXPORTERS, _NAMESAKES, _MAINTENANCE, *GPU_LINK_ERRORS, *device_states(_NODES))
-    ),
+    Group("gpu-node", INTERVAL, (COPIES, _EXPORTERS, _MAINTENANCE, *GPU_LINK_ERRORS, *device_states(_NODES))),
     Group("gpu-cluster", INTERVAL, device_states(_CLUSTERS)),
     Group("gpu-model", INTERVAL, device_states(_MODELS)),
     Group(

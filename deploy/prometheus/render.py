@@ -22,8 +22,6 @@ from deploy.prometheus.overrides import Override, Scope, overridable, scopes
 from deploy.prometheus.recordings import GROUPS
 from exporter.core.project import RUNBOOKS
 
-JOBS = ".*gpu-exporter.*"
-
 _SUBJECTS = {
     "gpu-workload.alerts": (*map(excepted, (*WORKLOAD, *RANKS, *DEMAND)), *UNRESERVED),
     # In one group and in this order: what correlates alerts looks at those that were just evaluated.
@@ -65,7 +63,6 @@ class Settings:
     disabled: Collection[str] = ()
     overrides: Sequence[Override] = ()
     """What differs for some workloads, in order."""
-    jobs: str = JOBS
     runbooks: str = RUNBOOKS
     """URL of a runbook; `{name}` is the alert's name in lower case."""
     interval: str = "1m"
@@ -126,7 +123,7 @@ def render(settings: Settings | None = None) -> dict[str, Any]:
 
 
 def render_marked() -> dict[str, Any]:
-    """The alert groups with marks: `<Alert.key>` for values, `<jobs>`, `<runbooks>`, `<interval>`, `<slowInterval>`."""
+    """The alert groups with marks: `<Alert.key>` for values, `<runbooks>`, `<interval>`, `<slowInterval>`."""
     return {
         "groups": [
             {
@@ -135,7 +132,7 @@ def render_marked() -> dict[str, Any]:
                 "rules": [
                     _rule(
                         alert,
-                        {key: f"<{alert.name}.{key}>" for key in defaults(alert)} | {"jobs": "<jobs>"},
+                        {key: f"<{alert.name}.{key}>" for key in defaults(alert)},
                         f"<runbooks>{alert.runbook}.md",
                     )
                     for alert in group.alerts
@@ -188,7 +185,7 @@ def _rules(alert: Alert, settings: Settings) -> Iterator[dict[str, Any]]:
 
 def _values(alert: Alert, settings: Settings, others: Mapping[str, float | str]) -> dict[str, str]:
     chosen = defaults(alert) | dict(settings.values.get(alert.name, {})) | dict(others)
-    return {key: _number(value) for key, value in chosen.items()} | {"jobs": settings.jobs}
+    return {key: _number(value) for key, value in chosen.items()}
 
 
 _ALL = Scope()

@@ -1,19 +1,9 @@
-{{/*
-Pattern of the scrape job's name, as it stands between the quotes of PromQL. Another name than the project's is meant as it
-is: the monitors give it, and around a word such as "gpu" or "exporter" others' jobs have theirs.
-*/}}
-{{- define "gpu-exporter.jobs" -}}
-{{- $name := include "gpu-exporter.name" . -}}
-{{- default (ternary ".*gpu-exporter.*" $name (eq $name "gpu-exporter")) .Values.prometheusRule.alerts.jobs -}}
-{{- end -}}
-
 {{/* The alert groups: marks `<Alert.key>` replaced by values, the alerts that are switched off left out. The nodes of an
 incident are muted since GpuIncident tells of them: without it there are none. */}}
 {{- define "gpu-exporter.alerts" -}}
 {{- $alerts := .Values.prometheusRule.alerts -}}
 {{- $values := mergeOverwrite (.Files.Get "files/rules/alert-values.yaml" | fromYaml) $alerts.rules -}}
-{{- $jobs := include "gpu-exporter.jobs" . -}}
-{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<jobs>" $jobs | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
+{{- $marked := .Files.Get "files/rules/gpu-alerts.yaml" | replace "<runbooks>" $alerts.runbooks | replace "<interval>" $alerts.interval | replace "<slowInterval>" $alerts.slowInterval -}}
 {{- $text := $marked -}}
 {{- range $alert, $settings := $values -}}
 {{- range $key, $value := $settings -}}

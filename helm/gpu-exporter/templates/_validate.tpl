@@ -109,7 +109,6 @@
 {{- fail (printf "prometheusRule.alerts.interval=%s must be shorter than 5m: what alerts stood on when a node fell silent would be forgotten" $rule.alerts.interval) -}}
 {{- end -}}
 {{- if $made -}}
-{{- include "gpu-exporter.validatePatterns" (list "prometheusRule.alerts.jobs" (printf `=~"%s"` $rule.alerts.jobs)) -}}
 {{- range $place, $override := $rule.alerts.overrides -}}
 {{- include "gpu-exporter.validatePatterns" (list (printf "prometheusRule.alerts.overrides[%d].where" $place) $override.where) -}}
 {{- end -}}

@@ -1,7 +1,6 @@
 """What Prometheus makes of the chart: labels by its own relabelling, rules by promtool."""
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,7 @@ def test_no_mark_is_left_in_the_rules(render: Render) -> None:
     text = json.dumps(groups(render(RULES), "alerts"))
 
     assert "<Gpu" not in text
-    assert not any(mark in text for mark in ("<jobs>", "<runbooks>", "<interval>", "<slowInterval>"))
+    assert not any(mark in text for mark in ("<runbooks>", "<interval>", "<slowInterval>"))
 
 
 def normal(made: Any) -> Any:
@@ -165,8 +164,8 @@ def test_every_alert_carries_the_given_labels_and_keeps_its_own(render: Render) 
     assert render_recordings()
 
 
-def test_labels_of_alerts_are_prometheus_labels_and_jobs_a_pattern_of_promql(render: Render, tmp_path: Path) -> None:
-    alerts = {"labels": {"team": "GPU platform, {{ $labels.node }}"}, "jobs": r"gpu\\.exporter/.{2}\"'"}
+def test_labels_of_alerts_are_prometheus_labels(render: Render, tmp_path: Path) -> None:
+    alerts = {"labels": {"team": "GPU platform, {{ $labels.node }}"}}
     made = groups(render({"prometheusRule": {"enabled": True, "alerts": alerts}}), "alerts")
 
     assert promtool(made, tmp_path).returncode == 0
@@ -187,33 +186,6 @@ def test_dashboards_are_one_config_map_each(render: Render) -> None:
         assert len(text) < 900_000  # a ConfigMap holds 1 MiB
 
 
-@pytest.mark.parametrize(
-    ("given", "jobs"),
-    [
-        # The very name: the chart's own pattern around "exporter" would take a node_exporter for one of GPUs.
-        ({"nameOverride": "exporter"}, "exporter"),
-        ({"prometheusRule": {"alerts": {"jobs": r"gpus\\.(a|b)"}}}, r"gpus\\.(a|b)"),
-    ],
-    ids=["name", "jobs"],
-)
-def test_alerts_and_dashboards_ask_for_the_jobs_of_the_monitors(given: Values, jobs: str, render: Render) -> None:
-    switched = {"dashboards": {"enabled": True}, "prometheusRule": {**given.get("prometheusRule", {}), "enabled": True}}
-    documents = render({**given, **switched})
-    panels = [
-        panel
-        for each in documents
-        if each["kind"] == "ConfigMap"
-        for text in each["data"].values()
-        for panel in json.loads(text)["panels"]
-    ]
-    asked = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    alerts = [rule["expr"] for group in groups(documents, "-alerts") for rule in group["rules"]]
-
-    # The job of a target is named after the chart, as an umbrella chart's alias or nameOverride call it.
-    for texts in (asked, alerts):
-        assert {found for text in texts for found in re.findall(r'up{job=~"([^"]*)"', text)} == {jobs}
-
-
 def alerts(**given: Any) -> Values:
     return {"prometheusRule": {"enabled": True, "alerts": given}}
 
@@ -221,7 +193,6 @@ def alerts(**given: Any) -> Values:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"jobs": "a("}, 'prometheusRule.alerts.jobs: =~"a(" is no regular expression'),
         ({"rules": {"GpuHeldIdle": {"except": 'user!~"[a"'}}}, 'rules.GpuHeldIdle.except: !~"[a" is no regular'),
         (
             {"overrides": [{"alert": "GpuHeldIdle", "where": 'a="(",b=~"("', "window": "2h"}]},

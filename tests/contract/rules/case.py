@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+SECOND_JOB = "also-gpu-exporter"
+EXPORTER_JOBS = ("gpu-exporter", SECOND_JOB)
 NODE = 'cluster="c1",job="gpu-exporter",node="n1",instance="n1:9836"'
 DEV = f'{NODE},gpu="3",uuid="GPU-3"'
 OTHER = f'{NODE},gpu="4",uuid="GPU-4"'
 OWNER = 'workload="ml/train-0",kind="pod",namespace="ml",pod="train-0",container="main",user="ada",account="vision"'
 JOB = 'workload="slurm:77",kind="slurm",slurm_job="77",user="bob",account="physics",partition="gpu"'
+
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_VALUE = re.compile(r"(?<![x\d])\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +30,19 @@ class Case:
 
 
 def fires(alert: str, name: str, at: str, series: Mapping[str, str]) -> Case:
-    return Case(alert, name, series, (at,), fires=True)
+    return Case(alert, name, {**series, **recorded_targets(series)}, (at,), fires=True)
 
 
 def silent(alert: str, name: str, at: str, series: Mapping[str, str]) -> Case:
-    return Case(alert, name, series, tuple(at.split()))
+    return Case(alert, name, {**series, **recorded_targets(series)}, tuple(at.split()))
+
+
+def recorded_targets(series: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what is recorded of the exporters among the targets: 1 as long as there is an `up`."""
+    found: dict[str, str] = {}
+    for name, values in series.items():
+        labels = dict(_LABEL.findall(name)) if name.startswith("up{") else {}
+        if labels.get("job") in EXPORTER_JOBS:
+            own = ",".join(f'{label}="{labels[label]}"' for label in ("cluster", "job", "instance") if label in labels)
+            found[f"target:gpu_exporter:last{{{own}}}"] = _VALUE.sub("1", values)
+    return found

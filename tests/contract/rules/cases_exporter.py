@@ -147,7 +147,6 @@ CASES: tuple[Case, ...] = (
         {
             capacity("n2", "nvidia_com_gpu"): "8x40",
             'up{cluster="c1",job="nvidia-gpu-exporter",node="n2",instance="n2:9835"}': "1x40",
-            'instance:gpu_exporter_namesake:last{cluster="c1",node="n2",instance="n2:9835"}': "1x40",
         }
         | node("up", "1x40"),
     ),

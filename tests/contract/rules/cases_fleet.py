@@ -57,10 +57,11 @@ def of_second_job(series: dict[str, str], values: str) -> dict[str, str]:
 
 
 def namesakes(count: int, values: str, first: int = 1) -> dict[str, str]:
-    """Targets of another program on the same nodes, whose job is named alike, as they are recorded."""
-    labels = [f'cluster="c1",node="n{n}",instance="n{n}:9835"' for n in range(first, first + count)]
-    up = {f'up{{{each},job="nvidia-gpu-exporter"}}': values for each in labels}
-    return up | {f"instance:gpu_exporter_namesake:last{{{each}}}": "1x600" for each in labels}
+    """Targets of another program on the same nodes, whose job is named alike."""
+    return {
+        f'up{{cluster="c1",node="n{n}",instance="n{n}:9835",job="nvidia-gpu-exporter"}}': values
+        for n in range(first, first + count)
+    }
 
 
 _A, _B = ',site="a"', ',site="b"'

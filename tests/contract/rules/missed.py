@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.contract.rules.case import Case
+from tests.contract.rules.case import Case, recorded_targets
 from tests.contract.rules.notation import GONE, minutes
 from tests.contract.rules.promtool import NEEDS, complaint, minutes_of, only
 
@@ -43,6 +43,7 @@ class Run:
         known = {frozenset(_LABEL.findall(name)) for name in self.case.series if name.startswith("up{")}
         whole = dict(self.case.series)
         whole |= {up: f"1x{self.looks[-1]}" for up in ups if frozenset(_LABEL.findall(up)) not in known}
+        whole |= recorded_targets(whole)
         away = {NOBODY: (), ONE: ups[:1], ALL: ups}[self.away]
         return {
             name: self._cut(name, values) if self._is_away(name, away) else values for name, values in whole.items()

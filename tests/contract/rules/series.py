@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.contract.rules.case import DEV, OWNER
+from tests.contract.rules.case import DEV, OWNER, SECOND_JOB
 
 
 def gauge(name: str, values: str, dev: str = DEV, more: str = "") -> dict[str, str]:
@@ -23,7 +23,6 @@ def xid(number: int, kind: str, values: str, last: str) -> dict[str, str]:
 
 
 HELD = share(OWNER, "1x200")
-SECOND_JOB = "also-gpu-exporter"
 
 
 def twice(series: dict[str, str]) -> dict[str, str]:

@@ -38,7 +38,6 @@ def test_promtool_accepts_the_rules(path: Path) -> None:
 def test_charts_copy_with_its_default_values_is_the_committed_file() -> None:
     values = yaml.safe_load((ROOT / CHART / "alert-values.yaml").read_text())
     shared = {
-        "jobs": ".*gpu-exporter.*",
         "runbooks": RUNBOOKS.split("{name}")[0],
         "interval": "1m",
         "slowInterval": "5m",

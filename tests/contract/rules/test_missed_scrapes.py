@@ -79,8 +79,9 @@ def test_label_of_a_ruler_makes_no_other_alert_of_the_one_that_is_held(tmp_path:
     """Rulers in a pair each write what they evaluate with a label of their own, and read all of it."""
     target = 'cluster="c1", instance="n1:9836"'
     stood = {f'ALERTS_FOR_STATE{{alertname="GpuX",{target},thanos_ruler_replica="{each}"}}': "1x20" for each in "ab"}
-    series = {**stood, f'up{{job="gpu-exporter",{target}}}': "0x20"}
-    expr = held("GpuX", "gpu_x").replace("<jobs>", "gpu-exporter")
+    scraped = f'job="gpu-exporter",{target}'
+    series = {**stood, f"up{{{scraped}}}": "0x20", f"target:gpu_exporter:last{{{scraped}}}": "1x20"}
+    expr = held("GpuX", "gpu_x")
     wanted = [{"expr": expr, "eval_time": "20m", "exp_samples": [{"labels": f"{{{target}}}", "value": 1}]}]
     inputs = [{"series": name, "values": values} for name, values in series.items()]
 

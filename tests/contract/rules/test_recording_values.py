@@ -182,18 +182,22 @@ def test_recording_rules_say_what_the_small_cluster_does(tmp_path: Path) -> None
     assert complaint(document, tmp_path) == ""
 
 
-def test_targets_of_another_program_are_told_from_exporters_also_while_they_are_down(tmp_path: Path) -> None:
-    """Those that answer and say nothing of ours. What never answered may be an exporter that cannot be reached."""
-    alike = 'cluster="c1", instance="n1:9835", node="n1"'
-    never = alike.replace("n1", "n2")
+def test_targets_that_are_exporters_are_told_from_others_also_while_they_are_down(tmp_path: Path) -> None:
+    alike = 'cluster="c1", instance="n1:9835", job="nvidia-gpu-exporter"'
+    mixed = 'cluster="c1", instance="n1:80", job="kubernetes-pods"'
+    ours = mixed.replace("80", "9836")
+    never = 'cluster="c1", instance="n9:9836", job="hosts"'
+    one = never.replace("n9", "n1")
     series = {
-        f'up{{job="nvidia-gpu-exporter",{alike}}}': "1x8 0x12",
-        f'up{{job="nvidia-gpu-exporter",{never}}}': "0x20",
-        f"up{{{A}}}": "1x8 0x12",
-        f"gpu_exporter_build_info{{{A}}}": "1x8 stale",
-        f"up{{{B}}}": "1x20",
-        f"gpu_up{{{B0}}}": "1x20",
-        'up{cluster="c1",job="node-exporter",node="n1",instance="n1:9100"}': "1x20",
+        f"up{{{alike}}}": "1x8 0x12",
+        f"up{{{mixed}}}": "1x8 0x12",
+        f"up{{{mixed.replace('n1', 'n2')}}}": "0x20",
+        f"up{{{ours}}}": "1x8 0x12",
+        f"gpu_exporter_build_info{{{ours}}}": "1x8 stale",
+        f"up{{{never}}}": "0x20",
+        f"up{{{one}}}": "1x20",
+        f'gpu_up{{{one},gpu="0"}}': "1x20",
     }
+    recorded = {"target:gpu_exporter:last": {ours: 1, one: 1, never: 0}, "target:gpu_exporter_other:last": {mixed: 1}}
 
-    check(tmp_path, ["gpu-node"], series, {"instance:gpu_exporter_namesake:last": {alike: 1}})
+    check(tmp_path, ["gpu-target"], series, recorded)
