@@ -5,11 +5,14 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import units
 
-from dashboards.parts import block, fleet_tables, link, look, mfu, panel, uid, variable
+from dashboards.parts import block, fleet_tables, link, look, mfu, panel, states, uid, variable
 from dashboards.parts.frame import dashboard
 from dashboards.parts.query import ALERTS, CLUSTER, GPU_HOURS, devices, now, over_time, some
 from dashboards.parts.table import Key
 from exporter.tools.report.definitions import UTILIZATION, WASTED, as_it_is
+
+_UNREACHABLE = f"sum(node:gpu_unreachable:count{{{CLUSTER}}})"
+_AS_STATE = f'label_replace({_UNREACHABLE}, "state", "{states.UNREACHABLE}", "", "")'
 
 
 def fleet() -> build.Dashboard:
@@ -27,7 +30,7 @@ def fleet() -> build.Dashboard:
         panel.ledger(
             "GPUs by state",
             "GPUs' worth of time in each state. The stack is as high as there are GPUs: nothing is left out.",
-            over_time(some(devices("cluster", CLUSTER, "state", as_it_is).of())),
+            over_time(f"{some(devices('cluster', CLUSTER, 'state', as_it_is).of())} or {_AS_STATE}"),
             size=(12, 9),
             links=(link.to_waste(),),
         )
@@ -48,14 +51,31 @@ def _numbers(made: build.Dashboard) -> None:
     health, waste = (link.to_health(),), (link.to_waste(),)
     known, answer = total("gpu_up:count"), total("gpu_up:sum")
     everything = devices("cluster", CLUSTER, "", as_it_is)
-    made.with_panel(panel.number("GPUs", "GPUs the exporters know, answering or not.", now(known), size=(3, 4)))
     made.with_panel(
         panel.number(
-            "Do not answer",
-            "GPUs of them that the driver does not answer for. Click for Health.",
-            now(f"{known} - {answer}"),
+            "GPUs",
+            "GPUs of all nodes, also of those that are unreachable.",
+            now(f"({known} or vector(0)) + ({_UNREACHABLE} or vector(0))"),
+            size=(2, 4),
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Unreachable",
+            "GPUs of nodes whose exporters reported within seven days and report nothing now. The table of nodes names them "
+            "first. Nodes that were removed from Kubernetes, are in maintenance or powered down by Slurm do not count.",
+            now(f"{_UNREACHABLE} or vector(0)"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),
+        )
+    )
+    made.with_panel(
+        panel.number(
+            "Lost",
+            "GPUs of reachable nodes that the driver no longer reports. Click for Health.",
+            now(f"{known} - {answer}"),
+            steps=look.SOME_IS_BAD,
+            size=(2, 4),
             links=health,
         )
     )
@@ -82,7 +102,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Held",
-            "Share of all GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
+            "Share of the reachable GPUs that workloads hold, whether they use them or not; a part of a GPU counts as a part.",
             over_time(f"{total('gpu_workload_gpus:sum')} / {known}"),
             units.PercentUnit,
             size=(3, 4),
@@ -117,7 +137,7 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Power", "Drawn by all GPUs.", over_time(total("gpu_power_watts:sum")), units.Watt, size=(3, 4), spark=True
+            "Power", "Drawn by all GPUs.", over_time(total("gpu_power_watts:sum")), units.Watt, size=(2, 4), spark=True
         )
     )
 

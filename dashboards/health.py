@@ -68,7 +68,7 @@ def _count(
 
 
 def _numbers(made: build.Dashboard) -> None:
-    made.with_panel(_count("Do not answer", "The driver no longer answers for them.", f"count({known(NODE)} == 0)"))
+    made.with_panel(_count("Lost", "GPUs that the driver no longer reports.", f"count({known(NODE)} == 0)"))
     made.with_panel(
         _count(
             "Hardware XIDs",

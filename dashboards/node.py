@@ -64,8 +64,8 @@ def _numbers(made: build.Dashboard) -> None:
     )
     made.with_panel(
         panel.number(
-            "Do not answer",
-            "GPUs the PCI bus shows or the exporter knew once, and the driver does not answer for.",
+            "Lost",
+            "GPUs that the PCI bus shows or the exporter knew, and the driver does not report.",
             now(f"count({known(ONE_NODE)}) - sum({known(ONE_NODE)})"),
             steps=look.SOME_IS_BAD,
             size=(3, 4),

@@ -20,23 +20,28 @@ def nodes() -> table.Panel:
         return f"node:{name}{{{CLUSTER}}}"
 
     chosen = f'count by (cluster, instance) (gpu:gpu_info:first{{{CLUSTER}, model=~"$model"}})'
+    shown = f"{chosen} or {of('gpu_unreachable:count')}"
     lost = f'node_state:gpu_time_seconds:rate5m{{{CLUSTER}, state=~"{LOST_REGEX}"}} > 0.2'
     fires = f'ALERTS{{{ALERTS}, {CLUSTER}, instance!="", severity!="info"}}'
     return Table(
         title="Nodes",
-        description="One row per node that has a GPU of the model chosen above, those with most alerts first. Click a node to see its GPUs.",
+        description="One row per node that has a GPU of the model chosen above: unreachable nodes first, then those with most alerts. "
+        "Of unreachable nodes only their last known GPUs are shown, whatever the model. Click a node to see its GPUs.",
         keys=(
             Key("cluster", "Cluster", width=80),
             Key("instance", "Node", (link.to_node(node, link.cell("Cluster")),)),
         ),
         columns=(
             Value(
-                "Alerts",
-                f"count by (cluster, instance) ({fires}) or 0 * sum by (cluster, instance) ({of('gpu_up:count')})",
+                "Unreachable",
+                f"{of('gpu_unreachable:count')} or 0 * {of('gpu_up:count')}",
                 look.COUNT,
                 look.SOME_IS_BAD,
-                width=90,
-                wrap=f"{{}} and on (cluster, instance) {chosen.replace('{', '{{').replace('}', '}}')}",
+                width=125,
+                wrap=f"{{}} and on (cluster, instance) ({shown.replace('{', '{{').replace('}', '}}')})",
+            ),
+            Value(
+                "Alerts", f"count by (cluster, instance) ({fires})", look.COUNT, look.SOME_IS_BAD, empty="0", width=85
             ),
             Value("GPUs", of("gpu_up:count"), look.COUNT, width=65),
             Value("Lost", f"{of('gpu_up:count')} - {of('gpu_up:sum')}", look.COUNT, look.SOME_IS_BAD, width=65),
@@ -54,7 +59,9 @@ def nodes() -> table.Panel:
             Value("Hottest GPU", of("gpu_temperature_celsius:max"), units.Celsius, look.HEAT, decimals=0, width=110),
             Value("Power", of("gpu_power_watts:sum"), units.Watt, width=95),
         ),
-        sort="Alerts",
+        sort="Unreachable",
+        then="Alerts",
+        then_ascending=False,
         size=(24, 11),
         empty="No node reports GPUs: is gpu-exporter scraped, and are the recording rules loaded?",
     ).build()

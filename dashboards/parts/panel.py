@@ -186,12 +186,13 @@ def ledger(
     for state in states.STATES:
         shown = model.DynamicConfigValue("displayName", states.TITLES[state])
         colour_series(panel, state, states.COLOURS[state], shown)
-    return panel
+    unreachable = model.DynamicConfigValue("displayName", "Unreachable")
+    return colour_series(panel, states.UNREACHABLE, look.RED, unreachable)
 
 
 def _in_ledger_order() -> tuple[model.DataTransformerConfig, ...]:
     """Prometheus answers in the order of the alphabet; a stack is read from busy at its foot to free at its top."""
-    order = {state: index for index, state in enumerate(("Time", *reversed(states.STATES)))}
+    order = {state: index for index, state in enumerate(("Time", *reversed(states.STATES), states.UNREACHABLE))}
     return (
         model.DataTransformerConfig(id_val="joinByField", options={"byField": "Time", "mode": "outer"}),
         model.DataTransformerConfig(

@@ -8,6 +8,8 @@ from exporter.ledger.palette import look
 from exporter.ledger.states import RULES
 from exporter.tools.report.definitions import LOST
 
+UNREACHABLE = "unreachable"
+"""Beside the states: GPUs of nodes that report nothing."""
 STATES = tuple(rule.state for rule in RULES)
 """In the ledger's order; a state's code in a state timeline is its place here."""
 TITLES = {state: look(state).title for state in STATES}

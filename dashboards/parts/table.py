@@ -82,7 +82,8 @@ class Table:
     sort: str
     ascending: bool = False
     then: str = ""
-    """The column that orders, from its least, what the first leaves equal or empty."""
+    """The column that orders what the first leaves equal or empty."""
+    then_ascending: bool = True
     size: tuple[int, int] = (24, 10)
     empty: str = ""
     order: tuple[str, ...] = field(default=())
@@ -92,7 +93,12 @@ class Table:
         width, height = self.size
         panel = table.Panel().title(self.title).description(self.description).datasource(SOURCE)
         panel.span(width).height(height).cell_height(shared.TableCellHeight.SM).show_header(True)
-        panel.sort_by([_sorted(self.sort, down=not self.ascending), *([_sorted(self.then)] if self.then else [])])
+        panel.sort_by(
+            [
+                _sorted(self.sort, down=not self.ascending),
+                *([_sorted(self.then, down=not self.then_ascending)] if self.then else []),
+            ]
+        )
         if self.empty:
             panel.no_value(self.empty)
         for ref, column in self._refs():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deploy.prometheus.declaration import Alert, Audience, Param, Severity, Unit
-from deploy.prometheus.targets import exporters
+from deploy.prometheus.targets import POWERED_DOWN, exporters
 from deploy.prometheus.wording import NODE
 
 _IN = (
@@ -80,10 +80,6 @@ EXPORTER_DOWN = Alert(
 )
 
 
-_POWERED_DOWN = 'max by (cluster, node) (up{job="slurm-powered-down"})'
-"""Nodes that Slurm has switched off to save power, as targets.py lists them; their addresses may be others then."""
-
-
 def _gone(lately: str) -> str:
     """Exporters of that time that are no targets now; not those whose node is none of Kubernetes' any more, or is off.
 
@@ -99,7 +95,7 @@ def _gone(lately: str) -> str:
     renamed = f"{_EXPORTERS} unless on (instance) count_over_time(({clusters})[{lately}]) > 1"
     return (
         f"{had}\n    unless on (cluster, instance) {_EXPORTERS}\n    unless on (cluster, node) ({removed})"
-        f"\n    unless on (cluster, node) {_POWERED_DOWN}\n    unless on (instance) ({renamed})"
+        f"\n    unless on (cluster, node) {POWERED_DOWN}\n    unless on (instance) ({renamed})"
     )
 
 

@@ -48,6 +48,7 @@ from deploy.prometheus.recordings_owner import (
 )
 from deploy.prometheus.recordings_progress import PROGRESS, PROGRESS_NOW
 from deploy.prometheus.recordings_serving import SERVING
+from deploy.prometheus.recordings_unreachable import KUBERNETES_NODES, UNREACHABLE
 from deploy.prometheus.targets import OTHERS, TARGETS
 
 INTERVAL = "1m"
@@ -142,6 +143,8 @@ GROUPS = (
         NOW_INTERVAL,
         (
             *(rule for level in (_NODES, _CLUSTERS, _MODELS) for rule in device_count(level)),
+            KUBERNETES_NODES,
+            UNREACHABLE,
             *allocation("node", NODE),
             *allocation("cluster", (), "node"),
             GPU_HEAT,

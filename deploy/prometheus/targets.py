@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from deploy.prometheus.recordings_common import by, record
 
+POWERED_DOWN = 'max by (cluster, node) (up{job="slurm-powered-down"})'
+"""Nodes that Slurm has switched off to save power, as targets.py lists them; their addresses may be others then."""
 _MEMORY = "6h"
 """Time for which a target stays known while rules are not evaluated. Else it is known until discovery drops it."""
 _TARGET = ("job", "instance")

@@ -30,6 +30,7 @@ _LEGEND = re.compile(r"{{\s*(\w+)\s*}}")
 _LABEL_VALUES = re.compile(r"label_values\((?P<selector>.+), (?P<label>\w+)\)")
 _QUERY_RESULT = re.compile(r"query_result\((?P<expr>.+)\)")
 _JOINED = {
+    "up",
     "process_cpu_seconds_total",
     "process_resident_memory_bytes",
     "scrape_samples_scraped",

@@ -51,9 +51,9 @@ def test_a_gpu_lost_before_the_exporter_started_is_one_that_does_not_answer(url:
     there = {"cluster": "one", "instance": "ports"}
 
     assert rows(url, "node", "GPUs", "", **there) == {(): 3}
-    assert rows(url, "node", "Do not answer", "", **there) == {(): 2}
+    assert rows(url, "node", "Lost", "", **there) == {(): 2}
     assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 1.0, ("1",): 0.0}
-    assert rows(url, "health", "Do not answer", "", **there) == {(): 2}
+    assert rows(url, "health", "Lost", "", **there) == {(): 2}
     assert rows(url, "health", "GPUs that do not answer", "Last answer", "gpu", "uuid", **there) == {
         (index, f"GPU-one-ports-missing-{index}"): -1.0 for index in "01"
     }
@@ -93,7 +93,7 @@ def test_fleet_counts_every_gpu_once_and_holds_no_more_than_there_are(url: str) 
     held = sum(holding.share for node in NODES for gpu in node.gpus for holding in gpu.held)
 
     assert rows(url, "fleet", "GPUs", "") == {(): known}
-    assert rows(url, "fleet", "Do not answer", "") == {(): 3}
+    assert rows(url, "fleet", "Lost", "") == {(): 3}
     assert rows(url, "fleet", "Held", "") == {(): pytest.approx(held / known)}
 
 
