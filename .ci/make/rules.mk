@@ -26,3 +26,7 @@ rules: venv ## Write deploy/prometheus/rules from the declarations
 .PHONY: rulers
 rulers: venv ## The rules in Mimir's own parser (needs Go; builds for minutes the first time)
 	$(BIN)/python -m tests.rulers.run
+
+.PHONY: otel
+otel: venv setup-rules ## Every series through OpenTelemetry's collector to Prometheus (needs Go; builds for ten minutes the first time)
+	$(BIN)/python -m tests.otel.run
