@@ -221,8 +221,8 @@ def _advised() -> table.Panel:
 def _lost() -> table.Panel:
     lost = f"{known(NODE)} == 0"
     return Table(
-        title="GPUs that do not answer",
-        description="GPUs the exporters know and the driver does not answer for, and how old their last answer is.",
+        title="Lost GPUs",
+        description="GPUs that the driver no longer reports, and the age of its last answer for them.",
         keys=(*health_links.keys(), Key("uuid", "UUID", width=345)),
         columns=(
             Value(

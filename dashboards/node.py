@@ -84,7 +84,7 @@ def _numbers(made: build.Dashboard) -> None:
     made.with_panel(
         panel.number(
             "Busy",
-            "Share of the observed time in which a kernel ran, over all GPUs of the node. GPUs that do not answer are not in it.",
+            "Share of the observed time in which a kernel ran, over all GPUs of the node. Lost GPUs are not in it.",
             over_time(gpu_busy(ONE_NODE, "")),
             units.PercentUnit,
             size=(4, 4),

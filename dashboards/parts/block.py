@@ -120,7 +120,7 @@ def gpus(scope: str, *, size: tuple[int, int]) -> table.Panel:
     state = main_states(lambda more: rate(f"gpu_time_seconds_total{{{scope}{more}}}"), by)
     return Table(
         title="GPU by GPU",
-        description="One row per GPU, those that do not answer first. State: its largest loss where that takes a tenth of its time, "
+        description="One row per GPU, lost GPUs first. State: its largest loss where that takes a tenth of its time, "
         "else what takes most. A dash: not reported, or not known while it does not answer. Click a GPU to open it.",
         keys=(
             Key("cluster", "Cluster", hidden=True),

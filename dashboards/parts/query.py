@@ -167,7 +167,7 @@ def known(scope: str, by: str = "uuid") -> str:
 
 
 def answering(expr: str, scope: str, gpu: str = "uuid") -> str:
-    """Without the GPUs that do not answer: their counters stand still, which is not 0.
+    """Without lost GPUs: their counters stand still, which is not 0.
 
     `gpu` is the label that names the GPU; on series of a MIG instance `uuid` is its own.
     """

@@ -213,4 +213,4 @@ def test_pattern_that_prometheus_cannot_read_is_refused(given: Values, said: str
 def test_pattern_that_prometheus_can_read_is_taken(pattern: str, render: Render) -> None:
     where = {"alert": "GpuHeldIdle", "where": f'user=~"{pattern}"', "window": "2h"}
 
-    assert render(alerts(jobs=pattern, overrides=[where]))
+    assert render(alerts(overrides=[where]))

@@ -151,7 +151,7 @@ def test_health_counts_each_planted_xid_once_and_begins_with_the_hardware(reader
         ("GPU memory errors", "A", "k8s-10", "1"),
         ("NVLink", "A", "hpc-14", "0"),
         ("PCIe", "A", "hpc-12", "0"),
-        ("GPUs that do not answer", "A", "k8s-14", "2"),
+        ("Lost GPUs", "A", "k8s-14", "2"),
         ("Recovery the driver asks for", "A", "k8s-10", "1"),
     ],
 )

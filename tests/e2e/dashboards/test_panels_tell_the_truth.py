@@ -54,7 +54,7 @@ def test_a_gpu_lost_before_the_exporter_started_is_one_that_does_not_answer(url:
     assert rows(url, "node", "Lost", "", **there) == {(): 2}
     assert rows(url, "node", "GPU by GPU", "Answers", "gpu", **there) == {("0",): 1.0, ("1",): 0.0}
     assert rows(url, "health", "Lost", "", **there) == {(): 2}
-    assert rows(url, "health", "GPUs that do not answer", "Last answer", "gpu", "uuid", **there) == {
+    assert rows(url, "health", "Lost GPUs", "Last answer", "gpu", "uuid", **there) == {
         (index, f"GPU-one-ports-missing-{index}"): -1.0 for index in "01"
     }
 
