@@ -4,38 +4,72 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu, SwitchFault, date
+from exporter.core.clock import EPOCH, UnixTime
+from exporter.faults.model import FaultState
+from exporter.faults.state_text import DAMAGED, OTHER_VERSION, UNKNOWN, VERSION, Loaded, parse
 from exporter.host import giving
 
-_VERSION = 1
-_LARGEST = 4 << 20
-_MAX_ENTRIES = 1024
-"""GPUs and faults that are believed of one node."""
-_LONGEST_ID = 16
+_MAX_BYTES = 4 << 20
+_TOO_LARGE = "large"
+UNREADABLE = "unreadable"
+CAUSES = (DAMAGED, OTHER_VERSION, UNKNOWN, _TOO_LARGE, UNREADABLE)
+"""Why a file was not understood in full."""
 
 
 class StateError(Exception):
     """One line on why the file cannot be used."""
 
 
-def read(path: Path) -> FaultState:
-    """The state in the file; an empty one where there is none. Raises StateError."""
+def read(path: Path) -> Loaded:
+    """Return what is understood of the file; an empty state if there is none. Raises StateError."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise StateError(f"{path}: larger than {_LARGEST} bytes")
-        return _state(json.loads(path.read_bytes()))
+        if path.stat().st_size > _MAX_BYTES:
+            return Loaded(FaultState(), _TOO_LARGE, f"larger than {_MAX_BYTES} bytes")
+        return parse(path.read_bytes())
     except FileNotFoundError:
-        return FaultState()
+        return Loaded(FaultState())
     except OSError as error:
         raise StateError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise StateError(f"{path}: not the faults this version wrote: {error or type(error).__name__}") from None
+
+
+def set_aside(path: Path, cause: str) -> Path:
+    """Keep the file under another name, too: one name for each cause. Raises StateError."""
+    aside, new = _aside(path, cause), path.with_name(f".{path.name}.aside")
+    try:
+        new.unlink(missing_ok=True)
+        new.hardlink_to(path)
+        new.replace(aside)
+        new.unlink(missing_ok=True)  # both names may be of one file, which replaces nothing
+    except OSError as error:
+        raise StateError(f"{aside}: {error.strerror or error}") from None
+    return aside
+
+
+def move_aside(path: Path) -> None:
+    """Rename a file that cannot be read: it cannot be linked either, and the next save would replace it."""
+    with contextlib.suppress(OSError):
+        path.replace(_aside(path, UNREADABLE))
+
+
+def causes_set_aside(path: Path, booted: UnixTime) -> tuple[str, ...]:
+    """Return why files were set aside since this boot, and are still there. A restart ended what they may tell."""
+    return tuple(cause for cause in CAUSES if _changed(_aside(path, cause)) > booted)
+
+
+def _aside(path: Path, cause: str) -> Path:
+    return path.with_name(f"{path.name}.{cause}")
+
+
+def _changed(path: Path) -> UnixTime:
+    try:
+        return UnixTime(path.stat().st_ctime)
+    except OSError:
+        return EPOCH
 
 
 def write(path: Path, state: FaultState) -> None:
@@ -56,60 +90,12 @@ def write(path: Path, state: FaultState) -> None:
 
 def _content(state: FaultState) -> dict[str, Any]:
     return {
-        "version": _VERSION,
+        "version": VERSION,
         "boot": state.boot,
         "acknowledged_until": state.acknowledged_until,
-        "accepted": sorted(state.accepted),
-        "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
         "faults": [asdict(fault) for fault in state.faults],
         "switches": [asdict(fault) for fault in state.switches],
         "switches_cured": state.switches_cured,
+        "accepted": sorted(state.accepted),
+        "devices": {uuid: asdict(known) for uuid, known in state.devices.items()},
     }
-
-
-def _state(content: dict[str, Any]) -> FaultState:
-    if content["version"] != _VERSION:
-        raise ValueError(f"version {content['version']}")
-    devices = {str(uuid): _known(entry) for uuid, entry in content["devices"].items()}
-    faults = tuple(_fault(entry) for entry in content["faults"])
-    switches = tuple(_switch(entry) for entry in content.get("switches", ()))
-    if max(len(devices), len(faults), len(switches)) > _MAX_ENTRIES:
-        raise ValueError(f"more than {_MAX_ENTRIES} entries")
-    accepted = frozenset((str(uuid), str(kind)) for uuid, kind in content["accepted"])
-    return FaultState(
-        str(content["boot"]),
-        devices,
-        faults,
-        accepted,
-        date(content["acknowledged_until"]),
-        switches,
-        date(content.get("switches_cured", 0)),
-    )
-
-
-def _known(entry: dict[str, Any]) -> KnownGpu:
-    names = {field.name for field in fields(KnownGpu)}
-    if not names >= entry.keys():
-        raise ValueError(f"unknown {sorted(entry.keys() - names)}")
-    numbers = ("links", "uncorrected", "marked", "low", "cured", "index")
-    optional = (name for name in ("joules", "away", "back") if entry.get(name) is not None)
-    given = [entry[name] for name in (*numbers, *optional)]
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
-        raise ValueError("a number is none")
-    return KnownGpu(**entry)
-
-
-def _switch(entry: dict[str, Any]) -> SwitchFault:
-    return SwitchFault(str(entry["switch"])[:_LONGEST_ID], str(entry["sxid"])[:_LONGEST_ID], date(entry["since"]))
-
-
-def _fault(entry: dict[str, Any]) -> Fault:
-    kind, action = Kind(entry["kind"]), Action(entry["action"])
-    return Fault(
-        str(entry["uuid"]),
-        int(entry["index"]),
-        Kind.LOST if kind is Kind.XID and action is Action.RESTART else kind,  # as earlier versions latched XID 79
-        str(entry["evidence"])[:200],
-        action,
-        date(entry["since"]),
-    )

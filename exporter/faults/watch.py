@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
 from exporter.attribution.kubernetes.node_object import NodeObject
-from exporter.core.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.clock import NEVER, MonotonicTime, UnixTime, boot_time
 from exporter.core.threads import Threads
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.cleared import cleared
@@ -65,11 +65,10 @@ class FaultWatch:
         self._expected: tuple[MonotonicTime, Mapping[str, int]] = (NEVER, {})
         self._file: tuple[bool, str] = (False, "")
         """Whether the file of maintenance is there, by the last answer; and why there is none now."""
+        self._incomplete = ""
+        """Why the state file was not understood in full, if it could not be set aside."""
         if site.folder:
-            try:
-                self._state = state_file.read(site.folder / NAME)
-            except StateError as error:
-                log.warning("faults that were known are lost: %s", error)
+            self._state, self._incomplete = _load(site.folder / NAME, read_only=site.read_only)
 
     def start(self, threads: Threads) -> None:
         if self._saver:
@@ -135,12 +134,18 @@ class FaultWatch:
             self._maintenance(),
             self._saved(),
             cleared(self._state, acknowledged),
+            self._causes(),
             {source: not error for source, error in errors.items()},
         )
 
     @property
     def status(self) -> FaultStatus:
         return self._status
+
+    def _causes(self) -> tuple[str, ...]:
+        """Return why faults of earlier state files may be missing."""
+        aside = state_file.causes_set_aside(self._site.folder / NAME, boot_time()) if self._site.folder else ()
+        return tuple(sorted({*aside, *((self._incomplete,) if self._incomplete else ())}))
 
     def _saved(self) -> bool | None:
         return self._saver.success if self._saver else None
@@ -176,6 +181,26 @@ class FaultWatch:
             self._complaint = str(error)
             return ()
         return self._last_acknowledged
+
+
+def _load(path: Path, *, read_only: bool) -> tuple[FaultState, str]:
+    """Return the state, and why some of it may be missing. A file that was not understood in full is set aside."""
+    try:
+        found = state_file.read(path)
+    except StateError as error:
+        log.warning("known faults cannot be read, and are lost: %s", error)
+        if not read_only:
+            state_file.move_aside(path)
+        return FaultState(), state_file.UNREADABLE
+    if not found.cause:
+        return found.state, ""
+    try:
+        kept = path if read_only else state_file.set_aside(path, found.cause)
+    except StateError as error:
+        log.warning("a state file that was not understood in full cannot be set aside: %s", error)
+        return found.state, found.cause
+    log.warning("some known faults may be lost: %s: %s; kept as %s", path, found.reason, kept)
+    return found.state, found.cause if read_only else ""
 
 
 def _there(file: Path, before: bool) -> tuple[bool, str]:  # noqa: FBT001 - the last answer

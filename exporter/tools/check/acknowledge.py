@@ -53,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
     folder = state_dir(settings) or STATE_DIR
     try:
-        state = state_file.read(folder / NAME)
+        state = state_file.read(folder / NAME).state
     except StateError as error:
         raise ConfigError(str(error)) from None
     faults = state.faults

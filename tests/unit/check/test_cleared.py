@@ -40,3 +40,13 @@ def test_judge_of_gpu_that_history_expects_fails_beside_an_acknowledged_one() ->
     away = facts('gpu_devices{source="driver"} 0', other, cleared("lost", ago=30, gpu="1", uuid="GPU-b"))
 
     assert judge(away, Limits()).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [("", Verdict.UNKNOWN), (series("gpu_pcie_link_width", 8), Verdict.UNKNOWN), (xid(119), Verdict.FAILED)],
+)
+def test_judge_without_all_known_faults_is_unknown_or_failed(finding: str, verdict: Verdict) -> None:
+    incomplete = 'gpu_exporter_faults_incomplete{cause="version"} 1'
+
+    assert judge(facts(incomplete, *([finding] if finding else [])), Limits()).verdict is verdict

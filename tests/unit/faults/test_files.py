@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from exporter.core.clock import EPOCH
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import boot_id
 from exporter.faults.model import Acknowledgement, Action, Fault, FaultState, Kind, KnownGpu
 from exporter.faults.state_file import StateError
+from exporter.faults.state_text import parse
 
 SAID = Acknowledgement("0", "xid", "ada", "reseated", 100.0)
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
@@ -145,52 +148,108 @@ def known(**changed: Any) -> dict[str, Any]:
     return {"GPU-0": {**asdict(KnownGpu(0)), **changed}}
 
 
+BROKEN_KIND = {**asdict(FAULT), "kind": "broken"}
+
+
 @pytest.mark.parametrize(
-    ("written", "complaint"),
+    ("written", "cause", "reason", "kept"),
     [
-        (content(version=2), "version 2"),
-        (content(devices=known(colour=1)), r"unknown \['colour'\]"),
-        (content(devices=known(links="many")), "a number is none"),
-        (content(devices=known(joules="many")), "a number is none"),
-        (content(devices=known(away="")), "a number is none"),
-        (content(devices=known(back=[1.0])), "a number is none"),
-        (content(devices=known(uncorrected=float("nan"))), "a number is none"),
-        (content(faults=[asdict(FAULT)] * 1025), "more than 1024 entries"),
-        (content(faults=[{**asdict(FAULT), "kind": "broken"}]), "'broken' is not a valid Kind"),
-        (content(faults=[{**asdict(FAULT), "since": float("nan")}]), "a time is none"),
-        (content(acknowledged_until=float("inf")), "a time is none"),
-        (content(faults=None), "'NoneType' object is not iterable"),
-        ({}, "'version'"),
+        (content(version=2), "version", "version 2", STATE),
+        (content(devices=known(colour=1)), "unknown", r"unknown \['colour'\]", STATE),
+        (content(devices=known(links="many")), "damaged", "no number: links", STATE),
+        (content(devices=known(joules="many", away="", back=[1.0])), "damaged", "no number: joules, away, back", STATE),
+        (content(devices=known(uncorrected=float("nan"))), "damaged", "no number: uncorrected", STATE),
+        (content(devices=known(index=None)), "damaged", "no number: index", replace(STATE, devices={})),
+        (content(faults=[asdict(FAULT), BROKEN_KIND]), "unknown", "'broken' is not a valid Kind", STATE),
+        (
+            content(faults=[{**asdict(FAULT), "action": "dance"}]),
+            "unknown",
+            "'dance' is not a valid Action",
+            replace(STATE, faults=(replace(FAULT, action=Action.INSPECT),)),
+        ),
+        (
+            content(faults=[{**asdict(FAULT), "since": float("nan")}]),
+            "damaged",
+            "a time is none",
+            replace(STATE, faults=(replace(FAULT, since=EPOCH),)),
+        ),
+        (content(acknowledged_until=float("inf")), "damaged", "a time is none", STATE),
+        (content(faults=None), "damaged", "a list is missing", replace(STATE, faults=())),
+        (content(colour=1), "unknown", r"unknown \['colour'\]", STATE),
+        ({}, "damaged", "version None", FaultState()),
     ],
 )
-def test_state_that_cannot_be_used_is_refused_with_the_reason(
-    written: dict[str, Any], complaint: str, tmp_path: Path
+def test_state_file_that_is_understood_in_part_gives_that_part(
+    written: dict[str, Any], cause: str, reason: str, kept: FaultState, tmp_path: Path
 ) -> None:
     (tmp_path / "faults.json").write_text(json.dumps(written))
 
-    with pytest.raises(StateError, match=rf"faults.json: not the faults this version wrote: {complaint}$"):
-        state_file.read(tmp_path / "faults.json")
+    found = state_file.read(tmp_path / "faults.json")
+
+    assert (found.state, found.cause) == (kept, cause)
+    assert re.fullmatch(reason, found.reason)
+
+
+def test_state_file_with_more_faults_than_a_node_can_have_gives_the_first() -> None:
+    faults = [{**asdict(FAULT), "index": number} for number in range(1025)]
+
+    found = parse(json.dumps(content(faults=faults)).encode())
+
+    assert (len(found.state.faults), found.cause, found.reason) == (1024, "damaged", "more than 1024 entries")
+
+
+def test_state_file_cut_off_anywhere_says_so_and_keeps_whole_faults(tmp_path: Path) -> None:
+    state_file.write(tmp_path / "faults.json", STATE)
+    text = (tmp_path / "faults.json").read_bytes()
+    end_of_faults = text.index(b"]", text.index(b'"faults"'))
+
+    for length in range(len(text)):
+        found = parse(text[:length])
+        assert found.cause == "damaged"
+        assert found.state.faults == ((FAULT,) if length >= end_of_faults else ())
+
+
+def test_state_file_of_an_earlier_version_has_xid_79_as_a_lost_gpu() -> None:
+    earlier = replace(FAULT, evidence="XID 79", action=Action.RESTART)
+
+    (fault,) = parse(json.dumps(content(faults=[asdict(earlier)])).encode()).state.faults
+
+    assert fault == replace(earlier, kind=Kind.LOST)
+
+
+def test_file_set_aside_is_one_for_each_cause_and_counts_until_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "faults.json"
+    for text in ("first", "second", "second"):
+        path.write_text(text)
+        state_file.set_aside(path, "damaged")
+    state_file.set_aside(path, "version")
+    made = (tmp_path / "faults.json.damaged").stat().st_ctime
+
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "faults.json": "second",
+        "faults.json.damaged": "second",
+        "faults.json.version": "second",
+    }
+    assert state_file.causes_set_aside(path, made - 1) == ("damaged", "version")
+    assert state_file.causes_set_aside(path, made + 1) == ()
 
 
 def test_state_of_the_largest_node_is_read_and_evidence_is_cut(tmp_path: Path) -> None:
     faults = [{**asdict(FAULT), "evidence": "x" * 201, "index": number} for number in range(1024)]
     (tmp_path / "faults.json").write_text(json.dumps(content(faults=faults)))
 
-    found = state_file.read(tmp_path / "faults.json").faults
+    found = state_file.read(tmp_path / "faults.json").state.faults
 
     assert len(found) == 1024
     assert {fault.evidence for fault in found} == {"x" * 200}
 
 
-@pytest.mark.parametrize(
-    ("size", "complaint"), [(4 << 20, "not the faults"), ((4 << 20) + 1, "larger than 4194304 bytes")]
-)
-def test_file_of_more_than_four_mebibytes_is_not_read(size: int, complaint: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "cause"), [(4 << 20, "damaged"), ((4 << 20) + 1, "large")])
+def test_file_of_more_than_four_mebibytes_is_not_read(size: int, cause: str, tmp_path: Path) -> None:
     with (tmp_path / "faults.json").open("wb") as file:
         file.truncate(size)
 
-    with pytest.raises(StateError, match=complaint):
-        state_file.read(tmp_path / "faults.json")
+    assert state_file.read(tmp_path / "faults.json").cause == cause
 
 
 @pytest.mark.parametrize(
@@ -229,7 +288,7 @@ def test_what_a_write_that_was_broken_off_left_is_replaced_and_never_written_thr
     state_file.write(tmp_path / "faults.json", STATE)
 
     assert (tmp_path / "elsewhere").read_text() == "kept"
-    assert state_file.read(tmp_path / "faults.json") == STATE
+    assert state_file.read(tmp_path / "faults.json").state == STATE
 
 
 def test_boot_is_what_the_kernel_calls_it(tmp_path: Path) -> None:

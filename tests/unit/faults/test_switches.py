@@ -12,6 +12,7 @@ from exporter.exposition.page import Renderer
 from exporter.faults import state_file
 from exporter.faults.families import FAULT_FAMILIES, FaultStatus
 from exporter.faults.model import FaultState, SwitchFault
+from exporter.faults.state_text import Loaded
 from exporter.faults.watch import NAME, FaultWatch, Site
 from tests.unit.faults.node import WEEK, Node
 
@@ -150,7 +151,7 @@ def test_exporter_that_is_started_again_knows_it_and_its_cure(tmp_path: Path) ->
     again.look(1010.0, 10.0, (), (), driver=False)
 
     assert again.status.switches == (fault,)
-    assert state_file.read(tmp_path / NAME).switches == (fault,)
+    assert state_file.read(tmp_path / NAME).state.switches == (fault,)
 
 
 def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_file_of_the_version_before_is_read(tmp_path: Path) -> None:
         '{"version":1,"boot":"b","acknowledged_until":0,"accepted":[],"devices":{},"faults":[]}'
     )
 
-    assert state_file.read(tmp_path / NAME) == FaultState("b")
+    assert state_file.read(tmp_path / NAME) == Loaded(FaultState("b"))
 
 
 def test_it_is_shown_as_a_fault_of_no_gpu() -> None:

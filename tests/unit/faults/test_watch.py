@@ -26,7 +26,7 @@ def look(watch: FaultWatch, second: float, gpu: ObservedGpu = HEALTHY) -> None:
 
 
 def saved(folder: Path) -> FaultState:
-    return state_file.read(folder / NAME)
+    return state_file.read(folder / NAME).state
 
 
 def save(watch: FaultWatch) -> None:
@@ -263,17 +263,8 @@ def test_acknowledgements_in_anything_but_a_file_of_their_own_are_not_read(
         acknowledgements.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("plant", "complaint"),
-    [
-        (Path.mkdir, r"faults.json: Is a directory$"),
-        (lambda path: path.write_text('{"version": 2}'), "faults.json: .*: version 2$"),
-    ],
-)
-def test_complaint_about_the_file_names_it_and_says_what_is_wrong(
-    plant: Callable[[Path], object], complaint: str, tmp_path: Path
-) -> None:
-    plant(tmp_path / NAME)
+def test_complaint_about_the_file_names_it_and_says_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
 
-    with pytest.raises(StateError, match=complaint):
+    with pytest.raises(StateError, match=r"faults.json: Is a directory$"):
         saved(tmp_path)
