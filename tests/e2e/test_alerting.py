@@ -206,12 +206,6 @@ def test_oncall_is_paged_for_the_first_xid_79(stack: Stack, record_property: Mea
     assert "Drain the node and restart it." in alert["annotations"]["description"]
 
 
-def test_oncall_is_paged_for_a_lost_gpu(stack: Stack, record_property: Measured) -> None:
-    message, _ = stack.told("page", "firing", alertname="GpuLost", node="gpu-a", gpu="2")
-
-    measured(record_property, message, stack.start + 12, "2 s")
-
-
 def test_oncall_hears_of_an_exporter_that_is_down_and_of_its_return(stack: Stack, record_property: Measured) -> None:
     node = stack.nodes["gpu-b"]
     assert node.process is not None
@@ -231,7 +225,6 @@ def test_oncall_hears_of_an_exporter_that_is_down_and_of_its_return(stack: Stack
     [
         ("owner-mail", "GpuUnderutilized", {"user": "bob"}),
         ("ticket", "GpuThermalThrottling", {"gpu": "1"}),
-        ("page", "GpuLost", {"gpu": "2"}),
     ],
 )
 def test_recovery_is_told_to_who_was_told_of_the_fault(
@@ -265,7 +258,7 @@ def test_xid_stands_until_somebody_acknowledges_it(stack: Stack) -> None:
 
 def test_nobody_was_told_of_what_had_no_fault(stack: Stack) -> None:
     told = [alert for message in stack.sink.messages for alert in message.body["alerts"]]
-    faults = {"GpuUnderutilized", "GpuThermalThrottling", "GpuXidHardware", "GpuLost", "GpuExporterDown"}
+    faults = {"GpuUnderutilized", "GpuThermalThrottling", "GpuXidHardware", "GpuExporterDown"}
 
     assert {alert["labels"]["alertname"] for alert in told} - {"GpuWatchdog"} == faults, [
         (alert["labels"], alert["annotations"])

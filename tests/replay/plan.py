@@ -60,11 +60,9 @@ DEVICE = (
     _kind("fan-failure", 1.0, "GpuThermalThrottling", "GpuFanFailed GpuTemperatureMarginLow"),
     _kind("leaked-memory", 1.5, "GpuMemoryLeaked"),
     _kind("xid", 0.1, "GpuXidApplication", times=4),
-    _kind("lost", 1.0, "GpuXidHardware GpuLost", kept="GpuXidHardware"),
+    _kind("lost", 1.0, "GpuXidHardware", kept="GpuXidHardware"),
     # Off the bus and back, again and again.
-    Kind(
-        "flaps", 0.08, frozenset({"GpuXidHardware"}), frozenset({"GpuLost"}), "lost", 4, frozenset({"GpuXidHardware"})
-    ),
+    Kind("flaps", 0.08, frozenset({"GpuXidHardware"}), frozenset(), "lost", 4, frozenset({"GpuXidHardware"})),
     _kind("hang", 1.0, "GpuLost", "GpuSampleStale"),
 )
 NODE = (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from exporter.core.clock import UnixTime
 from exporter.faults import state_file
 from exporter.faults.model import Action, Fault, FaultState, Kind, KnownGpu
 from exporter.faults.watch import NAME
@@ -14,7 +16,7 @@ from tests.contract.check.node import CheckedNode, FakeNvml
 from tests.exporter_process import exporter
 
 QUIET = {"memory_used": 0, "utilization": 0}
-FAULTY = Fault("GPU-x", 0, Kind.ECC, "1 uncorrectable error(s)", Action.RESET, 1000.0)
+FAULTY = Fault("GPU-x", 0, Kind.ECC, "1 uncorrectable error(s)", Action.RESET, UnixTime(1000.0))
 
 
 def newer(text: str) -> str:
@@ -38,12 +40,12 @@ def cut_off(text: str) -> str:
     [(newer, "version"), (with_unknown_field, "unknown"), (with_unknown_kind, "unknown"), (cut_off, "damaged")],
 )
 def test_check_with_state_file_not_understood_is_unknown(
-    change: object, cause: str, tmp_path: Path, fake_nvml: FakeNvml
+    change: Callable[[str], str], cause: str, tmp_path: Path, fake_nvml: FakeNvml
 ) -> None:
     node = CheckedNode(tmp_path, fake_nvml(QUIET).environment)
     faults = (FAULTY,) if change in (with_unknown_kind, cut_off) else ()
     state_file.write(node.state / NAME, FaultState("b", {"GPU-x": KnownGpu(0)}, faults))
-    text = change((node.state / NAME).read_text())  # type: ignore[operator]
+    text = change((node.state / NAME).read_text())
     (node.state / NAME).write_text(text)
 
     direct = node.check()

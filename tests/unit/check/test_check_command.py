@@ -173,7 +173,7 @@ def test_driver_library_itself_is_read_and_a_lost_gpu_found(fake_nvml: Callable[
 
     assert (well.returncode, json.loads(well.stdout)["gpus"], well.stderr) == (0, 2, "")
     assert lost.returncode == 2
-    assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["fault", "hw_thermal"]
+    assert [finding["rule"] for finding in json.loads(lost.stdout)["findings"]] == ["gpu_missing", "hw_thermal"]
 
 
 def test_check_that_fails_itself_is_unknown_and_a_library_that_crashes_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
