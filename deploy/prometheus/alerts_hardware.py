@@ -94,7 +94,6 @@ def _fault(name: str, severity: Severity, selector: str, advice: str, for_: str 
 XID_HARDWARE = _fault(
     "GpuXidHardware",
     Severity.CRITICAL,
-    # A GPU that fell off the bus is lost, and its XID is the evidence: this alert comes at once.
     'fault=~"xid|lost",evidence=~"XID .*",action=~"reset|restart"',
     "{{ if eq $labels.action `reset` }}Drain the GPU and reset it.{{ else }}Drain the node and restart it.{{ end }}",
 )
@@ -185,8 +184,7 @@ LOST = Alert(
     name="GpuLost",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # By device where it is known, and by count where fewer answer than should be there, whoever says so.
-    # While the driver itself is not there, another alert says so. So does one for a GPU that an XID reports as lost.
+    # By device if it is known, else by count. Silent while GpuDriverUnavailable or GpuXidHardware reports it.
     expr=held_firing(
         "GpuLost",
         f"""\

@@ -11,6 +11,7 @@ from exporter.core.clock import UnixTime
 from exporter.faults.facts import Facts, Series
 from exporter.faults.model import Kind
 from exporter.faults.rule import Cause, Find, Limits
+from exporter.tools.check.cleared import cleared_at
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""
@@ -147,21 +148,6 @@ def _formerly(facts: Facts, series: Series) -> str:
 def _kept(facts: Facts, series: Series, **labels: str) -> bool:
     """Whether the exporter keeps this of the series' GPU as a fault: then it is reported there, and once."""
     return bool(facts.of("gpu_fault_timestamp_seconds", uuid=series.labels.get("uuid", ""), **labels))
-
-
-def cleared_at(facts: Facts, kind: Kind, uuid: str) -> float:
-    """Return when this kind of fault was last cleared on a GPU, in Unix seconds; 0 if never."""
-    return facts.value("gpu_fault_cleared_timestamp_seconds", fault=kind.value, uuid=uuid) or 0.0
-
-
-def unless_cleared(find: Find, kind: Kind) -> Find:
-    """Leave out the GPUs on which somebody acknowledged this kind of fault while it stands."""
-
-    def rest(facts: Facts, limits: Limits) -> Iterable[Cause]:
-        found = find(facts, limits)
-        return ((gpu, values) for gpu, values in found if not cleared_at(facts, kind, str(values.get("uuid", ""))))
-
-    return rest
 
 
 def uncorrectable(facts: Facts, _limits: Limits) -> Iterable[Cause]:

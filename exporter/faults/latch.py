@@ -6,12 +6,13 @@ the boot id changed), when the GPU was replaced, when what was missing is back, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from exporter.collectors.xid import class_of
 from exporter.core.clock import EPOCH, UnixTime
 from exporter.faults import switches
+from exporter.faults.lost import GRACE, lost_without_uuid, once_lost, since_refused
 from exporter.faults.model import (
     XID_EVIDENCE,
     Acknowledgement,
@@ -24,8 +25,6 @@ from exporter.faults.model import (
     ObservedGpu,
 )
 
-GRACE = 10.0
-"""Seconds without an answer before a GPU is lost: a reset takes a few."""
 STEADY = 30.0
 """Seconds a GPU or its links must be back before that counts."""
 _LOOKS = 2
@@ -67,7 +66,7 @@ def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
         known = devices.get(seen.uuid, KnownGpu(seen.index))
         mine = [fault for fault in faults.values() if fault.uuid == seen.uuid]
         known, kept = _one(known, mine, seen, observation.time)
-        kept = _once_lost(kept)
+        kept = once_lost(kept)
         devices[seen.uuid] = known
         for fault in mine:
             del faults[fault.uuid, fault.index, fault.kind, fault.evidence]
@@ -81,8 +80,8 @@ def _of_gpus(state: FaultState, observation: Observation) -> FaultState:
         if lost and not _stands(faults.values(), uuid, Kind.LOST):
             faults[uuid, lost.index, lost.kind, lost.evidence] = lost
     accepted = _still_accepted(state.accepted, observation)
-    refused = _nameless(state, devices, observation, accepted)
-    standing = (*(fault for fault in faults.values() if fault.uuid), *_lost_without_uuid(state, refused, observation))
+    refused = since_refused(state, devices, observation, accepted)
+    standing = (*(fault for fault in faults.values() if fault.uuid), *lost_without_uuid(state, refused, observation))
     return replace(state, devices=devices, faults=standing, accepted=accepted, refused=refused)
 
 
@@ -174,13 +173,6 @@ def _new_xids(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault]) -> It
             yield Fault(seen.uuid, seen.index, kind, evidence, action, time)
 
 
-def _once_lost(faults: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """Keep one loss of a GPU: the one with an XID, which only a proven reset ends."""
-    if not any(fault.kind is Kind.LOST and fault.by_xid for fault in faults):
-        return faults
-    return tuple(fault for fault in faults if fault.kind is not Kind.LOST or fault.by_xid)
-
-
 def _memory(known: KnownGpu, seen: ObservedGpu, faults: Iterable[Fault], now: UnixTime) -> Iterator[Fault]:
     here = {fault.kind for fault in faults}
     if not known.low and (seen.uncorrected or 0.0) > known.uncorrected and Kind.ECC not in here:
@@ -214,29 +206,6 @@ def _away(uuid: str, known: KnownGpu, now: UnixTime, why: str) -> tuple[KnownGpu
 
 def _code(observation: Observation, known: KnownGpu) -> str:
     return dict(observation.refused).get(known.index, "not shown by the driver")
-
-
-def _nameless(
-    state: FaultState, devices: Mapping[str, KnownGpu], observation: Observation, accepted: frozenset[tuple[str, str]]
-) -> Mapping[int, UnixTime]:
-    """Return since when each index gives no handle, without those of GPUs that are known by UUID, and do not answer."""
-    answering = {seen.uuid for seen in observation.gpus if seen.up}
-    known = {known.index for uuid, known in devices.items() if uuid not in answering and known.expected}
-    return {
-        index: state.refused.get(index, observation.time)
-        for index, _ in observation.refused
-        if index not in known and (str(index), Kind.LOST.value) not in accepted
-    }
-
-
-def _lost_without_uuid(state: FaultState, refused: Mapping[int, UnixTime], observation: Observation) -> Iterator[Fault]:
-    standing = {fault.index: fault for fault in state.faults if not fault.uuid}
-    codes = dict(observation.refused)
-    for index, since in refused.items():
-        if index in standing:
-            yield standing[index]
-        elif observation.time - since >= GRACE:
-            yield Fault("", index, Kind.LOST, codes[index], Action.RESTART, since)
 
 
 def _replaced(state: FaultState, gpus: Iterable[ObservedGpu]) -> FaultState:

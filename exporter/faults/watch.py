@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from exporter.faults.expected import known
 from exporter.faults.families import FaultStatus
 from exporter.faults.latch import advance
 from exporter.faults.model import Acknowledgement, Fault, FaultState, Observation, ObservedGpu, SwitchFault
+from exporter.faults.saver import Saver
 from exporter.faults.state_file import StateError
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,6 @@ NAME = "faults.json"
 _EVERY = 5.0
 """Seconds between two looks: what they look at is read no more often."""
 _EXPECTED_EVERY = 60.0
-_SAVE_EVERY = 300.0
-"""Seconds after which changed marks alone are saved; faults are saved at once."""
-_TRY_EVERY = 30.0
-"""Seconds after which a save that failed is tried again."""
 
 
 def _nothing() -> Mapping[str, int | None]:
@@ -265,57 +261,3 @@ def _log_sources(before: Mapping[str, bool], errors: Mapping[str, str]) -> None:
             )
         elif not error and not before.get(source, True):
             log.info("%s says again what this node should have, and whether it is in maintenance", source)
-
-
-class Saver:
-    """Writes the last state it was offered."""
-
-    def __init__(self, path: Path, write: Callable[[Path, FaultState], None] = state_file.write) -> None:
-        self._path = path
-        self._write = write
-        self._wake = threading.Condition()
-        self._next: FaultState | None = None
-        self._stopped = False
-        self._saved = NEVER
-        self.success: bool | None = None
-        """Of the last write; None before the first has ended."""
-
-    def offer(self, state: FaultState, monotonic: MonotonicTime, *, urgent: bool) -> None:
-        """Save it soon where something `urgent` changed or long enough ago; else a later one."""
-        if urgent or monotonic - self._saved >= (_TRY_EVERY if self.success is False else _SAVE_EVERY):
-            self._saved = monotonic
-            with self._wake:
-                self._next = state
-                self._wake.notify_all()
-
-    def stop(self, state: FaultState) -> None:
-        """Ask for a last save; it is not waited for."""
-        with self._wake:
-            self._next, self._stopped = state, True
-            self._wake.notify_all()
-
-    def save_once(self) -> None:
-        """Save what was offered, in the caller's thread."""
-        with self._wake:
-            state, self._next = self._next, None
-        if state is None:
-            return
-        try:
-            self._write(self._path, state)
-        except StateError as error:
-            if self.success is not False:
-                log.warning("faults do not survive a restart (--state.dir): %s", error)
-            self.success = False
-        else:
-            self.success = True
-
-    def run(self) -> None:
-        """Save what is offered until stopped."""
-        while True:
-            with self._wake:
-                while self._next is None and not self._stopped:
-                    self._wake.wait()
-                ending = self._stopped
-            self.save_once()
-            if ending:
-                return

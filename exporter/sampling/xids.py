@@ -25,6 +25,8 @@ _HANGS = 10.0
 """Seconds after which a wait of one second counts as hung."""
 _OPENING = 0.1
 """Seconds between two looks at whether the driver is open: an XID before that is lost."""
+_LOADED = "NVRM: loading NVIDIA UNIX"
+"""The kernel's words when the driver is loaded. That resets all GPUs."""
 _NONE = XidCounts()
 
 
@@ -143,9 +145,12 @@ def _take(records: KernelLog, found: XidLog, uuids: Callable[[], Mapping[str, st
 
 
 def past_xids(path: Path, found: XidLog, uuids: Mapping[str, str]) -> None:
-    """Add the XIDs the kernel log still has; none where it cannot be read."""
+    """Add the XIDs that the kernel log has since the driver was last loaded; none if it cannot be read."""
     booted = boot_time()
+    kept: list[str] = []
     with contextlib.suppress(OSError), KernelLog(path, past=True) as records:  # not root, or no such file
         while messages := records.read():
-            for message in messages:
-                found.read(message, booted, uuids)
+            kept += messages
+    loads = [place for place, message in enumerate(kept) if _LOADED in message]
+    for message in kept[loads[-1] if loads else 0 :]:
+        found.read(message, booted, uuids)

@@ -21,8 +21,8 @@ from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
 from exporter.daemon.complaint import complain
 from exporter.faults.facts import from_json, parse
-from exporter.faults.latch import GRACE
 from exporter.faults.leftovers import job_gpus
+from exporter.faults.lost import GRACE
 from exporter.faults.rule import Finding, Limits, Verdict
 from exporter.faults.rules import NAMES, RULES
 from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage

@@ -175,3 +175,17 @@ def test_source_that_fails_is_down_until_it_answers() -> None:
     follow_driver(Watched(DriverError("broken"), ()), found, stopped, lambda: True)
 
     assert seen == [False, True]
+
+
+def test_past_xids_before_the_driver_was_loaded_are_left_out(tmp_path: Path) -> None:
+    kmsg = tmp_path / "kmsg"
+    kmsg.write_text(
+        "4,1,1000000,-;NVRM: Xid (PCI:0000:18:00): 119, pid=77, name=python3, Timeout\n"
+        "4,2,2000000,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC 2025\n"
+        "4,3,3000000,-;NVRM: Xid (PCI:0000:18:00): 31, pid=78, name=python3, MMU Fault\n"
+    )
+    found = XidLog()
+
+    past_xids(kmsg, found, {"0000:18:00.0": "GPU-a"})
+
+    assert list(found.counts("GPU-a").last) == [31]
