@@ -30,8 +30,20 @@ unpack() {
   # shellcheck disable=SC2046 # package names hold no blanks
   (cd "$work" && apt-get download -q $(closure "$work/installed"))
   for package in "$work"/*.deb; do dpkg-deb -x "$package" "$dir/unpacked"; done
+  own_libraries "$work"
   # Slurm's programs behave by the name they are called by, and Debian's alternatives give it only when installed.
   for program in slurmctld slurmd slurmstepd; do ln -sf "$program-wlm" "$dir/unpacked/usr/sbin/$program"; done
+}
+
+own_libraries() { # Slurm 24 starts its daemons again for each script, without LD_LIBRARY_PATH
+  local work=$1 libraries program
+  (cd "$work" && apt-get download -q patchelf)
+  dpkg-deb -x "$work"/patchelf_*.deb "$work/patchelf"
+  libraries=$(cd "$dir/unpacked/usr/lib" && dirname */slurm-wlm/libslurmfull.so)
+  for program in slurmctld slurmd slurmstepd; do
+    "$work/patchelf/usr/bin/patchelf" --force-rpath --set-rpath "\$ORIGIN/../lib/$libraries:\$ORIGIN/../lib/${libraries%/*}" \
+      "$dir/unpacked/usr/sbin/$program-wlm"
+  done
 }
 
 nvml_plugin() { # AutoDetect=nvml is in Debian's contrib, which few machines have among their sources

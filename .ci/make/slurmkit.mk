@@ -13,6 +13,6 @@ reference: report-page
 .PHONY: setup-slurmkit
 setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages and testing the kit needs
 	@.ci/make/fetch-ruby.sh
-	@command -v systemd-analyze >/dev/null || { echo "systemd-analyze is missing: installing it"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd; }
+	@command -v systemd-analyze >/dev/null && [ -x /bin/kill ] || { echo "systemd-analyze or kill is missing: installing them"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd procps; }
 
 test: setup-slurmkit

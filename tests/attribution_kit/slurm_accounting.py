@@ -49,7 +49,9 @@ class AccountedCluster(SlurmCluster):
 
     def _start_accounting(self) -> None:
         data = self.work / "mariadb"
-        data.mkdir()
+        (data / "accounting").mkdir(
+            parents=True
+        )  # one that is missing stops slurmdbd with the library of MariaDB 11.8.9
         command = [
             f"{ROOT}/usr/sbin/mariadbd", "--no-defaults", f"--datadir={data}", "--skip-grant-tables", "--user=root",
             "--bind-address=127.0.0.1", f"--port={self._storage}", f"--socket={self.work}/run/mariadb.sock",

@@ -44,8 +44,9 @@ def test_exposure_is_what_the_page_says(tmp_path: Path) -> None:
     found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
 
     assert found, done.stderr
-    assert float(found[1]) < 2.5
-    assert f"exposure {found[1]} of 10" in (ROOT / "docs/slurm.md").read_text()
+    said = re.search(r"exposure at most ([\d.]+) of 10", (ROOT / "docs/slurm.md").read_text())
+    assert said
+    assert float(found[1]) <= float(said[1]) < 2.5  # 1.8 by systemd 252, less by newer ones
 
 
 def test_every_variable_in_the_settings_is_an_option() -> None:
