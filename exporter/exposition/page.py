@@ -15,7 +15,7 @@ from typing import NamedTuple
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
+from prometheus_client.utils import floatToGoString  # pyright: ignore[reportUnknownVariableType]
 
 from exporter.core.block import AnyBlock
 from exporter.core.families import AnyFamily, Columns, Shown, Type, Values
@@ -73,12 +73,13 @@ class Renderer:
                 if text is None or text.source is not block.source:
                     text = form.text(block, text)
                 texts[key] = text
-                families.setdefault(name, []).append(text.lines)
+                if text.lines:
+                    families.setdefault(name, []).append(text.lines)
         self._texts = texts
         encode, content_type = _negotiate(accept)
         is_openmetrics = content_type.startswith("application/openmetrics-text")
-        parts = [(forms[name], "".join(lines)) for name, lines in families.items()]
-        page = "".join([form.headers[is_openmetrics] + lines for form, lines in parts if form and lines])
+        parts = [(forms[name], lines) for name, lines in families.items()]
+        page = "".join(["".join((form.headers[is_openmetrics], *lines)) for form, lines in parts if form])
         return content_type, page.encode(errors="replace") + encode(REGISTRY)
 
 

@@ -35,8 +35,8 @@ try:
 
     RENDERER = partial(Renderer, HIDDEN_METRICS)
 except ImportError:  # up to 23b2ed2b
-    from exporter.exposition.series_profile import Profile, Selection  # type: ignore[import-not-found]
-    from exporter.exposition.text import Renderer  # type: ignore[import-not-found,no-redef]
+    from exporter.exposition.series_profile import Profile, Selection
+    from exporter.exposition.text import Renderer
 
     RENDERER = partial(Renderer, Selection(Profile.DEFAULT))
 

@@ -207,6 +207,14 @@ def test_hidden_family_is_absent() -> None:
     assert b"gpu_x_all_joules{" in Renderer(("gpu_x", "gpu_y_*")).render(blocks, "")[1]
 
 
+def test_family_without_a_shown_sample_on_its_first_gpu_keeps_the_client_librarys_order() -> None:
+    sparse, dense = family(Type.GAUGE, Shown.NONZERO), family(Type.COUNTER)
+    found = [(sparse, "0", 0.0), (dense, "0", 1.0), (sparse, "1", 1.0)]
+    blocks = [Block(made, (gpu, "GPU"), in_columns([Sample(value, ("x", "y"))])) for made, gpu, value in found]
+
+    assert ours(Renderer().render(blocks, "")[1]) == reference(blocks, "")
+
+
 def test_ended_series_is_forgotten() -> None:
     made, renderer = family(Type.GAUGE), Renderer()
     sizes: list[int] = []
