@@ -7,10 +7,10 @@ github.com/prometheus/otlptranslator 1.0. `make otel` asks the collector itself.
 from __future__ import annotations
 
 import pytest
-from exporter.exposition.text import Renderer
 
 from exporter.core.block import Block
-from exporter.core.families import AnyFamily, Sample, Type, in_columns
+from exporter.core.families import AnyFamily, Sample, Shown, Type, in_columns
+from exporter.exposition.page import Renderer
 from exporter.sampling.families import families
 
 _RATIO, _TOTAL = "ratio", "total"
@@ -76,6 +76,6 @@ def _openmetrics_metadata(family: AnyFamily) -> dict[str, str]:
 
 
 def _page(family: AnyFamily) -> str:
-    sample = Sample(1.0, tuple("x" for _ in family.labels))
+    sample = Sample(float(family.shown is not Shown.ZERO), tuple("x" for _ in family.labels))
     block = Block(family, tuple("0" for _ in family.prefix), in_columns([sample]))
     return Renderer().render([block], "application/openmetrics-text;version=1.0.0")[1].decode()
