@@ -10,8 +10,7 @@ from exporter.collectors.xid import CATALOGUE, RECOVERY_CHANGED
 from exporter.core.clock import UnixTime
 from exporter.faults.facts import Facts, Series
 from exporter.faults.model import Kind
-from exporter.faults.rule import Cause, Find, Limits
-from exporter.tools.check.cleared import cleared_at
+from exporter.faults.rule import Cause, Find, Limits, cleared_at
 
 NO_DRIVER = frozenset({"LIBRARY_NOT_FOUND", "DRIVER_NOT_LOADED"})
 """So it is where there is no GPU, too."""

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 from exporter.faults import findings, leftovers, reference
 from exporter.faults.model import Kind
-from exporter.faults.rule import Rule, Verdict, above, stated
-from exporter.tools.check.cleared import unless_cleared
+from exporter.faults.rule import Rule, Verdict, above, stated, unless_cleared
 
 OK, DEGRADED, FAILED = Verdict.OK, Verdict.DEGRADED, Verdict.FAILED
 

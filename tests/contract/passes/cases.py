@@ -21,6 +21,7 @@ CASES = (
     Case(node.idle_node, (*NODE, "gpu_time_seconds_total", "gpu_workload_.*", "gpu_owner.*", "gpu_expected.*")),
     Case(node.driver_that_is_not_there, (*NODE, "gpu_scrape_collector_success")),
     Case(node.node_with_a_past, ("gpu_fa.*", "gpu_expected.*", "gpu_node.*", "gpu_exporter_(node|faults).*")),
+    Case(node.state_file_of_a_newer_version, ("gpu_fault.*", "gpu_exporter_faults.*")),
     Case(
         node.gpu_that_falls_off_the_bus,
         ("gpu_.*(watts|_info|_up|_total|timestamp_.*|age_.*)", "gpu_devices"),

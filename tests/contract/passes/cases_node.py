@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.core.clock import UnixTime
 from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
-from exporter.faults.watch import Site
+from exporter.faults.watch import NAME, Site
 from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.rdma import Port
 from exporter.node.nccl_status import NcclStatus
@@ -56,6 +58,17 @@ def node_with_a_past() -> Rig:
     rig.passes(1)
     device.answers["nvmlDeviceGetRemappedRows"] = (0, 0, 0, 1)
     rig.passes(40)
+    return rig
+
+
+def state_file_of_a_newer_version() -> Rig:
+    """The file knows that the GPU was reset, and has a field that this version does not know."""
+    known = {"index": 0, "serial": "", "bus": "", "cured": BEGIN - 100.0}
+    content = {"version": 2, "boot": "boot-1", "devices": {"GPU-0": known}, "faults": [], "colour": "red"}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / NAME).write_text(json.dumps(content))
+        rig = Rig([gpu(0)], ScriptedNode(), site=Site(Path(folder), "boot-1"))
+        rig.passes(2)
     return rig
 
 
