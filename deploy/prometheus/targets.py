@@ -12,15 +12,16 @@ _TARGET = ("job", "instance")
 _SAME_TARGET = "on (cluster, job, instance)"
 _SERVED = "gpu_exporter_build_info or gpu_up"
 _KNOWN = f"({_SERVED} or last_over_time(target:gpu_exporter:last[{_MEMORY}]) == 1)"
+_OTHERWISE = f"unless {_SAME_TARGET} ({_SERVED})"
 
 OTHERS = record(
     "target:gpu_exporter_other:last",
     _TARGET,
     f"""\
 max {by(_TARGET)} (
-  (up == 1 unless {_SAME_TARGET} ({_SERVED}) and on (cluster, job) {_KNOWN})
+  (up == 1 {_OTHERWISE} and on (cluster, job) ({_SERVED}))
   or
-  (target:gpu_exporter_other:last and {_SAME_TARGET} up == 0)
+  (target:gpu_exporter_other:last and {_SAME_TARGET} up {_OTHERWISE})
 )""",
     "1 for each target of another program in a scrape job that has exporters, also while it is down.",
 )
@@ -28,9 +29,12 @@ TARGETS = record(
     "target:gpu_exporter:last",
     _TARGET,
     f"""\
-max {by(_TARGET)} (up * 0 + 1 and {_SAME_TARGET} {_KNOWN} unless {_SAME_TARGET} target:gpu_exporter_other:last)
+max {by(_TARGET)} (
+  up * 0 + 1 and {_SAME_TARGET} {_KNOWN}
+  unless {_SAME_TARGET} (up == 1 {_OTHERWISE} or {OTHERS.record})
+)
 or
-max {by(_TARGET)} (up * 0 and on (cluster, job) {_KNOWN} unless on (cluster, job) target:gpu_exporter_other:last)""",
+max {by(_TARGET)} (up == 0 and on (cluster, job) {_KNOWN} unless on (cluster, job) {OTHERS.record})""",
     "1 for each scrape target that is an exporter, also while it is down; 0 if it has not answered yet, in a job of "
     "exporters only.",
 )

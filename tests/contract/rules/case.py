@@ -15,7 +15,7 @@ OWNER = 'workload="ml/train-0",kind="pod",namespace="ml",pod="train-0",container
 JOB = 'workload="slurm:77",kind="slurm",slurm_job="77",user="bob",account="physics",partition="gpu"'
 
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-_VALUE = re.compile(r"(?<![x\d])\d+")
+_VALUE = re.compile(r"(?<![x\d.])\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)

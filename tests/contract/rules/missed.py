@@ -43,11 +43,11 @@ class Run:
         known = {frozenset(_LABEL.findall(name)) for name in self.case.series if name.startswith("up{")}
         whole = dict(self.case.series)
         whole |= {up: f"1x{self.looks[-1]}" for up in ups if frozenset(_LABEL.findall(up)) not in known}
-        whole |= recorded_targets(whole)
         away = {NOBODY: (), ONE: ups[:1], ALL: ups}[self.away]
-        return {
+        scraped = {
             name: self._cut(name, values) if self._is_away(name, away) else values for name, values in whole.items()
         }
+        return {**scraped, **recorded_targets(scraped)}
 
     def _is_away(self, name: str, away: Sequence[str]) -> bool:
         if _OF_RULES.match(name):
@@ -76,7 +76,7 @@ def _ups(case: Case) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in case.series:
         labels = dict(_LABEL.findall(name))
-        if {"instance", "job"} <= set(labels):
+        if {"instance", "job"} <= set(labels) and not _OF_RULES.match(name):
             own = ",".join(f'{label}="{labels[label]}"' for label in _OF_TARGET if label in labels)
             found[f"up{{{own}}}"] = None
     return tuple(found)
