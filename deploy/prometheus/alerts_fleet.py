@@ -103,9 +103,9 @@ ABSENT = Alert(
     name="GpuExporterAbsent",
     audience=Audience.ONCALL,
     severity=Severity.CRITICAL,
-    # An autoscaler may have taken the last node with GPUs.
+    # An autoscaler may have taken the last node with GPUs. Where recording rules are not loaded, no target is recorded.
     expr=f"""\
-absent{exporters()}
+absent({exporters()} or gpu_exporter_build_info)
 unless on ()
 (
   count(last_over_time(cluster:gpu_exporters:count[7d]))

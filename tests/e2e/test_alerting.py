@@ -15,7 +15,7 @@ import pytest
 import requests
 import yaml
 
-from deploy.prometheus.render import Settings, render, to_yaml
+from deploy.prometheus.render import Settings, render, render_recordings, to_yaml
 from tests.stack import ROOT, Message, Receiver, alertmanager, free_port, poll, prometheus, receiver, running
 
 pytestmark = pytest.mark.xdist_group("alerting")
@@ -110,7 +110,8 @@ def alertmanager_config(folder: Path, url: str) -> Path:
 
 
 def prometheus_config(folder: Path, nodes: list[Node], alerts: str) -> Path:
-    (folder / "rules.yaml").write_text(to_yaml(render(SETTINGS)))
+    recordings = [group for group in render_recordings("1s")["groups"] if group["name"] == "gpu-target"]
+    (folder / "rules.yaml").write_text(to_yaml({"groups": [*recordings, *render(SETTINGS)["groups"]]}))
     targets = [{"targets": [f"127.0.0.1:{node.port}"], "labels": {"node": node.name}} for node in nodes]
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s", "external_labels": {"cluster": "c1"}},

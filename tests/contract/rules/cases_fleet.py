@@ -97,6 +97,7 @@ DOWN: tuple[Case, ...] = (
         "30m",
         node("up", "1x40") | node("up", "1x10 _x30", where=SECOND_NODE),
     ),
+    silent("GpuExporterAbsent", "rules without the recordings", "30m", node("gpu_exporter_build_info", "1x40")),
     silent("GpuExporterAbsent", "targets that are down", "30m", node("up", "0x40")),
     fires("GpuExportersDown", "99 of 100", "20m", ups(99, "1x10 0x30") | ups(1, "1x40", 100)),
     fires(
