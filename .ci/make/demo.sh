@@ -54,6 +54,6 @@ command -v "$python" >/dev/null || missing Python python3
 "$python" -c 'import venv' 2>/dev/null || missing "Python's venv" python3-venv
 [ -w . ] || { echo "demo: $root cannot be written by $(id -un): clone it where you may write" >&2; exit 1; }
 sha256sum --status -c "$env/made-from" 2>/dev/null || { echo "== Python packages of the exporter into $env"; install_python; }
-if [ ! -x .cache/prometheus/bin/prometheus ]; then echo "== Prometheus and Alertmanager into .cache/prometheus (about 45 MB)"; fi
+if [ ! -x .cache/prometheus/bin/prometheus ]; then echo "== Prometheus and Alertmanager into .cache/prometheus (about 50 MB)"; fi
 WITHOUT_SECOND=1 .ci/make/fetch-prometheus.sh
 PYTHONDONTWRITEBYTECODE=1 exec "$env/bin/python" -m deploy.demo.demo "$@"

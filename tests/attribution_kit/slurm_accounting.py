@@ -49,21 +49,28 @@ class AccountedCluster(SlurmCluster):
 
     def _start_accounting(self) -> None:
         data = self.work / "mariadb"
-        (data / "accounting").mkdir(
-            parents=True
-        )  # one that is missing stops slurmdbd with the library of MariaDB 11.8.9
-        command = [
+        data.mkdir()
+        # Slurm 24.11 keeps functions in the database, for which MariaDB needs its own tables.
+        (tables,) = (ROOT / "usr/share").glob("m*/m*_system_tables.sql")  # of mysql, or mariadb in newer releases
+        server = [
             f"{ROOT}/usr/sbin/mariadbd", "--no-defaults", f"--datadir={data}", "--skip-grant-tables", "--user=root",
-            "--bind-address=127.0.0.1", f"--port={self._storage}", f"--socket={self.work}/run/mariadb.sock",
-            f"--pid-file={self.work}/run/mariadbd.pid", f"--lc-messages-dir={ROOT}/usr/share/mysql",
-            f"--plugin-dir={data}", "--innodb-flush-log-at-trx-commit=0",
+            f"--lc-messages-dir={tables.parent}", f"--plugin-dir={data}", "--innodb-flush-log-at-trx-commit=0",
+        ]  # fmt: skip
+        made = f"create database mysql;\nuse mysql;\n{tables.read_text()}\ncreate database accounting;\n"
+        subprocess.run(
+            [*server, "--bootstrap"], env=self.environment, cwd=data, input=made, text=True, check=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        command = [
+            *server, "--bind-address=127.0.0.1", f"--port={self._storage}", f"--socket={self.work}/run/mariadb.sock",
+            f"--pid-file={self.work}/run/mariadbd.pid",
         ]  # fmt: skip
         with (self.work / "logs/mariadbd.log").open("wb") as log:
             self._children.append(subprocess.Popen(command, env=self.environment, cwd=data, stdout=log, stderr=log))
         until((self.work / "run/mariadb.sock").exists, 60)
         self.run("slurmdbd")
         until(lambda: "e2e" in self.run("sacctmgr", "-i", "add", "cluster", "e2e", check=False), 60)
-        # slurmdbd 24.11 crashes at an account of a cluster that it did not know when it started.
+        # slurmdbd 24.11 may crash at an account of a cluster that it did not know when it started.
         self.stop_daemon("slurmdbd")
         self.run("slurmdbd")
         until(lambda: "e2e" in self.run("sacctmgr", "-n", "show", "cluster", check=False), 60)
