@@ -12,7 +12,7 @@ import importlib.metadata
 import json
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -59,7 +59,7 @@ def debian_packages() -> tuple[str, ...]:
 
 
 @contextmanager
-def first_layer(archive: Path) -> Iterator[tarfile.TarFile]:
+def first_layer(archive: Path) -> Generator[tarfile.TarFile]:
     """Open the layer of the first platform in an OCI archive."""
     with tarfile.open(archive) as image:
         document: dict[str, Any] = json.loads(_content(image, "index.json").read())
