@@ -20,7 +20,7 @@ setup-chart: venv $(MONITORING_SCHEMAS)/PrometheusRule.json ## Fetch the schemas
 test: setup-chart
 
 .PHONY: setup-e2e-kubernetes
-setup-e2e-kubernetes: venv setup-rules ## Build Kubernetes, Helm, the Prometheus operator and Flux's helm-controller; fetch containerd, runc and etcd
+setup-e2e-kubernetes: venv setup-rules setup-image ## Build Kubernetes, Helm, the Prometheus operator and Flux's helm-controller; fetch containerd, runc and etcd
 	@.ci/make/fetch-kubernetes.sh
 	@.ci/make/fetch-kinds.sh
 	@.ci/make/fetch-flux.sh
@@ -30,11 +30,19 @@ E2E ?= install adverse toolkit claims gitops flux alerting networks kinds evicti
 e2e-kubernetes: setup-e2e-kubernetes ## The chart on a real one-node cluster with fake GPUs (root, Go, minutes)
 	$(BIN)/pytest -x -s -p no:xdist $(E2E:%=tests/e2e/kubernetes/%.py)
 
+.PHONY: setup-image
+setup-image:
+	@command -v buildah debootstrap >/dev/null || { echo "buildah or debootstrap is missing: installing them"; apt-get update -q && apt-get install -y -q --no-install-recommends buildah debootstrap debian-archive-keyring; }
+
+IMAGE ?= localhost/gpu-exporter:dev
 .PHONY: image
-image: venv ## The container image for amd64 and arm64 as an OCI archive in dist/ (root, Debian 12)
-	@mkdir -p dist
-	$(BIN)/python -m deploy.container.build --platform linux/amd64 --platform linux/arm64 dist/gpu-exporter.tar
+image: setup-image ## The container image for amd64 and arm64 as an OCI archive in dist/ (root; IMAGE=registry.example.com/gpu-exporter:0.1.0)
+	@deploy/container/build.sh dist/gpu-exporter.tar $(IMAGE) linux/amd64 linux/arm64
+
+.PHONY: test-image
+test-image: venv setup-image ## Build the image twice, compare, and run the program from it (root, ten minutes)
+	$(BIN)/pytest -p no:xdist tests/image/contents.py
 
 .PHONY: licences
-licences: venv ## Write docs/licences.md from what the image's parts say of themselves (Debian 12)
-	$(BIN)/python -m deploy.container.licences docs/licences.md
+licences: venv image ## Write docs/licences.md from what the image's parts say of themselves (root)
+	$(BIN)/python -m deploy.container.licences dist/gpu-exporter.tar docs/licences.md

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Make the artefacts of this commit twice, in two folders at different times, and compare them bit by bit.
-# Usage: reproducible.sh PYTHON SHIV
+# Usage: reproducible.sh TOOLS
 set -euo pipefail
-python=$(realpath -s "$1") shiv=$(realpath -s "$2") here=$PWD
+TOOLS=$(realpath -s "$1") here=$PWD
 scratch=$(mktemp -d); trap 'rm -rf "$scratch"' EXIT
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct); export SOURCE_DATE_EPOCH
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct); export SOURCE_DATE_EPOCH TOOLS
 for folder in one another/with-a-longer-name; do
   mkdir -p "$scratch/$folder"
   git clone -q "$here" "$scratch/$folder/source"
-  (cd "$scratch/$folder/source" && TZ=Pacific/Chatham "$python" deploy/release/artefacts.py "$scratch/$folder/dist" --shiv "$shiv" >/dev/null)
+  (cd "$scratch/$folder/source" && TZ=Pacific/Chatham deploy/release/build.sh "$scratch/$folder/dist" >/dev/null)
 done
 if diff "$scratch/one/dist/SHA256SUMS" "$scratch/another/with-a-longer-name/dist/SHA256SUMS"; then
   echo "$(wc -l <"$scratch/one/dist/SHA256SUMS") artefacts of $(git rev-parse --short HEAD), the same bits twice"

@@ -11,7 +11,7 @@ report-page: venv ## Write the table of docs/report.md from the options of the r
 reference: report-page
 
 .PHONY: setup-slurmkit
-setup-slurmkit: $(PACKAGE_TOOLS)/bin/shiv ## Fetch what building the packages and testing the kit needs
+setup-slurmkit: $(PACKAGE_TOOLS)/.installed ## Fetch what building the packages and testing the kit needs
 	@.ci/make/fetch-ruby.sh
 	@command -v systemd-analyze >/dev/null && [ -x /bin/kill ] || { echo "systemd-analyze or kill is missing: installing them"; apt-get update -q && apt-get install -y -q --no-install-recommends systemd procps; }
 

@@ -1,22 +1,24 @@
-"""The licences of everything that image and packages hold beside the exporter, as the parts themselves tell them.
+"""The licences of everything that image and packages hold beside the exporter, as the parts themselves state them.
 
-    python -m deploy.container.licences docs/licences.md
+    python -m deploy.container.licences dist/gpu-exporter.tar docs/licences.md
 
-Needs Debian 12: the packages of the image are fetched for their copyright files.
+Reads Debian's copyright files from the image's archive, and metadata of the Python distributions from this environment.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import re
-import tempfile
-from collections.abc import Iterable, Mapping
+import tarfile
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-
-from deploy.container import debian
+from typing import IO, Any
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+DEBIAN_PACKAGES = Path(__file__).with_name("debian-packages.txt")
 _FIELDS = ("Name", "License-Expression", "License")
 _MARKS: Mapping[str, str] = {"The MIT License (MIT)": "MIT"}
 """First lines of a licence that stands in the metadata in full."""
@@ -51,6 +53,33 @@ def distributions() -> Mapping[str, str]:
     return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", REQUIREMENTS.read_text(), re.MULTILINE))
 
 
+def debian_packages() -> tuple[str, ...]:
+    """Return the names of Debian's packages in the image."""
+    return tuple(line for line in DEBIAN_PACKAGES.read_text().splitlines() if not line.startswith("#"))
+
+
+@contextmanager
+def first_layer(archive: Path) -> Generator[tarfile.TarFile]:
+    """Open the layer of the first platform in an OCI archive."""
+    with tarfile.open(archive) as image:
+        document: dict[str, Any] = json.loads(_content(image, "index.json").read())
+        while "manifests" in document:
+            document = json.loads(_content(image, _blob(document["manifests"][0])).read())
+        with tarfile.open(fileobj=_content(image, _blob(document["layers"][0]))) as layer:
+            yield layer
+
+
+def _blob(descriptor: Mapping[str, Any]) -> str:
+    return f"blobs/{descriptor['digest'].replace(':', '/')}"
+
+
+def _content(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    file = archive.extractfile(name)
+    if not file:
+        raise ValueError(f"{name} is no file")
+    return file
+
+
 def of_distribution(metadata: Mapping[str, str]) -> str:
     """Raises ValueError where it says none in one line."""
     said = metadata.get("License-Expression") or metadata.get("License") or ""
@@ -74,9 +103,10 @@ def python_rows() -> Iterable[tuple[str, str]]:
         yield name, of_distribution({field: metadata[field] for field in _FIELDS if field in metadata})
 
 
-def debian_rows(root: Path) -> Iterable[tuple[str, str]]:
-    for name in sorted(debian.PACKAGES):
-        text = (root / f"usr/share/doc/{name}/copyright").read_text(errors="replace")
+def debian_rows(layer: tarfile.TarFile) -> Iterable[tuple[str, str]]:
+    for name in sorted(debian_packages()):
+        folder = layer.getmember(f"usr/share/doc/{name}").linkname or name  # packages of one source share it
+        text = _content(layer, f"usr/share/doc/{folder}/copyright").read().decode(errors="replace")
         yield name, ", ".join(of_debian(text))
 
 
@@ -86,13 +116,11 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("archive", type=Path)
     parser.add_argument("page", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch) / "root"
-        root.mkdir()
-        list(debian.unpack(debian.native(), Path(scratch), root))
-        given.page.write_text(_HEAD + table(python_rows()) + _DEBIAN + table(debian_rows(root)))
+    with first_layer(given.archive) as layer:
+        given.page.write_text(_HEAD + table(python_rows()) + _DEBIAN + table(debian_rows(layer)))
 
 
 if __name__ == "__main__":

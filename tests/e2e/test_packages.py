@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -13,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rpmfile
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIV = ROOT / ".cache/package/bin/shiv"
+BUILD = ROOT / "deploy/release/build.sh"
 PYTHON = ROOT / ".cache/package/bin/python"
+RPMFILE_NOREPLACE = 1 << 4
 CHECK = ("check", "--simulate", "2xH200", "--format", "json")
 
 pytestmark = pytest.mark.xdist_group("packages")  # they are built once
@@ -25,9 +29,7 @@ pytestmark = pytest.mark.xdist_group("packages")  # they are built once
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     out = tmp_path_factory.mktemp("dist")
-    command = [PYTHON, ROOT / "deploy/release/artefacts.py", out, "--shiv", SHIV]
-    environment = {**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "0"}  # a larger package, in less time
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([BUILD, out], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     yield out
     shutil.rmtree(out)
@@ -98,6 +100,36 @@ def test_tree_fits_every_python(built: Path) -> None:
     assert "_bcrypt.abi3.so" in listed
 
 
+def test_rpm_holds_the_files_of_the_debian_package_with_their_modes(built: Path) -> None:
+    (package,), (rpm,) = built.glob("*.deb"), built.glob("*.rpm")
+    packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as content:
+        expected = {(entry.name, entry.mode) for entry in content if entry.isfile()}
+    with rpmfile.open(rpm) as content:
+        headers = content.headers
+        files = {(entry.name, stat.S_IMODE(entry.mode)) for entry in content.getmembers() if not entry.isdir}
+
+    assert files == expected
+    folders = [headers["dirnames"][index].decode() for index in headers["dirindexes"]]
+    noreplace = {
+        folder + name.decode()
+        for folder, name, flags in zip(folders, headers["basenames"], headers["fileflags"], strict=True)
+        if flags & RPMFILE_NOREPLACE
+    }
+    assert noreplace == {f"/etc/default/gpu-exporter{part}" for part in ("", "-check", "-report")}
+
+
+def test_rpm_needs_a_python_that_runs_it_and_compiles_after_an_upgrade(built: Path) -> None:
+    """%preun of the old package deletes compiled files, and it runs after %post of the new one."""
+    (rpm,) = built.glob("*.rpm")
+    with rpmfile.open(rpm) as content:
+        headers = content.headers
+
+    assert b"(python3 >= 3.10 or python3.11 or python3.12 or python3.13)" in headers["requirename"]
+    assert b"compileall" in headers["posttrans"]
+    assert "postin" not in headers
+
+
 def test_what_an_operator_needs_beside_the_program_is_in_the_package(built: Path) -> None:
     (package,) = built.glob("*.deb")
     listed = subprocess.run(["dpkg-deb", "-c", package], capture_output=True, text=True, check=True).stdout
@@ -146,14 +178,13 @@ def test_the_wheel_runs(built: Path, tmp_path: Path) -> None:
 def test_the_chart_archive_is_what_helm_reads(built: Path) -> None:
     (chart,) = built.glob("*.tgz")
     with tarfile.open(chart) as archive:
-        names = archive.getnames()
+        names = [entry.name for entry in archive if entry.isfile()]
     assert {"gpu-exporter/Chart.yaml", "gpu-exporter/values.yaml", "gpu-exporter/values.schema.json"} <= set(names)
     assert all(name.startswith("gpu-exporter/") for name in names)
 
 
 def test_a_tag_that_is_not_the_version_is_refused(tmp_path: Path) -> None:
-    command = [PYTHON, ROOT / "deploy/release/artefacts.py", tmp_path / "out", "--shiv", SHIV, "--tag", "v99.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([BUILD, tmp_path / "out", "v99.0.0"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "the tag is v99.0.0, the version " in done.stderr
     assert ("with no day" in done.stderr) == ("(unreleased)" in (ROOT / "CHANGELOG.md").read_text())

@@ -12,7 +12,6 @@ from tests.fake_nvml.scenario import Scenario, Value, node
 from tests.vm.machine import Machine
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE_PYTHON, SHIV = ROOT / ".cache/package/bin/python", ROOT / ".cache/package/bin/shiv"
 METRICS = "curl -sf localhost:9836/metrics"
 KIT = "/usr/lib/gpu-exporter/slurm"
 JOBS = "/run/gpu-exporter/jobs"
@@ -81,7 +80,7 @@ systemctl enable --now munge slurmctld slurmd gpu-exporter
 
 def prepare(given: Path, scratch: Path) -> None:
     """Put into `given` what the machine finds in /in: the package, the driver and Slurm's files."""
-    subprocess.run([PACKAGE_PYTHON, ROOT / "deploy/package/build.py", scratch, "--shiv", SHIV], check=True)
+    subprocess.run([ROOT / "deploy/package/build.sh", scratch], check=True)
     shutil.copy(next(scratch.glob("*.deb")), given / "gpu-exporter.deb")
     shutil.copy(build() / SONAME, given)
     Scenario(given / "scenario", {**node(2), "gpu.utilization": 0})

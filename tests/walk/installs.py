@@ -25,7 +25,6 @@ from tests.walk.machines import ROOT, TRUST, base, clone, fresh
 
 PLACE = "/srv"
 HOME = f"{PLACE}/gpu-exporter"
-PACKAGING = ROOT / ".cache/package/bin"
 ENVIRONMENT = (
     "env",
     "-i",
@@ -183,8 +182,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         dist: Path = given.dist or Path(scratch) / "dist"
         if not given.dist:
-            made = (PACKAGING / "python", "deploy/release/artefacts.py", dist, "--shiv", PACKAGING / "shiv")
-            subprocess.run(made, cwd=ROOT, check=True)
+            subprocess.run([ROOT / "deploy/release/build.sh", dist], check=True)
         archives(dist)
         tell("chart, rules, dashboards, checksums: as they should be")
         for suite in given.suite or ("bookworm", "noble"):

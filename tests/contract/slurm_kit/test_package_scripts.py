@@ -1,49 +1,59 @@
-"""What the packages do to a running service: an upgrade starts it anew, an installation starts nothing."""
+"""What the packages do to a running service: an upgrade restarts it, an installation starts nothing."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[3] / "deploy/package"
+SCRIPTS = Path(__file__).parents[3] / "deploy/package/scripts"
 PROGRAMS = ("systemctl", "systemd-sysusers", "systemd-tmpfiles", "python3")
 RELOAD, RESTART = "systemctl daemon-reload", "systemctl try-restart gpu-exporter.service"
+DISABLE = "systemctl disable --now gpu-exporter.service gpu-exporter-summaries.timer"
 
 
-def sections(*names: str) -> str:
-    """Scripts of the RPM, in this order."""
-    spec = (PACKAGE / "gpu-exporter.spec").read_text()
-    found = dict(re.findall(r"^%(\w+)\n(.*?)(?=^%\w+\n)", spec, re.MULTILINE | re.DOTALL))
-    return "\n".join(found[name] for name in names)
-
-
-def said(script: str, folder: Path, *arguments: str) -> list[str]:
-    """What a script asks of systemctl on a machine that systemd runs; nothing of this one is touched."""
+def calls(script: str, folder: Path, *arguments: str) -> list[str]:
+    """Return the calls of systemctl on a machine that systemd runs; nothing of this one is touched."""
     for name in PROGRAMS:
         program = folder / name
-        program.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{folder}/said\n')
+        program.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >>{folder}/calls\n')
         program.chmod(0o755)
-    text = script.replace("/run/systemd/system", str(folder)).replace("/usr/bin/python3", f"{folder}/python3")
+    text = (SCRIPTS / script).read_text()
+    for absolute, own in (
+        ("/run/systemd/system", f"{folder}"),
+        ("/usr/bin/python3 ", f"{folder}/python3 "),
+        ("/etc/slurm", f"{folder}/slurm"),
+    ):
+        text = text.replace(absolute, own)
     command = ["sh", "-c", text, "script", *arguments]
     subprocess.run(command, env={"PATH": f"{folder}:/usr/bin:/bin"}, check=True)
-    return [line for line in (folder / "said").read_text().splitlines() if line.startswith("systemctl ")]
+    made = folder / "calls"
+    return [line for line in made.read_text().splitlines() if line.startswith("systemctl ")] if made.exists() else []
+
+
+@pytest.mark.parametrize("arguments", [("configure", ""), ("configure", "0.1.0"), ()], ids=["new", "upgrade", "rpm"])
+def test_postinstall_restarts_a_running_service(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    assert calls("postinstall", tmp_path, *arguments) == [RELOAD, RESTART]
+
+
+def test_postinstall_after_an_aborted_removal_calls_nothing(tmp_path: Path) -> None:
+    assert calls("postinstall", tmp_path, "abort-remove") == []
 
 
 @pytest.mark.parametrize(
-    "script",
-    [(PACKAGE / "debian/postinst").read_text(), sections("post", "posttrans")],
-    ids=["deb", "rpm"],
+    ("argument", "expected"),
+    [("remove", [DISABLE]), ("0", [DISABLE]), ("upgrade", []), ("1", [])],
+    ids=["deb removal", "rpm removal", "deb upgrade", "rpm upgrade"],
 )
-def test_installation_and_upgrade_start_a_running_service_anew_once_its_files_are_there(
-    tmp_path: Path, script: str
-) -> None:
-    assert said(script, tmp_path, "configure") == [RELOAD, RESTART]
+def test_preremove_disables_the_units_only_in_a_removal(tmp_path: Path, argument: str, expected: list[str]) -> None:
+    assert calls("preremove", tmp_path, argument) == expected
 
 
-def test_removed_unit_is_forgotten(tmp_path: Path) -> None:
-    assert said((PACKAGE / "debian/postrm").read_text(), tmp_path, "remove") == [RELOAD]
-    (tmp_path / "said").unlink()
-    assert said(sections("postun"), tmp_path, "0") == [RELOAD]
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("remove", [RELOAD]), ("0", [RELOAD]), ("upgrade", []), ("1", [])],
+    ids=["deb removal", "rpm removal", "deb upgrade", "rpm upgrade"],
+)
+def test_postremove_reloads_the_units_only_after_a_removal(tmp_path: Path, argument: str, expected: list[str]) -> None:
+    assert calls("postremove", tmp_path, argument) == expected

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
-from deploy.container import oci
-from deploy.container.build import build as build_image
 from tests.e2e.kubernetes.cluster import TOOLS, Cluster, running
 from tests.e2e.kubernetes.waiting import NotYetError, wait_for
 from tests.fake_nvml import scenario
 from tests.fake_nvml.build import SONAME, build
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 IMAGE = "localhost/gpu-exporter:e2e"
 GPUS = [scenario.uuid(gpu) for gpu in range(4)]
 EXCLUSIVE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -71,11 +70,15 @@ def runtime(home: Path, driver: scenario.Scenario) -> Path:
 def images(home: Path) -> list[Path]:
     """The project's own image, and what holds a pod's namespaces."""
     exporter, pause = home / "exporter.tar", home / "pause.tar"
-    build_image(IMAGE, exporter)
-    root = home / "pause"
-    root.mkdir()
-    subprocess.run(["gcc", "-O1", "-static", "-o", str(root / "pause"), str(HERE / "pause.c")], check=True)
-    oci.write(root, oci.Image(reference="localhost/pause:1", entrypoint=("/pause",), user="65534:65534"), pause)
+    subprocess.run([ROOT / "deploy/container/build.sh", exporter, IMAGE], check=True)
+    context = home / "pause"
+    context.mkdir()
+    subprocess.run(["gcc", "-O1", "-static", "-o", context / "pause", HERE / "pause.c"], check=True)
+    buildah = ("buildah", "--root", home / "store", "--runroot", home / "run", "--storage-driver", "vfs")
+    name = "localhost/pause:1"
+    containerfile = HERE / "pause.Containerfile"
+    subprocess.run([*buildah, "build", "--isolation", "chroot", "-t", name, "-f", containerfile, context], check=True)
+    subprocess.run([*buildah, "push", name, f"oci-archive:{pause}:{name}"], check=True)
     return [exporter, pause]
 
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from deploy.container.build import HOME
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.release import NAMESPACE, RELEASE, deploy, exporter
 
-ENTER = f"""\
+ENTER = """\
 import pathlib, sys
-sys.path.insert(0, "{HOME}")
+sys.path.insert(0, "/opt/gpu-exporter")
 from exporter.host.network_namespace import inside, shared
 
 def addresses():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.container import build, debian, licences
+from deploy.container import licences
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/licences.md").read_text()
 
@@ -28,7 +28,7 @@ def test_distributions_have_the_licence_that_their_metadata_name() -> None:
 
 
 def test_every_package_of_the_image_is_listed() -> None:
-    assert sorted(listed("Debian's packages")) == sorted(debian.PACKAGES)
+    assert sorted(listed("Debian's packages")) == sorted(licences.debian_packages())
     assert all(listed("Debian's packages").values())
 
 
@@ -52,19 +52,3 @@ def test_distribution_that_names_none_stops_the_list(said: str) -> None:
 def test_names_in_copyright_files_of_debian() -> None:
     assert licences.of_debian("Format: https://x\nLicense: MIT\nLicense: GPL-2+\n text\n") == ("GPL-2+", "MIT")
     assert licences.of_debian("see /usr/share/common-licenses/GPL-2.\n") == ("in its own words", "GPL-2")
-
-
-def test_image_keeps_the_copyright_files_and_nothing_else_of_the_documentation(tmp_path: Path) -> None:
-    (tmp_path / "libc6").mkdir()
-    for name in ("copyright", "changelog.gz"):
-        (tmp_path / "libc6" / name).touch()
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "alias").symlink_to("libc6")
-
-    build.keep_licences(tmp_path)
-
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == [
-        "alias",
-        "libc6",
-        "libc6/copyright",
-    ]
