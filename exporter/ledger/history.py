@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from exporter.ledger.account import Reading
-from exporter.ledger.busy_claims import spins
 from exporter.ledger.division import Division, OwnerShare
 from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
 from exporter.ledger.peers import Level
 from exporter.ledger.states import BUSY, INDEX
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.idle import ACTIVE
+from exporter.ledger.states.peers import spins
+from exporter.ledger.states.state import Limits
 
 _WORKS = frozenset(INDEX[state] for state in BUSY)
 _COMPUTES = 0.5
@@ -30,10 +31,10 @@ def past(  # noqa: PLR0913 - what it is made of
     seconds: float,
     *,
     used: float,
-    limits: Thresholds,
+    limits: Limits,
 ) -> Past:
     """One owner on one target after one more pass, `used` seconds of which it ran."""
-    ran = part.demand > limits.active
+    ran = part.demand > limits[ACTIVE]
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return Past(
         used_seconds=before.used_seconds + used * reading.target.share,
@@ -69,7 +70,7 @@ def straggled(before: Past, seconds: float) -> Past:
 
 
 def _busy_power(
-    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Thresholds
+    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Limits
 ) -> float | None:
     """A rank may spin before the others have come, and nobody knows yet that it waits: it does not compute so."""
     if signals is None or signals.power_of_limit is None or part.demand < _COMPUTES or not _works(part):

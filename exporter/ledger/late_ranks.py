@@ -8,11 +8,11 @@ from exporter.attribution.owner import Owner
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Reading
 from exporter.ledger.division import Division, OwnerShare, own_processes
-from exporter.ledger.evidence import NO_HOST
-from exporter.ledger.measured import at_least
+from exporter.ledger.evidence import NO_HOST, at_least
 from exporter.ledger.peers import Levels, ids, others
 from exporter.ledger.states import INDEX
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.state import Limits
+from exporter.ledger.states.waits import BLOCKED
 
 _KEPT_HERE = frozenset(
     INDEX[state] for state in ("wait_data", "wait_evaluation", "wait_checkpoint", "wait_storage", "wait_cpu")
@@ -25,7 +25,7 @@ def late_ranks(
     divisions: Mapping[str, Division],
     hosts: Mapping[Owner, HostSignals],
     among: Levels,
-    limits: Thresholds,
+    limits: Limits,
 ) -> Mapping[tuple[str, Owner], float]:
     """By target and owner, of those that receive: the most that something on this node kept another one of the work.
 
@@ -40,7 +40,7 @@ def late_ranks(
             if holding.owner not in among:
                 continue
             own = own_processes(holding, host)
-            if not at_least(own.receiving, limits.blocked):
+            if not at_least(own.receiving, limits[BLOCKED]):
                 kept[uuid, holding.owner] = 1.0 if own.stopped else _kept_here(part)
             elif any(state == _NETWORK for state, _ in part.state_shares):
                 receiving[uuid, holding.owner] = ids(holding, hosts)

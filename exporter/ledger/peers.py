@@ -9,11 +9,11 @@ from typing import NamedTuple
 from exporter.attribution.owner import Owner
 from exporter.host.model import HostSignals
 from exporter.ledger.account import Holding, Reading
-from exporter.ledger.claims import takes_part
 from exporter.ledger.division import HELD_IDLE, Division, OwnerShare, Work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, Past
 from exporter.ledger.states import INDEX
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.idle import takes_part
+from exporter.ledger.states.state import Limits
 
 _UNUSED = INDEX["held_unused"]
 _NO_PASTS: Mapping[str, Past] = {}
@@ -110,7 +110,7 @@ def stragglers(
     divisions: Mapping[str, Division],
     hosts: Hosts,
     pasts: Mapping[Owner, Mapping[str, Past]],
-    limits: Thresholds,
+    limits: Limits,
     slow_ports: Collection[str] = (),
 ) -> Sequence[tuple[Owner, str, float]]:
     """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
@@ -139,7 +139,7 @@ def stragglers(
     return found
 
 
-def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Thresholds) -> bool:
+def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Limits) -> bool:
     """Nobody waits for what is unused, nor for what never had a process while the others computed for long."""
     mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
     if HELD_IDLE not in mostly:
