@@ -20,8 +20,8 @@ from exporter.core.units import Share
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
+from exporter.ledger.peers import Suspects
 from exporter.ledger.states import STATES, limits
-from exporter.ledger.suspects import Suspects
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
 from exporter.node.nccl_status import NCCL_FAMILIES

@@ -16,6 +16,7 @@ VECTOR_HIGH = Threshold(
     0.3,
     "Activity of the FP64, FP32 and FP16 pipes, of the busy time, that is high where tensor cores rest.",
 )
+SPIN_BUSY = Threshold("spin_busy", 0.95, "Busy share of a pass from which a GPU can spin in a collective.")
 SPIN_REST = Threshold("spin_rest", 0.03, "Tensor and vector activity of a spinning GPU, at most.")
 
 

@@ -1,11 +1,22 @@
-"""Waits for what the host lacks: storage, CPU, network."""
+"""Waits for what the host lacks: storage, CPU, network; and what the rules of all waiting states share.
+
+A false accusation costs more than an unknown cause.
+"""
 
 from __future__ import annotations
 
 from exporter.ledger.evidence import Evidence, at_least, below
 from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
-from exporter.ledger.states.waits import BLOCKED, ON_DEMAND, PRESSURE_FLOOR, WAIT_COVER, covers_wait
 
+WAIT_COVER = Threshold(
+    "wait_cover", 0.5, "Part of the waiting time that pressure, or a busier peer, must cover to be its cause."
+)
+PRESSURE_FLOOR = Threshold("pressure_floor", 0.05, "Pressure below this share of the pass explains nothing.")
+BLOCKED = Threshold(
+    "blocked",
+    0.5,
+    "Share of an owner's GPU processes in D state, or in a receive, that makes waiting a wait for that.",
+)
 NETWORK_RATE = Threshold(
     "network_rate",
     10e6,
@@ -23,10 +34,24 @@ POLLS_AFTER = Threshold(
     maximum=AMOUNT,
 )
 
+ON_DEMAND = frozenset({"service", "interactive"})
+"""Classes of work that wait for somebody: without a kernel for a while they are neither unused nor short of CPU."""
+
 _LOGGING_BYTES_PER_SECOND = 16384.0
 """What a program logs and polls is less."""
 _ASLEEP_CPU = 0.005
 """Less than one tick of the kernel's clock in a second."""
+
+
+def covers_wait(share: float | None, evidence: Evidence, limits: Limits) -> bool:
+    """Return whether it lasted long enough to explain the waiting."""
+    return at_least(share, max(limits[PRESSURE_FLOOR], limits[WAIT_COVER] * evidence.wait))
+
+
+def reported_part(evidence: Evidence, *phases: str) -> float:
+    """Return the part of the wait that the GPU's own program reports to have spent in these phases."""
+    inside = sum([evidence.reported.get(name, 0.0) for name in phases]) if evidence.reported else 0.0
+    return min(1.0, inside / evidence.wait) if evidence.wait > 0 else 0.0
 
 
 def storage_claim(evidence: Evidence, limits: Limits) -> float:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from exporter.ledger.evidence import Evidence, Past, at_least
+from exporter.ledger.states.activity import SPIN_BUSY
 from exporter.ledger.states.host_waits import (
     HOT_THREAD,
+    ON_DEMAND,
     POLLS_AFTER,
+    WAIT_COVER,
+    covers_wait,
     cpu_claim,
     has_full_thread,
     network_claim,
+    reported_part,
     storage_claim,
 )
 from exporter.ledger.states.reported import WRITE_RATE, checkpoint_claim
 from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
-from exporter.ledger.states.waits import ON_DEMAND, SPIN_BUSY, WAIT_COVER, covers_wait, reported_part
 
 ACTIVE = Threshold("active", 0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
 UNUSED_NEVER = Threshold(

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from exporter.ledger.evidence import Evidence, at_least, below
-from exporter.ledger.states.host_waits import HOT_THREAD, cpu_claim, main_thread_works, storage_claim
+from exporter.ledger.states.host_waits import (
+    BLOCKED,
+    HOT_THREAD,
+    PRESSURE_FLOOR,
+    WAIT_COVER,
+    cpu_claim,
+    main_thread_works,
+    reported_part,
+    storage_claim,
+)
 from exporter.ledger.states.state import AMOUNT, Certainty, Limits, State, Threshold
-from exporter.ledger.states.waits import BLOCKED, PRESSURE_FLOOR, WAIT_COVER, reported_part
 
 WRITE_RATE = Threshold(
     "write_rate",

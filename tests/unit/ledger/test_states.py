@@ -9,8 +9,8 @@ import pytest
 
 from exporter.ledger import states
 from exporter.ledger.states import BUSY, BY_STATE, DEFAULTS, LOST, POSSIBLY_LOST, STATES, TABLE, THRESHOLDS, limits
+from exporter.ledger.states.host_waits import WAIT_COVER
 from exporter.ledger.states.state import Threshold
-from exporter.ledger.states.waits import WAIT_COVER
 from exporter.ledger.thresholds import Thresholds
 
 
