@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from grafana_foundation_sdk.models import dashboard as model
 
-from exporter.ledger.palette import look
-from exporter.ledger.states import RULES
+from exporter.ledger.states import TABLE
 from exporter.tools.report.definitions import LOST
 
 UNREACHABLE = "unreachable"
 """Beside the states: GPUs of nodes that report nothing."""
-STATES = tuple(rule.state for rule in RULES)
+STATES = tuple(state.name for state in TABLE)
 """In the ledger's order; a state's code in a state timeline is its place here."""
-TITLES = {state: look(state).title for state in STATES}
-COLOURS = {state: look(state).colour for state in STATES}
-STEPS = {state: look(state).step for state in STATES}
+TITLES = {state.name: state.title for state in TABLE}
+COLOURS = {state.name: state.colour for state in TABLE}
+STEPS = {state.name: state.step for state in TABLE}
 
 LOST_REGEX = "|".join(LOST)
 """Held, and nothing or less than could be came of it: what the recording rules call waste."""

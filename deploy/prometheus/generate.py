@@ -19,7 +19,7 @@ from deploy.prometheus.render import (
 )
 from deploy.prometheus.states import ADVICE
 from exporter.attribution.owner import OWNER_LABELS
-from exporter.ledger.states import RULES as STATES
+from exporter.ledger.states import TABLE as STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path("deploy/prometheus/rules")
@@ -86,8 +86,8 @@ def _facts(alert: Alert) -> str:
 
 
 def _states() -> str:
-    listed = (rule for rule in STATES if rule.audience == "owner" or rule.state in ADVICE)
-    rows = (f"| `{rule.state}` | {rule.meaning} | {rule.advice} |\n" for rule in listed)
+    listed = (state for state in STATES if state.audience == "owner" or state.name in ADVICE)
+    rows = (f"| `{state.name}` | {state.meaning} | {state.advice} |\n" for state in listed)
     return "".join(["| state | meaning | advice |\n", "|---|---|---|\n", *rows])
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from exporter.ledger.palette import look
-from exporter.ledger.states import BUSY, LOST, POSSIBLY_LOST, RULES
+from exporter.ledger.states import BUSY, LOST, POSSIBLY_LOST, TABLE
 
 __all__ = ["ADVICE", "BUSY", "LOST", "POSSIBLY_LOST", "TITLES", "regex"]
 
-ADVICE = {rule.state: rule.advice for rule in RULES if rule.state in {*LOST, *POSSIBLY_LOST}}
+ADVICE = {state.name: state.advice for state in TABLE if state.name in {*LOST, *POSSIBLY_LOST}}
 
-TITLES = {rule.state: look(rule.state).title for rule in RULES}
+TITLES = {state.name: state.title for state in TABLE}
 """As dashboards, report and status page call them."""
 
 

@@ -14,10 +14,11 @@ from exporter.core.units import BytesPerSecond
 from exporter.host.hottest import Hot, hottest
 from exporter.host.model import HostSignals, ProcessSignals
 from exporter.ledger.account import ZERO, Holding, Reading, Seconds
-from exporter.ledger.claims import Claim
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Evidence, Past
 from exporter.ledger.states import INDEX, OF_BUSY_TIME, OF_WAITING_TIME
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.activity import SPIN_BUSY
+from exporter.ledger.states.host_waits import BLOCKED
+from exporter.ledger.states.state import Claim, Limits
 
 UNOBSERVED, FREE, HELD_IDLE = INDEX["unobserved"], INDEX["free"], INDEX["held_idle"]
 SPINNING = INDEX["wait_collective"]
@@ -91,16 +92,16 @@ def demands(busy: float, holdings: Sequence[Holding]) -> tuple[float, ...]:
     return tuple(busy * weight / total if total else 0.0 for weight in weights)
 
 
-def runner(reading: Reading, limits: Thresholds) -> Holding | None:
+def runner(reading: Reading, limits: Limits) -> Holding | None:
     """The holder that ran, where only one did; who just sits on the GPU does not count."""
     busy = reading.signals.busy if reading.signals else None
     if not busy:
         return None
     each = zip(reading.holdings, demands(busy, reading.holdings), strict=True)
-    return next((holding for holding, demand in each if demand >= limits.spin_busy * busy), None)
+    return next((holding for holding, demand in each if demand >= limits[SPIN_BUSY] * busy), None)
 
 
-def work(reading: Reading, side: Side, clock_lost: float | None, limits: Thresholds) -> Work:
+def work(reading: Reading, side: Side, clock_lost: float | None, limits: Limits) -> Work:
     """What the busy time of one target was. `side` is that of its `runner`; without one, spinning is not known."""
     signals = reading.signals
     if signals is None or signals.busy is None:
@@ -110,7 +111,7 @@ def work(reading: Reading, side: Side, clock_lost: float | None, limits: Thresho
     return Work(busy, demands(busy, reading.holdings), _claims(OF_BUSY_TIME, seen, limits) if busy else ())
 
 
-def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Thresholds) -> Division:
+def divide(reading: Reading, done: Work, sides: Sequence[Side], limits: Limits) -> Division:
     """The division of one target; `sides` are those of its holdings, in their order.
 
     The target's own row follows the driver exactly. An owner's row is bounded by its share: what it runs in the time
@@ -172,7 +173,7 @@ def _blind(reading: Reading) -> Division:
     return Division(tuple(states), tuple(parts))
 
 
-def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: float, limits: Thresholds) -> StateShares:
+def _waiting(holding: Holding, own: float, seen: Evidence, side: Side, alone: float, limits: Limits) -> StateShares:
     idle = holding.share - own
     if idle <= 0:
         return ()
@@ -239,9 +240,9 @@ def own_processes(holding: Holding, host: HostSignals) -> ProcessSignals:
     )
 
 
-def _blocked(holding: Holding, host: HostSignals, limits: Thresholds) -> bool:
+def _blocked(holding: Holding, host: HostSignals, limits: Limits) -> bool:
     seen = [host.processes[pid].blocked for pid in holding.pids if pid in host.processes] if host.processes else ()
-    return any(blocked is not None and blocked >= limits.blocked for blocked in seen)
+    return any(blocked is not None and blocked >= limits[BLOCKED] for blocked in seen)
 
 
 def _mean(numbers: Sequence[float | None]) -> float | None:
@@ -260,7 +261,7 @@ def _rate(rates: Sequence[BytesPerSecond | None]) -> BytesPerSecond | None:
     return BytesPerSecond(sum(known)) if known else None
 
 
-def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Thresholds) -> StateShares:
+def _claims(rules: Sequence[tuple[int, Claim]], evidence: Evidence, limits: Limits) -> StateShares:
     """Each rule in order takes its part of what is left; the last takes all of it, so the parts sum to 1."""
     state_shares: list[tuple[int, float]] = []
     left = 1.0

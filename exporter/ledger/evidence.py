@@ -103,3 +103,18 @@ class Evidence(NamedTuple):
         if activity is None or self.busy <= 0:
             return None
         return min(1.0, activity / self.busy)
+
+
+def at_least(number: float | None, limit: float) -> bool:
+    """Compare; what was not measured explains nothing."""
+    return number is not None and number >= limit
+
+
+def below(number: float | None, limit: float) -> bool:
+    """Compare; what was not measured explains nothing."""
+    return number is not None and number < limit
+
+
+def at_most(number: float | None, limit: float) -> bool:
+    """Compare; true also for what was not measured."""
+    return number is None or number <= limit

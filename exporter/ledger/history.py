@@ -1,25 +1,68 @@
-"""What is carried from pass to pass of one owner on one target, and of one target alone."""
+"""What is carried from pass to pass of one owner on one target, and of one target alone; the seconds it ran."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from exporter.ledger.account import Reading
-from exporter.ledger.busy_claims import spins
-from exporter.ledger.division import Division, OwnerShare
+from exporter.attribution.owner import Owner
+from exporter.ledger.account import OwnerEntry, Reading
+from exporter.ledger.division import Division, OwnerShare, demands
 from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
 from exporter.ledger.peers import Level
 from exporter.ledger.states import BUSY, INDEX
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.idle import ACTIVE
+from exporter.ledger.states.peers import spins
+from exporter.ledger.states.state import Limits
 
 _WORKS = frozenset(INDEX[state] for state in BUSY)
+_LATE_CYCLES = 1.5
+"""Times a pass: from here on the time since the last answer has passes without one in it."""
 _COMPUTES = 0.5
 """Busy part of a pass from which its power shows what computing draws."""
 _LATELY = 10
 """Passes within which a process that does wait for storage is caught at it: one look a pass sees a third of it."""
 _FADES = 3600.0
 """Seconds over which the highest power and the highest clock are forgotten: work changes, and so do limits."""
+
+
+class Used(NamedTuple):
+    """Seconds on one target by holding, in their order, and those of nobody known."""
+
+    owned: Sequence[float]
+    rest: float
+
+
+def used(reading: Reading, division: Division, seconds: float, owners: Mapping[Owner, OwnerEntry]) -> Used:
+    """Return the GPU seconds that owners ran in one pass; with the rest they sum to the time the GPU was busy.
+
+    A GPU that answers after passes without an answer, or after a pass of many seconds, reports how long it was busy
+    meanwhile. Who ran then is known only of owners that were there before: the others get nothing of it. `owners` are
+    as they were before this pass.
+    """
+    seen = [part.demand * seconds for part in division.owner_shares]
+    busy = _caught_up(reading, division, seconds)
+    if busy is None:
+        return Used(seen, 0.0 if seen else (division.busy or 0.0) * seconds)
+    whole = demands(busy, reading.holdings)
+    owned = [
+        most if _was_there(owners.get(holding.owner), reading) else min(least, most)
+        for holding, least, most in zip(reading.holdings, seen, whole, strict=True)
+    ]
+    return Used(owned, max(0.0, busy - sum(owned)))
+
+
+def _caught_up(reading: Reading, division: Division, seconds: float) -> float | None:
+    """Busy seconds since its last answer, where that is longer ago than this pass began."""
+    counted = reading.counted
+    if counted is None or (division.busy is not None and counted.seconds <= _LATE_CYCLES * seconds):
+        return None
+    return counted.busy
+
+
+def _was_there(known: OwnerEntry | None, reading: Reading) -> bool:
+    return known is not None and reading.target.uuid in known.past
 
 
 def past(  # noqa: PLR0913 - what it is made of
@@ -30,10 +73,10 @@ def past(  # noqa: PLR0913 - what it is made of
     seconds: float,
     *,
     used: float,
-    limits: Thresholds,
+    limits: Limits,
 ) -> Past:
     """One owner on one target after one more pass, `used` seconds of which it ran."""
-    ran = part.demand > limits.active
+    ran = part.demand > limits[ACTIVE]
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return Past(
         used_seconds=before.used_seconds + used * reading.target.share,
@@ -69,7 +112,7 @@ def straggled(before: Past, seconds: float) -> Past:
 
 
 def _busy_power(
-    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Thresholds
+    before: Past, signals: Signals | None, part: OwnerShare, seconds: float, limits: Limits
 ) -> float | None:
     """A rank may spin before the others have come, and nobody knows yet that it waits: it does not compute so."""
     if signals is None or signals.power_of_limit is None or part.demand < _COMPUTES or not _works(part):

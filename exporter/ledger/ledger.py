@@ -13,17 +13,17 @@ from exporter.core.units import Joules
 from exporter.ledger.account import ZERO, Holding, Ledger, LedgerInput, OwnerEntry, Reading, Seconds, TargetEntry
 from exporter.ledger.division import Division, Side, Work, divide, gather, runner, unobserved, work
 from exporter.ledger.evidence import NO_HOST, NO_PAST, NOTHING_REPORTED, Past
-from exporter.ledger.history import free_clock, past, stalled_elsewhere, straggled, uncomputed
-from exporter.ledger.late_ranks import late_ranks
+from exporter.ledger.history import Used, free_clock, past, stalled_elsewhere, straggled, uncomputed, used
 from exporter.ledger.on_demand import following
-from exporter.ledger.peers import Levels, ids, levels, others, stragglers, with_peers
+from exporter.ledger.peers import Levels, ids, late_ranks, levels, others, stragglers, with_peers
 from exporter.ledger.reports import phases, reported_stragglers
-from exporter.ledger.thresholds import Thresholds
-from exporter.ledger.used import Used, used
+from exporter.ledger.states import DEFAULTS
+from exporter.ledger.states.given import GAP_INTERVALS
+from exporter.ledger.states.idle import ACTIVE
+from exporter.ledger.states.state import Limits
 
 Peers = Mapping[Owner, Collection[str]]
 
-DEFAULTS = Thresholds()
 _NO_ENERGY = Joules(0.0)
 
 
@@ -39,10 +39,10 @@ class _Sum:
     past: dict[str, Past] = field(default_factory=dict[str, Past])
 
 
-def advance(ledger: Ledger, current: LedgerInput, limits: Thresholds = DEFAULTS) -> Ledger:
+def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
     """The ledger after one more pass. A pass that is a gap, and a target that was not read, are unobserved."""
     seconds = max(0.0, current.seconds)
-    gap = seconds > limits.gap_intervals * current.interval
+    gap = seconds > limits[GAP_INTERVALS] * current.interval
     divisions = _divisions(ledger, current, limits, gap=gap)
     ran = {
         each.target.uuid: used(each, divisions[each.target.uuid], seconds, ledger.owners) for each in current.readings
@@ -73,7 +73,7 @@ def _at(ledger: Ledger, clock: float, began: UnixTime) -> Ledger:
     return Ledger(clock, began, ledger.targets, ledger.owners, ledger.host_signals_known)
 
 
-def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap: bool) -> Mapping[str, Division]:
+def _divisions(ledger: Ledger, current: LedgerInput, limits: Limits, *, gap: bool) -> Mapping[str, Division]:
     if gap:
         return {reading.target.uuid: unobserved(reading) for reading in current.readings}
     held = with_peers(current.readings, current.hosts)
@@ -95,7 +95,7 @@ def _divisions(ledger: Ledger, current: LedgerInput, limits: Thresholds, *, gap:
     return following(current.readings, divisions, current.hosts, current.work)
 
 
-def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Thresholds) -> Work:
+def _work(ledger: Ledger, current: LedgerInput, reading: Reading, held: Peers, limits: Limits) -> Work:
     target = ledger.targets.get(reading.target.uuid)
     holding = runner(reading, limits)
     side = _side(ledger, current, reading.target.uuid, holding, held, {}) if holding else Side()
@@ -170,7 +170,7 @@ def _owners(
     current: LedgerInput,
     divisions: Mapping[str, Division],
     ran: Mapping[str, Used],
-    limits: Thresholds,
+    limits: Limits,
 ) -> Mapping[Owner, OwnerEntry]:
     sums = _sums(ledger, current, divisions, ran, limits)
     reported = reported_stragglers(current.ranks, current.readings, current.hosts)
@@ -188,7 +188,7 @@ def _sums(
     current: LedgerInput,
     divisions: Mapping[str, Division],
     ran: Mapping[str, Used],
-    limits: Thresholds,
+    limits: Limits,
 ) -> Mapping[Owner, _Sum]:
     instances = _parents(current.readings)
     energy = {reading.target.uuid: reading.joules for reading in current.readings}
@@ -209,7 +209,7 @@ def _sums(
                 known = ledger.owners.get(part.owner)
                 total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past) if known else {})
             total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
-            total.active = total.active or part.demand > limits.active
+            total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_PAST)
             total.past[target.uuid] = past(before, reading, division, part, seconds, used=owned, limits=limits)

@@ -1,12 +1,16 @@
-"""How states and verdicts are called and coloured wherever they are shown: dashboards, status page, report, alerts.
+"""Colours of verdicts and pages, and the states' words and colours: of dashboards, status page, report and alerts.
 
 The colours keep apart for red-green and blue-yellow blindness too; tests/unit/ledger/test_palette.py computes it.
+Among the states' colours, greys have no owner, warm, purple and dark ones are lost, blue and light green ones are busy
+and could be better. Green is busy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from exporter.ledger.states import TABLE
 
 GOOD, WATCH, WARN, BAD = "#0E8A66", "#F2CC0C", "#DB7301", "#CC1A30"
 """Verdicts on a number, from well to broken, as dashboards and edges show them; `Page` has them as text."""
@@ -45,33 +49,7 @@ class Look(NamedTuple):
     colour: str
 
 
-# fmt: off
-LOOKS: Mapping[str, Look] = {
-    "unobserved":            Look("Unobserved",            "Look at the node",                  "#484848"),
-    "free":                  Look("Free",                  "Give it to pending work",           "#AFB8C6"),
-    "held_idle":             Look("Held idle",             "Release it, or start the rank",     "#F3357F"),
-    "held_unused":           Look("Held, not used",        "Ask for fewer GPUs",                "#B97CA9"),
-    "wait_data":             Look("Waits for data",        "More loader workers, prefetch",     "#4810B8"),
-    "wait_evaluation":       Look("Evaluates",             "Evaluate less often, or apart",     "#600018"),
-    "wait_storage":          Look("Waits for storage",     "Cache locally, read ahead",         "#CB7C21"),
-    "wait_network":          Look("Waits for network",     "Check links, overlap transfers",    "#956006"),
-    "wait_checkpoint":       Look("Writes a checkpoint",   "Write checkpoints in background",   "#EFAD47"),
-    "wait_cpu":              Look("Waits for CPU",         "More loader workers and CPUs",      "#F6E306"),
-    "wait_collective":       Look("Waits in a collective", "Find the rank that lags",           "#794881"),
-    "wait_peer":             Look("Waits for peers",       "Balance stages and shards",         "#CAB1FC"),
-    "wait_requests":         Look("Waits for requests",    "Scale down, share, or use MIG",     "#E1EBA8"),
-    "wait_user":             Look("Waits for its user",    "Release it when not in use",        "#FED9F8"),
-    "wait_other":            Look("Waits, cause unknown",  "Look at the program",               "#CAB882"),
-    "throttled_thermal":     Look("Throttled by heat",     "Check cooling",                     "#90090C"),
-    "throttled_power_brake": Look("Power brake",           "Check the power supplies",          "#5B1A4D"),
-    "communication":         Look("Communication",         "Fewer, larger synchronisations",    "#3066D3"),
-    "memory_bound":          Look("Memory bound",          "Fuse operations, use bf16 or fp8",  "#1690EC"),
-    "small_kernels":         Look("Small kernels",         "Larger batches, CUDA graphs",       "#9AFBD8"),
-    "no_tensor_cores":       Look("No tensor cores",       "Use mixed precision (bf16)",        "#95C8AD"),
-    "busy":                  Look("Busy",                  "Nothing to do",                     "#067A61"),
-}
-# fmt: on
-"""Greys: no owner. Warm, purple and dark: lost. Blue and light green: busy, and could be better. Green: busy."""
+LOOKS: Mapping[str, Look] = {state.name: Look(state.title, state.step, state.colour) for state in TABLE}
 
 
 def page_colours() -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
+from exporter.core.clock import MonotonicTime
 from exporter.host.model import HostSignals
-from exporter.ledger.account import Holding, Reading
-from exporter.ledger.claims import takes_part
-from exporter.ledger.division import HELD_IDLE, Division, OwnerShare, Work
-from exporter.ledger.evidence import NO_HOST, NO_PAST, Past
+from exporter.ledger.account import Holding, Ledger, Reading
+from exporter.ledger.division import HELD_IDLE, SPINNING, Division, OwnerShare, Work, own_processes
+from exporter.ledger.evidence import NO_HOST, NO_PAST, Past, at_least
 from exporter.ledger.states import INDEX
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states.host_waits import BLOCKED
+from exporter.ledger.states.idle import takes_part
+from exporter.ledger.states.state import Limits
 
 _UNUSED = INDEX["held_unused"]
 _NO_PASTS: Mapping[str, Past] = {}
@@ -21,6 +24,15 @@ _WAITS_FOR_OTHERS = frozenset({INDEX["wait_collective"], INDEX["wait_peer"]})
 _WAITS = 0.5
 """Part of a pass spent waiting for others from which a target waits, and
 below half of which it does not."""
+
+_KEPT_HERE = frozenset(
+    INDEX[state] for state in ("wait_data", "wait_evaluation", "wait_checkpoint", "wait_storage", "wait_cpu")
+)
+_NETWORK = INDEX["wait_network"]
+_SUSPECT_AFTER_SECONDS = 30.0
+"""Seconds of spinning: longer than a collective of any working job waits."""
+_SUSPECT_SHARE = 0.5
+"""Share of its GPU time."""
 
 
 class Level(NamedTuple):
@@ -110,7 +122,7 @@ def stragglers(
     divisions: Mapping[str, Division],
     hosts: Hosts,
     pasts: Mapping[Owner, Mapping[str, Past]],
-    limits: Thresholds,
+    limits: Limits,
     slow_ports: Collection[str] = (),
 ) -> Sequence[tuple[Owner, str, float]]:
     """(owner, target, share of the pass) of each target that does not wait while most others of its owner wait.
@@ -139,7 +151,7 @@ def stragglers(
     return found
 
 
-def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Thresholds) -> bool:
+def _takes_no_part(part: OwnerShare, uuid: str, whole: float, pasts: Mapping[str, Past], limits: Limits) -> bool:
     """Nobody waits for what is unused, nor for what never had a process while the others computed for long."""
     mostly = [state for state, share in part.state_shares if share > _WAITS * whole]
     if HELD_IDLE not in mostly:
@@ -165,3 +177,70 @@ def _held_up(waits: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
         if waiting < _WAITS / 2 and majority:
             found.append((uuid, sum(rest) / len(rest)))
     return found
+
+
+def late_ranks(
+    readings: Sequence[Reading],
+    divisions: Mapping[str, Division],
+    hosts: Mapping[Owner, HostSignals],
+    among: Levels,
+    limits: Limits,
+) -> Mapping[tuple[str, Owner], float]:
+    """Return, by target and owner that receive, the most that something on this node kept another one of the work.
+
+    As in a barrier over TCP, ranks sit in a receive until one beside them comes. The value is a share of that one's
+    part of the pass. A rank that sits in a receive itself may be kept by the same network.
+    """
+    receiving: dict[tuple[str, Owner], frozenset[int]] = {}
+    kept: dict[tuple[str, Owner], float] = {}
+    for reading in readings if among else ():
+        uuid = reading.target.uuid
+        for holding, part in zip(reading.holdings, divisions[uuid].owner_shares, strict=True):
+            host = hosts.get(holding.owner, NO_HOST)
+            if holding.owner not in among:
+                continue
+            own = own_processes(holding, host)
+            if not at_least(own.receiving, limits[BLOCKED]):
+                kept[uuid, holding.owner] = 1.0 if own.stopped else _kept_here(part)
+            elif any(state == _NETWORK for state, _ in part.state_shares):
+                receiving[uuid, holding.owner] = ids(holding, hosts)
+    found = {
+        (uuid, owner): max(
+            [kept.get((each.uuid, owner), 0.0) for each in others(owner, uuid, mine, among)], default=0.0
+        )
+        for (uuid, owner), mine in receiving.items()
+    }
+    return {each: late for each, late in found.items() if late}
+
+
+def _kept_here(part: OwnerShare) -> float:
+    whole = sum([share for _, share in part.state_shares])
+    return sum([share for state, share in part.state_shares if state in _KEPT_HERE]) / whole if whole else 0.0
+
+
+@dataclass(slots=True)
+class Suspects:
+    """Workloads that seem to hang in a collective: they spun in one for most of the time, without a pause."""
+
+    _since: dict[Owner, MonotonicTime] = field(default_factory=dict[Owner, MonotonicTime])
+
+    def of(
+        self, before: Ledger, after: Ledger, readings: Sequence[Reading], now: MonotonicTime
+    ) -> dict[Owner, tuple[int, ...]]:
+        """The suspects, each with its processes on this node's GPUs."""
+        spinning = {owner for owner, entry in after.owners.items() if _spins(before, owner, entry.seconds)}
+        self._since = {owner: self._since.get(owner, now) for owner in spinning}
+        long = {owner for owner, since in self._since.items() if now - since >= _SUSPECT_AFTER_SECONDS}
+        return {owner: _pids(owner, readings) for owner in long} if long else {}
+
+
+def _spins(before: Ledger, owner: Owner, seconds: Sequence[float]) -> bool:
+    known = before.owners.get(owner)
+    if known is None or seconds[SPINNING] <= known.seconds[SPINNING]:
+        return False
+    return seconds[SPINNING] - known.seconds[SPINNING] >= _SUSPECT_SHARE * (sum(seconds) - sum(known.seconds))
+
+
+def _pids(owner: Owner, readings: Sequence[Reading]) -> tuple[int, ...]:
+    found = (pid for each in readings for held in each.holdings if held.owner == owner for pid in held.pids)
+    return tuple(dict.fromkeys(found))

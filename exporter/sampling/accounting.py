@@ -20,8 +20,8 @@ from exporter.core.units import Share
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
-from exporter.ledger.states import STATES
-from exporter.ledger.suspects import Suspects
+from exporter.ledger.peers import Suspects
+from exporter.ledger.states import STATES, limits
 from exporter.ledger.thresholds import Thresholds
 from exporter.node.interface import Node
 from exporter.node.nccl_status import NCCL_FAMILIES
@@ -75,6 +75,7 @@ class Accounting:
         self._readings = LedgerReadings()
         self._classes = WorkClasses(options.class_rules)
         self._ledger = Ledger()
+        self._limits = limits(vars(options.thresholds))
         self._workloads = WorkloadRows()
         self._suspects = Suspects()
         self._progress = ProgressCounters()
@@ -103,7 +104,7 @@ class Accounting:
             host_signals_known=node.host_signals_known(),
         )
         before = self._ledger
-        self._ledger = prune(advance(before, current, self._options.thresholds), self._options.retention)
+        self._ledger = prune(advance(before, current, self._limits), self._options.retention)
         self._monotonic = at.monotonic
         nccl = node.nccl(self._suspects.of(before, self._ledger, readings, at.monotonic))
         workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)

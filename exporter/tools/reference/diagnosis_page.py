@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 
-from exporter.ledger.rule import Certainty, Rule
-from exporter.ledger.states import RULES, SPLITS
-from exporter.ledger.thresholds import Thresholds
+from exporter.ledger.states import SPLITS, TABLE, THRESHOLDS
+from exporter.ledger.states.state import Certainty, State
 
-BEGIN = "<!-- Made from exporter/ledger/states.py by `make diagnosis`. Do not edit up to the end mark. -->"
+BEGIN = "<!-- Made from exporter/ledger/states/ by `make diagnosis`. Do not edit up to the end mark. -->"
 END = "<!-- End of what is made. -->"
 
 
@@ -27,9 +25,9 @@ def tables() -> str:
     """The states, what distinguishes them, and the numbers that decide."""
     return "\n".join(
         (
-            *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, RULES)),
+            *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, TABLE)),
             "",
-            *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, RULES)),
+            *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, TABLE)),
             "",
             *_table(("Option", "Default", "Decides"), _options()),
         )
@@ -45,19 +43,20 @@ def renewed(text: str) -> str:
     return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
 
 
-def _state(rule: Rule) -> Sequence[str]:
-    full = f" ({rule.advice_when_full})" if rule.advice_when_full else ""
-    return (f"`{rule.state}`", rule.audience, _LOST[rule.certainty], rule.meaning, rule.advice + full)
+def _state(state: State) -> Sequence[str]:
+    full = f" ({state.advice_when_full})" if state.advice_when_full else ""
+    return (f"`{state.name}`", state.audience, _LOST[state.certainty], state.meaning, state.advice + full)
 
 
-def _signature(rule: Rule) -> Sequence[str]:
-    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in rule.needs) if rule in SPLITS else ""
-    return (f"`{rule.state}`", rule.signature, ", ".join(f"`{_flag(name)}`" for name in rule.thresholds), needs)
+def _signature(state: State) -> Sequence[str]:
+    needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
+    options = ", ".join(f"`{_flag(threshold.name)}`" for threshold in state.thresholds)
+    return (f"`{state.name}`", state.signature, options, needs)
 
 
 def _options() -> Iterable[Sequence[str]]:
-    for item in fields(Thresholds):
-        yield (f"`--ledger.{_flag(item.name)}`", f"{item.default:g}", item.metadata["help"])
+    for each in THRESHOLDS:
+        yield (f"`--ledger.{_flag(each.name)}`", f"{each.default:g}", each.help)
 
 
 def _flag(name: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from exporter.ledger.rule import Rule
 from exporter.ledger.states import BY_STATE, POSSIBLY_LOST
+from exporter.ledger.states.state import State
 from exporter.tools.report.definitions import BUSY, LOST, Hours, held, lost, utilization
 from exporter.tools.report.model import Advice, DeviceUse
 
@@ -35,13 +35,13 @@ def of_states(hours: Hours, devices: Sequence[DeviceUse] = (), *, of_held: float
     )
 
 
-def _advice(rule: Rule, devices: Sequence[DeviceUse]) -> str:
+def _advice(state: State, devices: Sequence[DeviceUse]) -> str:
     """An advice about batches names how much GPU memory there is for larger ones."""
     peaks = [each.memory_peak_bytes / each.memory_total_bytes for each in devices if each.memory_peak_bytes
              and each.memory_total_bytes]  # fmt: skip
-    if not rule.advice_when_full or not peaks:
-        return rule.advice
-    text = rule.advice_when_full if max(peaks) > _FULL else rule.advice
+    if not state.advice_when_full or not peaks:
+        return state.advice
+    text = state.advice_when_full if max(peaks) > _FULL else state.advice
     return f"{text} (At its peak {max(peaks):.0%} of a GPU's memory was in use.)"
 
 

@@ -12,7 +12,7 @@ from coloraide import Color
 
 from exporter.ledger import palette
 from exporter.ledger.palette import LOOKS, look, stacked
-from exporter.ledger.states import RULES, STATES, Group
+from exporter.ledger.states import BUSY, STATES, TABLE
 
 VERDICTS = {name: getattr(palette, name) for name in ("GOOD", "WATCH", "WARN", "BAD", "INFO", "NONE")}
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +41,7 @@ def test_no_two_states_look_alike(sight: str) -> None:
 
 @pytest.mark.parametrize("sight", SIGHTS)
 def test_busy_looks_like_no_state_that_is_lost(sight: str) -> None:
-    working = {rule.state for rule in RULES if rule.group is Group.BUSY and rule.audience != "oncall"}
+    working = {state.name for state in TABLE if state.name in BUSY and state.audience != "oncall"}
     lost = LOOKS.keys() - working - {"free", "unobserved", "no_tensor_cores"}
     busy = _seen(look("busy").colour, sight)
 
@@ -82,14 +82,15 @@ def test_words_can_be_read_on_pages_of_both_themes(page: palette.Page) -> None:
             assert Color(text).contrast(ground) > 4.5, (text, ground)
 
 
-def test_colours_stand_in_the_palette_alone() -> None:
+def test_colours_stand_with_states_and_verdicts_alone() -> None:
     """The drawn dashboards know Grafana's names of colours as well."""
+    states = ROOT / "exporter/ledger/states"
     allowed = {"exporter/ledger/palette.py", "deploy/demo/drawing/fields.py"}
     found = {
         str(path.relative_to(ROOT)): hexadecimal
         for folder in ("exporter", "dashboards", "deploy")
         for path in (ROOT / folder).rglob("*.py")
-        if (hexadecimal := re.findall(r"#[0-9a-fA-F]{6}\b", path.read_text()))
+        if states not in path.parents and (hexadecimal := re.findall(r"#[0-9a-fA-F]{6}\b", path.read_text()))
     }
     assert found.keys() == allowed, found
 

@@ -7,8 +7,8 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
 from exporter.ledger.account import Holding, Ledger, OwnerEntry, Reading
+from exporter.ledger.peers import Suspects
 from exporter.ledger.states import STATES
-from exporter.ledger.suspects import Suspects
 from tests.unit.ledger.test_accusations import HOPPER, JOB, SPINS, run
 
 READINGS = tuple(Reading(Target(f"GPU-{n}", n, ""), SPINS, (Holding(JOB, 1.0, (100 + n,)),)) for n in range(2))

@@ -1,0 +1,49 @@
+"""States that follow from allocation and reading alone."""
+
+from __future__ import annotations
+
+from exporter.ledger.states.state import AMOUNT, Certainty, State, Threshold
+
+GAP_INTERVALS = Threshold(
+    "gap_intervals", 3.0, "A pass longer than this many sample intervals is unobserved.", maximum=AMOUNT
+)
+
+UNOBSERVED = State(
+    name="unobserved",
+    title="Unobserved",
+    step="Look at the node",
+    colour="#484848",
+    audience="oncall",
+    certainty=Certainty.NONE,
+    meaning="The GPU did not answer, has no utilization reading, or the exporter did not run.",
+    signature="No reading by the deadline, or a pass longer than a few intervals",
+    advice="Look at the node: a hung driver, a lost GPU, or an exporter starved of CPU.",
+    of_time="given",
+    thresholds=(GAP_INTERVALS,),
+)
+
+FREE = State(
+    name="free",
+    title="Free",
+    step="Give it to pending work",
+    colour="#AFB8C6",
+    audience="scheduler",
+    certainty=Certainty.NONE,
+    meaning="Nobody holds the GPU.",
+    signature="No allocation names it and no process is on it",
+    advice="Capacity the scheduler can give: look at pending work and at what keeps it off this node.",
+    of_time="given",
+)
+
+HELD_IDLE = State(
+    name="held_idle",
+    title="Held idle",
+    step="Release it, or start the rank",
+    colour="#F3357F",
+    audience="owner",
+    certainty=Certainty.CERTAIN,
+    meaning="A workload holds the GPU and has no process on it.",
+    signature="An allocation names it, no process of the owner is on it",
+    advice="Release it, ask for fewer GPUs, or find the rank that crashed or never started.",
+    of_time="given",
+)

@@ -1,0 +1,123 @@
+"""Waits for the workload's other GPUs: without a kernel, and spinning in a collective."""
+
+from __future__ import annotations
+
+from exporter.ledger.evidence import Evidence, at_least, at_most
+from exporter.ledger.states.activity import POWER_LOW, SPIN_BUSY, SPIN_REST, communication_claim
+from exporter.ledger.states.host_waits import (
+    BLOCKED,
+    NETWORK_RATE,
+    ON_DEMAND,
+    PRESSURE_FLOOR,
+    WAIT_COVER,
+    covers_wait,
+    is_colder_than_peers,
+    reported_part,
+)
+from exporter.ledger.states.idle import UNUSED_AFTER
+from exporter.ledger.states.state import Certainty, Limits, State, Threshold
+
+SPIN_SM = Threshold("spin_sm", 0.35, "SM activity of a spinning GPU, at most.")
+SPIN_MEMORY = Threshold("spin_memory", 0.05, "DRAM (without GPM: memory) activity of a spinning GPU, at most.")
+SPIN_POWER = Threshold(
+    "spin_power", 0.6, "Power of a spinning GPU, at most, over what its workload draws there when it computes."
+)
+
+
+def peer_claim(evidence: Evidence, limits: Limits) -> float:
+    """Return the reported part, or 1 where another GPU computes longer or comes late.
+
+    By heuristics only for a GPU that ran kernels lately: one that never does is not part of the work. Replicas of a
+    service, and the GPUs of a notebook, each wait for somebody else.
+    """
+    past = evidence.past
+    lately = evidence.work not in ON_DEMAND and past.ran and past.quiet_seconds < limits[UNUSED_AFTER]
+    seen = lately and covers_wait(evidence.peer_lead, evidence, limits)
+    return max(reported_part(evidence, "communication"), float(seen or _waits_in_barrier(evidence, limits)))
+
+
+def _waits_in_barrier(evidence: Evidence, limits: Limits) -> bool:
+    """Return whether it sits in a receive, hardly wants CPU, receives little, and a rank beside it is late.
+
+    Something on this node keeps the late rank, and the network shows no cause.
+    """
+    carries = evidence.slow_port or at_least(evidence.host.network_bytes_per_second, limits[NETWORK_RATE])
+    late = evidence.work not in ON_DEMAND and covers_wait(evidence.peer_late, evidence, limits)
+    return late and is_colder_than_peers(evidence, limits) and not carries
+
+
+def collective_claim(evidence: Evidence, limits: Limits) -> float:
+    """Return 1 for one of several GPUs that spins: it waits for the others."""
+    return float(evidence.peers and spins(evidence, limits))
+
+
+def spins(evidence: Evidence, limits: Limits) -> bool:
+    """Return whether a kernel is always there, and nothing moves or computes."""
+    if evidence.busy < limits[SPIN_BUSY] or not _draws_little(evidence, limits):
+        return False
+    if communication_claim(evidence, limits):
+        return False
+    signals, of_busy = evidence.signals, evidence.of_busy
+    units = (
+        (of_busy(signals.sm_active), limits[SPIN_SM]),
+        (of_busy(signals.tensor_active), limits[SPIN_REST]),
+        (of_busy(signals.vector_active), limits[SPIN_REST]),
+        (of_busy(signals.dram_active), limits[SPIN_MEMORY]),
+    )
+    at_rest = all(at_most(active, limit) for active, limit in units)
+    if any(active is None for active, _ in units):
+        memory = of_busy(signals.memory_activity)
+        return at_rest and memory is not None and memory <= limits[SPIN_MEMORY]
+    return at_rest
+
+
+def _draws_little(evidence: Evidence, limits: Limits) -> bool:
+    """Compare with what this workload draws here when it computes; with the limit where it was never seen computing."""
+    power, computing = evidence.signals.power_of_limit, evidence.past.busy_power
+    if power is None:
+        return False
+    return power < limits[POWER_LOW] if computing is None else power <= limits[SPIN_POWER] * computing
+
+
+WAIT_PEER = State(
+    name="wait_peer",
+    title="Waits for peers",
+    step="Balance stages and shards",
+    colour="#CAB1FC",
+    audience="owner",
+    certainty=Certainty.LIKELY,
+    meaning="The GPU has nothing to run while another GPU of the same owner computes, or comes late to a barrier.",
+    signature=(
+        "Another GPU of the owner computes longer by at least half of the wait and this one ran a kernel lately; or"
+        " it sits in a receive while data, storage, a checkpoint or CPU keeps another one here; or the program"
+        " reports the phase `communication`"
+    ),
+    advice="Balance the pipeline stages or shards, look for a straggler, overlap communication with compute.",
+    of_time="waiting",
+    needs=(("busy",),),
+    thresholds=(WAIT_COVER, PRESSURE_FLOOR, UNUSED_AFTER, BLOCKED, NETWORK_RATE),
+    claim=peer_claim,
+)
+
+WAIT_COLLECTIVE = State(
+    name="wait_collective",
+    title="Waits in a collective",
+    step="Find the rank that lags",
+    colour="#794881",
+    audience="owner",
+    certainty=Certainty.LIKELY,
+    meaning="One of the workload's GPUs spins in place, as in a collective that waits for a rank.",
+    signature=(
+        "Busy without a pause, few SMs active, tensor cores, vector pipes and memory at rest, links not full, power"
+        " far below what the workload draws when it computes; only where the owner has more than one GPU"
+    ),
+    advice="Find the rank that lags (gpu_workload_straggler_seconds_total names its GPU); if all spin, it hangs.",
+    of_time="busy",
+    spins=True,
+    needs=(
+        ("sm_active", "tensor_active", "vector_active", "dram_active", "power_of_limit"),
+        ("memory_activity", "power_of_limit"),
+    ),
+    thresholds=(SPIN_BUSY, SPIN_SM, SPIN_REST, SPIN_MEMORY, SPIN_POWER, POWER_LOW),
+    claim=collective_claim,
+)

@@ -1,0 +1,50 @@
+"""The table of states: its order, its groups, and the thresholds that its rows declare."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from exporter.ledger import states
+from exporter.ledger.states import BUSY, BY_STATE, DEFAULTS, LOST, POSSIBLY_LOST, STATES, TABLE, THRESHOLDS, limits
+from exporter.ledger.states.host_waits import WAIT_COVER
+from exporter.ledger.states.state import Threshold
+from exporter.ledger.thresholds import Thresholds
+
+
+def test_table_names_each_state_once() -> None:
+    assert list(STATES) == list(BY_STATE)
+    assert len(set(STATES)) == len({state.title for state in TABLE}) == 22
+
+
+def test_every_allocated_state_is_busy_or_lost() -> None:
+    assert set(BUSY) | set(LOST) | set(POSSIBLY_LOST) == set(STATES) - {"unobserved", "free"}
+
+
+def test_last_rule_of_each_time_takes_the_rest() -> None:
+    assert [state.name for state in TABLE if state.of_time == "waiting"][-1] == "wait_other"
+    assert [state.name for state in TABLE if state.of_time == "busy"][-1] == "busy"
+
+
+def test_every_threshold_of_the_rules_is_in_a_row() -> None:
+    """A rule that compares with a threshold of no row would find no value of it."""
+    names = [module.name for module in pkgutil.iter_modules(states.__path__, f"{states.__name__}.")]
+    declared = {
+        each for name in names for each in vars(importlib.import_module(name)).values() if isinstance(each, Threshold)
+    }
+
+    assert declared == set(THRESHOLDS)
+    assert len({threshold.name for threshold in THRESHOLDS}) == len(THRESHOLDS) == 24
+
+
+def test_limits_take_given_values_and_keep_defaults() -> None:
+    assert limits({"wait_cover": 0.3}) == {**DEFAULTS, WAIT_COVER: 0.3}
+    assert limits(vars(Thresholds(wait_cover=0.3))) == limits({"wait_cover": 0.3})
+
+
+@pytest.mark.parametrize(("name", "value"), [("hot_thread", 1.1), ("wait_cover", -0.1), ("gap_intervals", -1.0)])
+def test_threshold_out_of_range_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        Thresholds(**{name: value})
