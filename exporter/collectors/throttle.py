@@ -11,7 +11,7 @@ from exporter.collectors.fields import Fields, read_fields
 from exporter.core.families import Unit, by, counters, gauges
 from exporter.core.record import record
 from exporter.driver import constants as nvml
-from exporter.driver.field_ids import throttle_field_ids
+from exporter.driver.constants import throttle_field_ids
 from exporter.driver.interface import Device, UnsupportedError
 
 _FLAGS = (

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from exporter.core.clock import NEVER, MonotonicTime
-from exporter.driver.field_judgement import FieldBatch
 from exporter.driver.interface import (
     CURSORS,
-    Call,
     Device,
     DeviceLostError,
     DriverError,
     DriverGoneError,
     UnsupportedError,
 )
-from exporter.driver.judgement import History, Key, looked_at
+from exporter.driver.judgement import AnswerCheck, Check, FieldCheck, History, Key
 from exporter.driver.plausibility import FUNCTIONS, Rule
 
 ACCEPTED_AFTER = 300.0
 """Seconds after which a reading that was there and is refused since counts as one that the device does not have."""
 
-OFTEN = 28.0
-"""Seconds within which a call is asked again that is worth being kept ready."""
 FAILS_ALONE_AFTER = 3
 """Reads in a row that one call fails before it costs what it tells alone. Until then what was read before stands."""
 _FORGOTTEN_AFTER = 100.0
@@ -86,10 +81,8 @@ class CheckedDevice(Device):
         self.rejected: list[str] = []
         """In words, what was implausible of what the collector at hand was answered."""
         self._histories: dict[Key, History] = {}
-        self._asked: dict[_Question, Call] = {}
-        """Calls kept ready."""
-        self._last: dict[_Question, MonotonicTime] = {}
-        """When others were asked."""
+        self._checks: dict[_Question, Check] = {}
+        """Of the calls that were made to this device object."""
         self._meet(device)
 
     def begin(self, device: Device, monotonic: MonotonicTime) -> None:
@@ -128,17 +121,30 @@ class CheckedDevice(Device):
         return self._device.reading()
 
     def get(self, function: str, *args: Any) -> Any:
-        ask = self._asked.get((function, args))
+        """Return what is believed of the driver's answer. Guards the value.
+
+        None where the device has no such reading, where it is implausible, and where this call alone keeps failing.
+        """
+        fixed, cursor = (args[:-1], args[-1:]) if function in CURSORS else (args, ())
+        check = self._checks.get((function, fixed)) or self._checked(function, fixed)
         try:
-            answer = ask() if ask is not None else self.call(function, *args)
+            answer = check.believed(check.call(*cursor))
         except UnsupportedError:
+            check.refused()
             answer = None
         except DriverError as error:
-            if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, args, error):
+            if isinstance(error, DeviceLostError | DriverGoneError) or not self._fails_alone(function, fixed, error):
                 raise
             return None
         if self.failing:
-            self.failing.pop((function, args), None)
+            self.failing.pop((function, fixed), None)
+        return answer
+
+    def call(self, function: str, *args: Any) -> Any:
+        """As `get`, but raises UnsupportedError where nothing is believed."""
+        answer = self.get(function, *args)
+        if answer is None:
+            raise UnsupportedError(f"{function}: no plausible answer")
         return answer
 
     def _fails_alone(self, function: str, args: tuple[Any, ...], error: DriverError) -> bool:
@@ -150,11 +156,6 @@ class CheckedDevice(Device):
         self.failing[function, args] = Failing(self._collector, reads, self.now, str(error))
         history = self._histories.get(_key(function, args))
         return reads >= FAILS_ALONE_AFTER or history is None or not history.answered
-
-    def call(self, function: str, *args: Any) -> Any:
-        if function in CURSORS:
-            return self._ask(function, args[:-1])(args[-1])
-        return self._ask(function, args)()
 
     def history(self, key: Key, rule: Rule | None = None) -> History:
         known = self._histories.get(key)
@@ -178,27 +179,18 @@ class CheckedDevice(Device):
 
     def _meet(self, device: Device) -> None:
         self._device = device
-        self._last.update(dict.fromkeys(self._asked, self.now))
-        self._asked = {}
+        self._checks = {}
         self.index, self.uuid, self.pci_bus_id, self.minor = device.index, device.uuid, device.pci_bus_id, device.minor
         self.parent_uuid, self.mig = device.parent_uuid, device.mig
         self.instances = device.instances
 
-    def _ask(self, function: str, fixed: tuple[Any, ...]) -> Call:
-        """The call, its answers looked at: kept ready from the second time on, if that comes soon."""
-        question = (function, fixed)
-        ask = self._asked.get(question)
-        if ask is None:
-            often = self.now - self._last.get(question, NEVER) < OFTEN
-            self._last[question] = self.now
-            call = self._device.prepared(function, *fixed) if often else partial(self._device.call, function, *fixed)
-            if function == _FIELDS:
-                ask = FieldBatch(self, call, *fixed).ask
-            else:
-                ask = looked_at(self, call, _key(function, fixed))
-            if often:
-                self._asked[question] = ask
-        return ask
+    def _checked(self, function: str, fixed: tuple[Any, ...]) -> Check:
+        call = self._device.prepared(function, *fixed)
+        check = (
+            FieldCheck(self, call, *fixed) if function == _FIELDS else AnswerCheck(self, call, _key(function, fixed))
+        )
+        self._checks[function, fixed] = check
+        return check
 
 
 def _key(function: str, args: tuple[Any, ...]) -> Key:

@@ -1,6 +1,6 @@
-"""How the answers to one call are looked at, made once for each call of a device together with the call itself.
+"""How the answers to one call are checked, made once for each call of a device together with the call itself.
 
-A judge takes an answer and gives what is believed of it. It raises ImplausibleError where nothing of it is.
+A judge takes an answer and returns what is believed of it: None where nothing of it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import GPM_SECONDS, Call, Record, UnsupportedError
 from exporter.driver.plausibility import (
     ANYTHING,
+    FIELDS,
     FUNCTIONS,
     GPM_MEBIBYTES_PER_SECOND,
     GPM_PERCENT,
@@ -28,6 +29,8 @@ LARGEST_PID = 1 << 22
 """The kernel's own limit (PID_MAX_LIMIT)."""
 LARGEST_MEMORY = 1 << 50
 
+Answers = tuple[float | None, ...]
+"""To a batch of fields, in their order; None where the device has none."""
 Key = tuple[Any, ...]
 """Function and arguments; for a part of an answer its name too."""
 Judge = Callable[[Any], Any]
@@ -50,12 +53,6 @@ _LINK = frozenset(
     f"nvmlDeviceGet{which}PcieLink{what}" for which in ("Curr", "Max") for what in ("Generation", "Width")
 )
 """Calls whose 0 means that there is none: a link has lanes. Some guests answer so, and GPUs not connected by PCIe."""
-
-
-class ImplausibleError(UnsupportedError):
-    """The driver answered, and the answer cannot be true: as good as none."""
-
-    code = "IMPLAUSIBLE"
 
 
 class History:
@@ -103,35 +100,87 @@ class Reader(Protocol):
         ...
 
 
-def looked_at(reader: Reader, call: Call, key: Key) -> Call:
-    """Any other call, its answer looked at as a whole."""
-    judge = _judge_of(reader, key)
-    history = reader.history(key)
-    if key[0] in _LINK:
-        call = _without_zero(call, history.name)
+class Check(Protocol):
+    """One prepared call, and how its answers are judged."""
 
-    def ask(*cursor: Any) -> Any:
-        try:
-            answer = call(*cursor)
-        except UnsupportedError:
-            reader.refuse(history)
-            raise
-        if reader.refused:
-            reader.accept(history)
-        history.answered = True
-        return answer if judge is None else judge(answer)
+    call: Call
 
-    return ask
+    def believed(self, answer: Any) -> Any:
+        """Return what is believed of an answer; None for nothing. Raises UnsupportedError if it means there is none."""
+        ...
+
+    def refused(self) -> None:
+        """Note that the device has no such reading now: a loss, if it was there."""
+        ...
 
 
-def _without_zero(call: Call, name: str) -> Call:
-    def ask(*cursor: Any) -> Any:
-        answer = call(*cursor)
-        if answer == 0:
-            raise UnsupportedError(f"{name}: 0", "NO_DATA")
-        return answer
+class AnswerCheck:
+    """Checks the answers to a call as a whole."""
 
-    return ask
+    __slots__ = ("_history", "_judge", "_reader", "_zero_is_none", "call")
+
+    def __init__(self, reader: Reader, call: Call, key: Key) -> None:
+        self.call = call
+        self._reader = reader
+        self._judge = _judge_of(reader, key)
+        self._history = reader.history(key)
+        self._zero_is_none = key[0] in _LINK
+
+    def believed(self, answer: Any) -> Any:
+        if self._zero_is_none and answer == 0:
+            raise UnsupportedError(f"{self._history.name}: 0", "NO_DATA")
+        if self._reader.refused:
+            self._reader.accept(self._history)
+        self._history.answered = True
+        return answer if self._judge is None else self._judge(answer)
+
+    def refused(self) -> None:
+        self._reader.refuse(self._history)
+
+
+class FieldCheck:
+    """Checks each number of a batch of fields. What was believed and is answered once more is not checked again.
+
+    A batch that is refused as a whole refuses each of its fields: collectors ask for several.
+    """
+
+    __slots__ = ("_good", "_histories", "_judged", "_reader", "_repeated", "call")
+
+    def __init__(self, reader: Reader, call: Call, wanted: Sequence[tuple[int, int]]) -> None:
+        self.call = call
+        self._reader = reader
+        self._histories = [reader.history((FIELD, field, scope), FIELDS.get(field)) for field, scope in wanted]
+        self._good: Answers | None = None
+        """The last answers, where each of their numbers was believed."""
+        self._judged: Answers = ()
+        self._repeated: MonotonicTime | None = None
+        """When they were last answered again."""
+
+    def believed(self, answer: Answers) -> Answers:
+        if answer == self._good and not self._reader.refused:
+            self._repeated = self._reader.now
+            return self._judged
+        if self._repeated is not None:
+            for history in self._histories:
+                history.rule.repeated(self._repeated)
+        return self._look_at(answer)
+
+    def refused(self) -> None:
+        for history in self._histories:
+            self._reader.refuse(history)
+
+    def _look_at(self, answers: Answers) -> Answers:
+        reader = self._reader
+        found, all_believed = list(answers), True
+        for place, history in enumerate(self._histories):
+            number = found[place]
+            if number is None:
+                reader.refuse(history)
+                continue
+            found[place] = judged(reader, history, number)
+            all_believed = all_believed and found[place] is not None
+        self._good, self._judged, self._repeated = answers if all_believed else None, tuple(found), None
+        return self._judged
 
 
 def _judge_of(reader: Reader, key: Key) -> Judge | None:
@@ -162,11 +211,6 @@ def judged(reader: Reader, history: History, number: float) -> float | None:
     return believed
 
 
-def _implausible(reader: Reader, history: History, number: object) -> ImplausibleError:
-    reader.reject(history.name, number)
-    return ImplausibleError(history.name)
-
-
 def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
     """Of an answer that is one number, or on some drivers the struct around it."""
     history = reader.history(key, rule)
@@ -176,7 +220,7 @@ def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
             return _struct(reader, key, dict.fromkeys(vars(answer), rule))(answer)
         believed = history.rule.believed(answer, reader.now)
         if believed is None:
-            raise _implausible(reader, history, answer)
+            reader.reject(history.name, answer)
         return believed
 
     return judge
@@ -185,12 +229,13 @@ def _number(reader: Reader, key: Key, rule: Rule) -> Judge:
 def _numbers(reader: Reader, key: Key, rules: Sequence[Rule]) -> Judge:
     histories = [reader.history((*key, place), rule) for place, rule in enumerate(rules)]
 
-    def judge(answer: Sequence[float]) -> tuple[float, ...]:
+    def judge(answer: Sequence[float]) -> tuple[float, ...] | None:
         found: list[float] = []
         for history, number in zip(histories, answer, strict=False):
             believed = history.rule.believed(number, reader.now)
             if believed is None:
-                raise _implausible(reader, history, number)
+                reader.reject(history.name, number)
+                return None
             found.append(believed)
         return tuple(found)
 
@@ -202,7 +247,7 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
     function: str = key[0]
     histories = {name: reader.history((*key, name), rule) for name, rule in shape.items()}
 
-    def judge(answer: Record) -> Record:
+    def judge(answer: Record) -> Record | None:
         fields = vars(answer)
         for name, history in histories.items():
             number = fields.get(name)
@@ -211,11 +256,11 @@ def _struct(reader: Reader, key: Key, shape: Mapping[str, Rule]) -> Judge:
                 continue
             believed = judged(reader, history, number)
             if believed is None:
-                raise ImplausibleError(history.name)
+                return None
             fields[name] = believed
         if function == _MEMORY and (answer.used or 0) > answer.total:
             reader.reject(function, f"{answer.used} bytes used of {answer.total}")
-            raise ImplausibleError(function)
+            return None
         return answer
 
     return judge

@@ -59,7 +59,7 @@ class Gpus:
     def __init__(self, collectors: Sequence[AnyCollector]) -> None:
         self._collectors = collectors
         self._gpus: dict[str, Gpu] = {}
-        self.threads: GpuThreads[GpuRead] = GpuThreads()
+        self.threads: GpuThreads[GpuRead] = GpuThreads(lambda uuid: f"gpus-{self._gpus[uuid].device.index}")
         self._memories: dict[str, Memories] = {}
         self._outcomes: dict[str, dict[tuple[str, str], Outcome]] = {}
         """The last ones of each GPU, by the uuid of what was read (it, or an instance of it) and collector."""

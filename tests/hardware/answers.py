@@ -15,8 +15,7 @@ from typing import Any
 
 from exporter.driver.interface import Device, DriverError
 from exporter.driver.nvml.devices import NvmlDevice
-from exporter.driver.nvml.gpm import Meter
-from exporter.driver.timed_lock import TimedLock
+from exporter.driver.nvml.gpm import Meter, TimedLock
 from tests.hardware import calls
 from tests.hardware.bench import Bench, watch
 from tests.hardware.figures import cadence, falls, mean, time_unit

@@ -113,7 +113,7 @@ FAULTS = (
         "_PERCENT = Range(0, 1e9)",
         "unit/driver/test_plausibility.py",
     ),
-    Fault("driver/timed_lock.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
+    Fault("driver/nvml/gpm.py", "if self._holder is ticket", "if True", "unit/driver/test_timed_lock.py"),
     Fault(
         "driver/checked_device.py", "self.now - since < ACCEPTED_AFTER", "True", "unit/driver/test_checked_device.py"
     ),

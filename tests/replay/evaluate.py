@@ -18,7 +18,6 @@ import requests
 import yaml
 
 from deploy.prometheus.render import render
-from exporter.driver import checked_device
 from tests.replay.cures import Cure
 from tests.replay.plan import HOUR, Plan
 from tests.replay.record import record
@@ -75,7 +74,6 @@ def write(plan: Plan, start: float, interval: float, folder: Path, workers: int 
 
 
 def _write_node(plan: Plan, node: str, start: float, interval: float, folder: Path) -> None:
-    checked_device.OFTEN = 2 * interval  # in this child process alone: calls are kept ready, as in passes each second
     times = [start + step * interval for step in range(int(plan.hours * HOUR / interval))]
     down = [
         range(int(start + each.at), int(start + each.end))

@@ -1,82 +1,99 @@
-"""How each function is made ready to be called that is more than one plain getter."""
+"""How each call of a device is prepared, once: its buffers are made and the session is guarded."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from exporter.driver.interface import Call
 from exporter.driver.nvml import structs
-from exporter.driver.nvml.field_values import field_values
 from exporter.driver.nvml.lists import process_utilization, processes, samples
 from exporter.driver.nvml.session import Target
+from exporter.driver.nvml.structs import UINT, ULONGLONG
 
 
-def made_ready(target: Target, function: str, args: Sequence[Any]) -> Call:
-    """The call with its buffers: to be made with what changes alone. Its answers are plain data.
+def prepare(target: Target, function: str, args: Sequence[Any]) -> Call:
+    """Return the call, to be made with what changes alone. Its answers are plain data.
 
-    What is not in the table below goes through the binding's own wrapper.
+    What is not in the tables below goes through the binding's own wrapper.
     """
-    make = CALLS.get(function)
-    if make is not None:
-        return make(target, *args)
+    if function in NUMBERS:
+        return structs.number(target, function, NUMBERS[function], *args)
+    if function in PAIRS:
+        return structs.pair(target, function)
+    if function in STRUCTS:
+        return structs.record(target, STRUCTS[function], *args)
+    if function in OTHERS:
+        call: Call = OTHERS[function](target, *args)
+        return call
+    if function in LISTS:
+        return target.guarded(LISTS[function](target, *args))
     handle = () if function.startswith("nvmlSystem") else (target.handle,)
-    return partial(target.library.bound, function, *handle, *args)
+    return target.guarded(partial(target.library.bound, function, *handle, *args))
+
+
+def _memory(target: Target) -> Call:
+    versions = (structs.MEMORY_V2, structs.MEMORY_V1)
+    return structs.newer_or_older(*(structs.record(target, each) for each in versions))
+
+
+def _fabric(target: Target) -> Call:
+    versions = (structs.FABRIC_V3, structs.FABRIC_V2)
+    return structs.newer_or_older(*(structs.record(target, each) for each in versions))
+
+
+def _temperature(target: Target, sensor: int = 0) -> Call:
+    """The older call (before R570) is announced to go."""
+    older = structs.number(target, "nvmlDeviceGetTemperature", UINT, sensor)
+    return structs.newer_or_older(structs.record(target, structs.TEMPERATURE, sensor), older)
 
 
 def _activity(target: Target, metrics: Sequence[int]) -> Call:
     return partial(target.meter.read, tuple(metrics))
 
 
-def _processes(function: str) -> Callable[[Target], Call]:
-    return partial(processes, function=function)
-
-
-def _one(function: str, kind: type[Any]) -> Callable[[Target], Call]:
-    return lambda target: structs.one(target, function, kind)
-
-
-def _of_kind(function: str) -> Callable[[Target, int], Call]:
-    return lambda target, kind: structs.one(target, function, ctypes.c_uint, kind)
-
-
-def _numbers(function: str, count: int) -> Callable[[Target], Call]:
-    return partial(structs.numbers, function=function, count=count)
-
-
-CALLS: Mapping[str, Callable[..., Call]] = {
-    "nvmlDeviceGetComputeRunningProcesses":    _processes("nvmlDeviceGetComputeRunningProcesses"),
-    "nvmlDeviceGetGraphicsRunningProcesses":   _processes("nvmlDeviceGetGraphicsRunningProcesses"),
-    "nvmlDeviceGetMPSComputeRunningProcesses": _processes("nvmlDeviceGetMPSComputeRunningProcesses"),
-    "nvmlDeviceGetProcessUtilization":         process_utilization,
-    "nvmlDeviceGetSamples":                    samples,
-    "nvmlDeviceGetFieldValues":                field_values,
-    "nvmlGpmMetricsGet":                       _activity,
-    "nvmlDeviceGetMemoryInfo":                 structs.memory,
-    "nvmlDeviceGetTemperatureV":               structs.temperature,
-    "nvmlDeviceGetMarginTemperature":          structs.margin,
-    "nvmlDeviceGetFanSpeedRPM":                structs.fan_rpm,
-    "nvmlDeviceGetGpuFabricInfoV":             structs.fabric,
-    "nvmlDeviceGetPlatformInfo":               structs.platform,
-    "nvmlDeviceGetSramEccErrorStatus":         structs.sram_ecc,
-    "nvmlDeviceGetUtilizationRates":           structs.utilization_rates,
-    "nvmlDeviceGetPowerUsage":                 _one("nvmlDeviceGetPowerUsage", ctypes.c_uint),
-    "nvmlDeviceGetTotalEnergyConsumption":     _one("nvmlDeviceGetTotalEnergyConsumption", ctypes.c_ulonglong),
-    "nvmlDeviceGetCurrentClocksEventReasons":  _one("nvmlDeviceGetCurrentClocksEventReasons", ctypes.c_ulonglong),
-    "nvmlDeviceGetBAR1MemoryInfo":             structs.bar1_memory,
-    "nvmlDeviceGetCurrPcieLinkGeneration":     _one("nvmlDeviceGetCurrPcieLinkGeneration", ctypes.c_uint),
-    "nvmlDeviceGetCurrPcieLinkWidth":          _one("nvmlDeviceGetCurrPcieLinkWidth", ctypes.c_uint),
-    "nvmlDeviceGetModuleId":                   _one("nvmlDeviceGetModuleId", ctypes.c_uint),
-    "nvmlDeviceGetGspFirmwareMode":            _numbers("nvmlDeviceGetGspFirmwareMode", 2),
-    "nvmlDeviceGetClockInfo":                  _of_kind("nvmlDeviceGetClockInfo"),
-    "nvmlDeviceGetFanSpeed_v2":                _of_kind("nvmlDeviceGetFanSpeed_v2"),
-    "nvmlDeviceGetMaxClockInfo":               _of_kind("nvmlDeviceGetMaxClockInfo"),
-    "nvmlDeviceGetPerformanceState":           _one("nvmlDeviceGetPerformanceState", ctypes.c_uint),
-    "nvmlDeviceGetEncoderUtilization":         _numbers("nvmlDeviceGetEncoderUtilization", 2),
-    "nvmlDeviceGetDecoderUtilization":         _numbers("nvmlDeviceGetDecoderUtilization", 2),
-    "nvmlDeviceGetJpgUtilization":             _numbers("nvmlDeviceGetJpgUtilization", 2),
-    "nvmlDeviceGetOfaUtilization":             _numbers("nvmlDeviceGetOfaUtilization", 2),
-    "nvmlDeviceGetMinMaxFanSpeed":             _numbers("nvmlDeviceGetMinMaxFanSpeed", 2),
-}  # fmt: skip
+_LISTS_OF_PROCESSES = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+LISTS: Mapping[str, Callable[..., Call]] = {
+    **{function: partial(processes, function=function) for function in _LISTS_OF_PROCESSES},
+    "nvmlDeviceGetProcessUtilization": process_utilization,
+    "nvmlDeviceGetSamples": samples,
+    "nvmlGpmMetricsGet": _activity,
+}
+"""Calls of several C functions, or of one more than once."""
+OTHERS: Mapping[str, Callable[..., Call]] = {
+    "nvmlDeviceGetFieldValues": structs.field_values,
+    "nvmlDeviceGetMemoryInfo": _memory,
+    "nvmlDeviceGetTemperatureV": _temperature,
+    "nvmlDeviceGetGpuFabricInfoV": _fabric,
+}
+STRUCTS: Mapping[str, structs.Layout] = {
+    "nvmlDeviceGetMarginTemperature": structs.MARGIN,
+    "nvmlDeviceGetFanSpeedRPM": structs.FAN_RPM,  # the binding's own wrapper knows only the first fan
+    "nvmlDeviceGetPlatformInfo": structs.PLATFORM_V2,
+    "nvmlDeviceGetSramEccErrorStatus": structs.SRAM_ECC,
+    "nvmlDeviceGetUtilizationRates": structs.UTILIZATION,
+    "nvmlDeviceGetBAR1MemoryInfo": structs.BAR1,
+}
+NUMBERS = {
+    "nvmlDeviceGetPowerUsage": UINT,
+    "nvmlDeviceGetTotalEnergyConsumption": ULONGLONG,
+    "nvmlDeviceGetCurrentClocksEventReasons": ULONGLONG,
+    "nvmlDeviceGetCurrPcieLinkGeneration": UINT,
+    "nvmlDeviceGetCurrPcieLinkWidth": UINT,
+    "nvmlDeviceGetModuleId": UINT,
+    "nvmlDeviceGetClockInfo": UINT,
+    "nvmlDeviceGetFanSpeed_v2": UINT,
+    "nvmlDeviceGetMaxClockInfo": UINT,
+    "nvmlDeviceGetPerformanceState": UINT,
+}
+PAIRS = frozenset(
+    f"nvmlDeviceGet{name}" for name in (
+        "GspFirmwareMode", "EncoderUtilization", "DecoderUtilization", "JpgUtilization", "OfaUtilization",
+        "MinMaxFanSpeed",
+    )
+)  # fmt: skip

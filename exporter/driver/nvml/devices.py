@@ -24,7 +24,7 @@ from exporter.driver.interface import (
 )
 from exporter.driver.nvml import structs
 from exporter.driver.nvml.apart import Apart, HungError
-from exporter.driver.nvml.calls import made_ready
+from exporter.driver.nvml.calls import prepare
 from exporter.driver.nvml.gpm import Meter
 from exporter.driver.nvml.session import Session, Target
 
@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 _MAX_GPUS, _MAX_INSTANCES = 256, 64
 """Of a node, and of a GPU: more is garbage, and each would be asked for its handle."""
-_DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
-"""What one call may say though the driver is there: it is asked once more before every GPU is given up."""
 DEVICES = Path("/dev")
 _NODE = re.compile(r"nvidia\d+")
 _PROFILE = re.compile(r"(?:(?P<compute>\d+)c\.)?(?P<gpu>\d+)g\.\d+gb\S*")
@@ -53,7 +51,7 @@ class NvmlDevice(Device):
     def call(self, function: str, *args: Any) -> Any:
         fixed = len(args) - (function in CURSORS)
         with self.reading():
-            return self._guarded(made_ready(self.target, function, args[:fixed]))(*args[fixed:])
+            return self.prepared(function, *args[:fixed])(*args[fixed:])
 
     def told(self, function: str) -> Any:
         """What describes it, None where it has none. Where the driver fails for a moment: what it said before."""
@@ -75,24 +73,8 @@ class NvmlDevice(Device):
         calls, key = self.target.calls, (function, args)
         known = calls.get(key)
         if known is None:
-            known = calls[key] = self._guarded(made_ready(self.target, function, args))
+            known = calls[key] = prepare(self.target, function, args)
         return known
-
-    def _guarded(self, call: Call) -> Call:
-        """The call, unless the session has ended or the device has gone."""
-        session, target = self._session, self.target
-
-        def ask(*cursor: Any) -> Any:
-            if session.ended or target.retired:
-                session.refuse()
-            try:
-                return call(*cursor)
-            except DriverGoneError as error:
-                if _ends_all(session, error):
-                    raise
-                raise DriverError(str(error), error.code) from error
-
-        return ask
 
 
 def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
@@ -237,7 +219,7 @@ def _instance(session: Session, gpu: NvmlDevice, handle: ctypes.c_void_p, slots:
 
 def _attributes(target: Target) -> Any:
     try:
-        return structs.filled(target, structs.ATTRIBUTES)()
+        return structs.record(target, structs.ATTRIBUTES)()
     except UnsupportedError:
         return None
 
@@ -253,7 +235,7 @@ def _target(session: Session, uuid: str, handle: ctypes.c_void_p, instance_of: t
         meter = Meter(session.library, session.gate, handle)
     else:
         meter = Meter(session.library, session.gate, instance_of[0], (handle, instance_of[1]))
-    target = session.targets[uuid] = Target(session.library, handle, meter)
+    target = session.targets[uuid] = Target(session, handle, meter)
     return target
 
 
@@ -263,6 +245,4 @@ def _address(handle: Any) -> ctypes.c_void_p:
 
 def _ends_all(session: Session, error: DriverError) -> bool:
     """Whether the GPU or the driver has gone, rather than one call failed."""
-    if isinstance(error, DriverGoneError):
-        return error.code not in _DOUBTFUL or not session.answers()
-    return isinstance(error, DeviceLostError)
+    return isinstance(session.confirmed(error), DeviceLostError | DriverGoneError)

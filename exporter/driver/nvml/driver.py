@@ -7,9 +7,9 @@ from typing import Any
 from exporter.driver.interface import Device, Driver, DriverGoneError, XidEvent
 from exporter.driver.nvml.apart import Apart
 from exporter.driver.nvml.devices import devices
+from exporter.driver.nvml.gpm import TimedLock
 from exporter.driver.nvml.library import Library
 from exporter.driver.nvml.session import Session
-from exporter.driver.timed_lock import TimedLock
 
 _PATIENCE = 1.0
 """Seconds after which a GPM call counts as hung, and those of other GPUs go on."""

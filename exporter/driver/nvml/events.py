@@ -14,7 +14,7 @@ from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.driver import constants as nvml
 from exporter.driver.interface import DeviceLostError, DriverError, UnsupportedError, XidEvent
 from exporter.driver.nvml.apart import Apart, HungError
-from exporter.driver.nvml.errors import SUCCESS, TIMEOUT, error_for
+from exporter.driver.nvml.binding import SUCCESS, TIMEOUT, error_for
 from exporter.driver.nvml.library import Library
 
 log = logging.getLogger(__name__)

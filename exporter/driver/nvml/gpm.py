@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.driver.interface import GPM_SECONDS, DeviceLostError, DriverError, DriverGoneError, UnsupportedError
 from exporter.driver.nvml.library import Library
-from exporter.driver.timed_lock import TimedLock
 
 _SUPPORT = Struct("=II")
 _QUERY = Struct("=IIQQ")
@@ -29,6 +29,64 @@ _SLOW = 0.2
 the device rest: once may be a thread that waited for a CPU, or a GPU that woke up."""
 _REST, _LONGEST_REST = 20.0, 15.0
 """Times as long as the reading took, and seconds at most; the next one tells of all of it."""
+
+
+class TimedLock:
+    """Lets one thread through at a time. A holder that has been inside for `timeout` seconds is taken for hung.
+
+    The gate is then given to the next one; what the hung thread does when it comes back no longer matters to it.
+    """
+
+    def __init__(self, timeout: float, clock: MonotonicClock = monotonic_time) -> None:
+        self._timeout = timeout
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+        self._holder: object | None = None
+        self._since = NEVER
+
+    def hold(self) -> _Hold:
+        """A context manager: inside of it is this thread alone, unless it hangs there."""
+        return _Hold(self)
+
+    def enter(self, ticket: object) -> None:
+        with self._lock:
+            if self._holder is not None:
+                self._wait()
+            self._holder, self._since = ticket, self._clock()
+
+    def leave(self, ticket: object) -> None:
+        with self._lock:
+            if self._holder is ticket:
+                self._holder = None
+                if self._waiting:
+                    self._changed.notify()
+
+    def _wait(self) -> None:
+        """Until the holder has left, or is taken for hung."""
+        self._waiting += 1
+        while self._holder is not None:
+            left = self._since + self._timeout - self._clock()
+            if left <= 0:
+                break
+            self._changed.wait(left)
+        self._waiting -= 1
+
+
+class _Hold:
+    """One thread's turn, and the ticket that distinguishes it from others."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self, gate: TimedLock) -> None:
+        self._gate = gate
+
+    def __enter__(self) -> None:
+        self._gate.enter(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.leave(self)
 
 
 class Meter:
@@ -53,7 +111,8 @@ class Meter:
         self._clock = clock
         self._supported: bool | None = None
         self._query: _Query | None = None
-        self._samples: list[_Sample] = []
+        self._samples: list[Any] = []
+        """Pointers to buffers of the driver."""
         self._taken: MonotonicTime | None = None
         """When the first of the samples was filled."""
         self._again = NEVER
@@ -101,7 +160,7 @@ class Meter:
             self._allocate()
         earlier, later = self._samples
         before, self._taken = self._taken, None  # what fails from here on begins a new window
-        later.fill()
+        self._fill(later)
         now = self._clock()
         self._samples, self._taken = [later, earlier], now
         return {} if before is None else {GPM_SECONDS: now - before, **self._between(earlier, later, metrics)}
@@ -112,7 +171,7 @@ class Meter:
         for sample in samples:
             try:
                 with self._gate.hold():
-                    self._library.ask("nvmlGpmSampleFree", sample.pointer)
+                    self._library.ask("nvmlGpmSampleFree", sample)
             except DriverError:  # the driver has gone, and its buffers with it
                 return
 
@@ -128,28 +187,21 @@ class Meter:
         while len(self._samples) < _TWO:
             pointer = ctypes.c_void_p()
             self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(pointer))
-            self._samples.append(_Sample(pointer, self._filling(pointer)))
+            self._samples.append(pointer)
 
-    def _filling(self, pointer: Any) -> Callable[[], None]:
+    def _fill(self, sample: Any) -> None:
         if self._instance is None:
-            return self._library.asking("nvmlGpmSampleGet", self._gpu, pointer)
-        handle, gpu_instance = self._instance
-        if self._library.has("nvmlGpmMigSampleGet"):
-            return self._library.asking("nvmlGpmMigSampleGet", self._gpu, gpu_instance, pointer)
-        return self._library.asking("nvmlGpmSampleGet", handle, pointer)  # R525
+            self._library.ask("nvmlGpmSampleGet", self._gpu, sample)
+        elif self._library.has("nvmlGpmMigSampleGet"):
+            self._library.ask("nvmlGpmMigSampleGet", self._gpu, self._instance[1], sample)
+        else:
+            self._library.ask("nvmlGpmSampleGet", self._instance[0], sample)  # R525
 
-    def _between(self, earlier: _Sample, later: _Sample, metrics: Sequence[int]) -> Mapping[int, float]:
+    def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
         query = self._query
         if query is None or query.metrics != tuple(metrics):
             query = self._query = _Query(self._library, metrics)
         return query.answers(earlier, later)
-
-
-class _Sample(NamedTuple):
-    """A buffer of the driver, and what fills it."""
-
-    pointer: Any
-    fill: Callable[[], None]
 
 
 class _Query:
@@ -160,14 +212,14 @@ class _Query:
         self._buffer = ctypes.create_string_buffer(_QUERY.size + _ROOM * _METRIC.size)
         self._entries = memoryview(self._buffer).cast("B")[_QUERY.size :][: len(self.metrics) * _METRIC.size]
         self._blank = b"".join(_METRIC.pack(metric, 0, 0.0) for metric in self.metrics)
-        self._ask = library.asking("nvmlGpmMetricsGet", self._buffer)
+        self._library = library
 
-    def answers(self, earlier: _Sample, later: _Sample) -> Mapping[int, float]:
+    def answers(self, earlier: Any, later: Any) -> Mapping[int, float]:
         """By metric, without those that the driver did not answer and those that are no number."""
-        addresses = (earlier.pointer.value or 0, later.pointer.value or 0)
+        addresses = (earlier.value or 0, later.value or 0)
         _QUERY.pack_into(self._buffer, 0, _VERSION, len(self.metrics), *addresses)
         self._entries[:] = self._blank
-        self._ask()
+        self._library.ask("nvmlGpmMetricsGet", self._buffer)
         return {
             metric: value
             for metric, code, value in _METRIC.iter_unpack(self._entries)

@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from exporter.driver.interface import DriverError, DriverGoneError, DriverMismatchError, UnsupportedError
-from exporter.driver.nvml.binding import nvml
-from exporter.driver.nvml.errors import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for
-from exporter.driver.nvml.plain import plain
+from exporter.driver.nvml.binding import BINDING_ERRORS, LIBRARY_MISMATCH, SUCCESS, error_for, nvml, plain
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +59,7 @@ class Library:
 
     def invoke(self, symbol: str, *args: Any) -> int:
         """Call a C function and give its return code. Raises UnsupportedError where this driver lacks it."""
-        code = (self._functions.get(symbol) or self._found(symbol))(*args)
+        code = self.function(symbol)(*args)
         self.calls += 1
         return code
 
@@ -71,31 +69,11 @@ class Library:
         if code != SUCCESS:
             raise error_for(code, symbol)
 
-    def asking(self, symbol: str, *args: Any) -> Callable[[], None]:
-        """`ask` made ready, for arguments that stay the same."""
-        function = self._functions.get(symbol) or self._found(symbol)
-
-        def call() -> None:
-            code = function(*args)
-            self.calls += 1
-            if code:
-                raise error_for(code, symbol)
-
-        return call
-
-    def invoking(self, symbol: str, *args: Any) -> Callable[[], int]:
-        """`invoke` made ready, for arguments that stay the same: handles, and pointers to what is filled."""
-        function = self._functions.get(symbol) or self._found(symbol)
-
-        def call() -> int:
-            code = function(*args)
-            self.calls += 1
-            return code
-
-        return call
-
-    def _found(self, symbol: str) -> Callable[..., int]:
-        """The C function, or what stands for it in a driver that lacks it: a failed look-up costs more than a call."""
+    def function(self, symbol: str) -> Callable[..., int]:
+        """Return the C function, or one that raises where this driver lacks it: a failed look-up costs more."""
+        known = self._functions.get(symbol)
+        if known is not None:
+            return known
         function: Callable[..., int] = partial(_lack, symbol)
         if self.has(symbol):
             function = getattr(nvml.nvmlLib, symbol)

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any
 
 from exporter.driver.interface import Call, Record, UnsupportedError
-from exporter.driver.nvml.errors import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, error_for
+from exporter.driver.nvml.binding import INSUFFICIENT_SIZE, NOT_FOUND, SUCCESS, error_for
 from exporter.driver.nvml.session import Target
 
 _ROOM = 32
@@ -54,7 +54,7 @@ class _Array:
         """The bytes of the entries the driver wrote; none where it found none."""
         for _ in range(_TRIES):
             self.count.value = self.room
-            code = self._invoke()
+            code = self._target.library.invoke(*self._call)
             if code == SUCCESS:
                 return self._bytes[: min(self.count.value, self.room) * self._size]
             if code == NOT_FOUND:
@@ -76,7 +76,7 @@ class _Array:
         self.room = room
         self.buffer = ctypes.create_string_buffer(room * self._size)
         self._bytes = memoryview(self.buffer).cast("B")
-        self._invoke = self._target.library.invoking(self._symbol, self._target.handle, *self._arguments(self))
+        self._call = (self._symbol, self._target.handle, *self._arguments(self))
 
 
 def processes(target: Target, function: str) -> Call:

@@ -12,15 +12,17 @@ from typing import Any, NoReturn, TypeVar
 
 from exporter.core.clock import monotonic_time
 from exporter.driver.interface import Call, DeviceLostError, DriverError, DriverGoneError
+from exporter.driver.nvml.binding import error_for
 from exporter.driver.nvml.events import Feed
-from exporter.driver.nvml.gpm import Meter
+from exporter.driver.nvml.gpm import Meter, TimedLock
 from exporter.driver.nvml.library import Library
-from exporter.driver.timed_lock import TimedLock
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_DOUBTFUL = frozenset({"UNINITIALIZED", "DRIVER_NOT_LOADED"})
+"""What one call may say though the driver is there: it is asked once more before every GPU is given up."""
 _DRAIN = 1.0
 """Seconds that closing waits for the calls under way."""
 
@@ -29,7 +31,7 @@ _DRAIN = 1.0
 class Target:
     """A device's handle, with what is kept for its calls from one to the next. One thread uses it at a time."""
 
-    library: Library
+    session: Session
     handle: Any
     meter: Meter
     calls: dict[Hashable, Call] = field(default_factory=dict[Hashable, Call])
@@ -42,6 +44,46 @@ class Target:
     """Its MIG instances as last enumerated, by place."""
     retired: bool = False
     """The device is not there any more."""
+
+    @property
+    def library(self) -> Library:
+        return self.session.library
+
+    def filling(
+        self, symbol: str, arguments: tuple[Any, ...], buffer: Any, blank: bytes, read: Callable[[memoryview], Any]
+    ) -> Call:
+        """Prepare a C function that fills `buffer`: blank before each call, `read` after it.
+
+        Guards the session: raises DriverGoneError once it has ended, DeviceLostError once the device has gone.
+        """
+        session, library, function = self.session, self.library, self.library.function(symbol)
+        given, view = (self.handle, *arguments), memoryview(buffer).cast("B")
+
+        def session_guard() -> Any:
+            if session.ended or self.retired:
+                session.refuse()
+            view[:] = blank
+            code = function(*given)
+            library.calls += 1
+            if code:
+                raise session.confirmed(error_for(code, symbol))
+            return read(view)
+
+        return session_guard
+
+    def guarded(self, call: Call) -> Call:
+        """Guard the session around a call that is more than one C function, as `filling` does."""
+        session = self.session
+
+        def session_guard(*cursor: Any) -> Any:
+            if session.ended or self.retired:
+                session.refuse()
+            try:
+                return call(*cursor)
+            except DriverGoneError as error:
+                raise session.confirmed(error) from None
+
+        return session_guard
 
 
 class Session:
@@ -86,13 +128,15 @@ class Session:
             raise DriverGoneError("the driver was closed", "UNINITIALIZED")
         raise DeviceLostError("the device is not there any more")
 
-    def answers(self) -> bool:
-        """Whether the driver is there after all: one call that reports it is gone, or not initialised, may lie."""
+    def confirmed(self, error: DriverError) -> DriverError:
+        """Return the error, but a plain one where the driver is said to be gone and yet answers another call."""
+        if not isinstance(error, DriverGoneError) or error.code not in _DOUBTFUL:
+            return error
         try:
             self.run(None, self.library.bound, "nvmlSystemGetDriverVersion")
         except DriverError:
-            return False
-        return True
+            return error
+        return DriverError(str(error), error.code)
 
     def retire(self, present: set[str]) -> None:
         """Forget the devices that are not among these; buffers under a hung call are left alone."""

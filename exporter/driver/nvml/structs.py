@@ -1,4 +1,4 @@
-"""Calls that fill a C struct. Its layout stands here, since the binding's release may be older than the driver's.
+"""Calls that fill one C struct, or numbers. Layouts stand here, since the binding's release may be older.
 
 A versioned struct begins with its version: `size | version << 24`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -15,16 +15,7 @@ from typing import Any
 from exporter.driver.interface import Call, Record, UnsupportedError
 from exporter.driver.nvml.session import Target
 
-_FABRIC = ("clusterUuid", "status", "cliqueId", "state", "healthMask")
-_SRAM = (
-    "aggregateUncParity", "aggregateUncSecDed", "aggregateCor", "volatileUncParity", "volatileUncSecDed",
-    "volatileCor", "aggregateUncBucketL2", "aggregateUncBucketSm", "aggregateUncBucketPcie",
-    "aggregateUncBucketMcu", "aggregateUncBucketOther", "bThresholdExceeded",
-)  # fmt: skip
-_ATTRIBUTES = (
-    "multiprocessorCount", "sharedCopyEngineCount", "sharedDecoderCount", "sharedEncoderCount", "sharedJpegCount",
-    "sharedOfaCount", "gpuInstanceSliceCount", "computeInstanceSliceCount", "memorySizeMB",
-)  # fmt: skip
+UINT, ULONGLONG = Struct("=I"), Struct("=Q")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,37 +27,66 @@ class Layout:
     """0: the struct has none."""
     form: Struct
     names: tuple[str, ...]
+    convert: Callable[[Any], Any] | None = None
+    """From the struct to the answer, where that is not the struct itself."""
 
 
-MEMORY_V2 = Layout("nvmlDeviceGetMemoryInfo_v2", 2, Struct("=I4xQQQQ"), ("total", "reserved", "free", "used"))
-MEMORY_V1 = Layout("nvmlDeviceGetMemoryInfo", 0, Struct("=QQQ"), ("total", "free", "used"))
-TEMPERATURE = Layout("nvmlDeviceGetTemperatureV", 1, Struct("=IIi"), ("sensorType", "temperature"))
-FAN_RPM = Layout("nvmlDeviceGetFanSpeedRPM", 1, Struct("=III"), ("fan", "speed"))
-MARGIN = Layout("nvmlDeviceGetMarginTemperature", 1, Struct("=Ii"), ("marginTemperature",))
-FABRIC_V3 = Layout("nvmlDeviceGetGpuFabricInfoV", 3, Struct("=I16sIIIIB3x"), (*_FABRIC, "healthSummary"))
-FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRIC)
+def _hex_uuid(info: Any) -> Any:
+    info.clusterUuid = info.clusterUuid.hex()
+    return info
+
+
+def _text(info: Any) -> Any:
+    """Write the serial number as text, and the GUID as hexadecimal digits."""
+    info.ibGuid = info.ibGuid.hex()
+    info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
+    return info
+
+
+def _without_reserve(info: Any) -> Any:
+    """Before R515 the driver counts its reserve as used."""
+    return Record(reserved=None, **vars(info))
+
+
+_FABRIC = ("clusterUuid", "status", "cliqueId", "state", "healthMask")
 _PLATFORM = ("ibGuid", "chassisSerialNumber", "slotNumber", "trayIndex", "hostId", "peerType", "moduleId")
-PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM)
+_SRAM = (
+    "aggregateUncParity", "aggregateUncSecDed", "aggregateCor", "volatileUncParity", "volatileUncSecDed",
+    "volatileCor", "aggregateUncBucketL2", "aggregateUncBucketSm", "aggregateUncBucketPcie",
+    "aggregateUncBucketMcu", "aggregateUncBucketOther", "bThresholdExceeded",
+)  # fmt: skip
+_ATTRIBUTES = (
+    "multiprocessorCount", "sharedCopyEngineCount", "sharedDecoderCount", "sharedEncoderCount", "sharedJpegCount",
+    "sharedOfaCount", "gpuInstanceSliceCount", "computeInstanceSliceCount", "memorySizeMB",
+)  # fmt: skip
+
+# fmt: off
+MEMORY_V2 = Layout("nvmlDeviceGetMemoryInfo_v2", 2, Struct("=I4xQQQQ"), ("total", "reserved", "free", "used"))
+MEMORY_V1 = Layout("nvmlDeviceGetMemoryInfo", 0, Struct("=QQQ"), ("total", "free", "used"), _without_reserve)
+TEMPERATURE = Layout("nvmlDeviceGetTemperatureV", 1, Struct("=IIi"), ("sensor", "celsius"), lambda info: info.celsius)
+FAN_RPM = Layout("nvmlDeviceGetFanSpeedRPM", 1, Struct("=III"), ("fan", "speed"), lambda info: info.speed)
+MARGIN = Layout("nvmlDeviceGetMarginTemperature", 1, Struct("=Ii"), ("celsius",), lambda info: info.celsius)
+FABRIC_V3 = Layout("nvmlDeviceGetGpuFabricInfoV", 3, Struct("=I16sIIIIB3x"), (*_FABRIC, "healthSummary"), _hex_uuid)
+FABRIC_V2 = Layout("nvmlDeviceGetGpuFabricInfoV", 2, Struct("=I16sIIII"), _FABRIC, _hex_uuid)
+PLATFORM_V2 = Layout("nvmlDeviceGetPlatformInfo", 2, Struct("=I16s16sBBBBB3x"), _PLATFORM, _text)
 SRAM_ECC = Layout("nvmlDeviceGetSramEccErrorStatus", 1, Struct("=I4x11QI4x"), _SRAM)
 BAR1 = Layout("nvmlDeviceGetBAR1MemoryInfo", 0, Struct("=QQQ"), ("bar1Total", "bar1Free", "bar1Used"))
 UTILIZATION = Layout("nvmlDeviceGetUtilizationRates", 0, Struct("=II"), ("gpu", "memory"))
 ATTRIBUTES = Layout("nvmlDeviceGetAttributes_v2", 0, Struct("=8IQ"), _ATTRIBUTES)
+# fmt: on
 
 
-def filled(target: Target, layout: Layout, *given: int) -> Callable[[], Any]:
-    """Fills the struct anew; `given` are the fields the caller sets, which come first."""
+def record(target: Target, layout: Layout, *given: int) -> Call:
+    """Prepare a call that fills the struct; `given` are the fields that the caller sets, which come first."""
     blank = _blank(layout, given)
-    size = len(blank)
-    buffer = ctypes.create_string_buffer(blank, size)
-    ask = target.library.asking(layout.symbol, target.handle, buffer)
     unpack, names, first = layout.form.unpack, layout.names, 1 if layout.version else 0
+    buffer, convert = ctypes.create_string_buffer(len(blank)), layout.convert
 
-    def call() -> Record:
-        ctypes.memmove(buffer, blank, size)
-        ask()
-        return Record(**dict(zip(names, unpack(buffer)[first:])))  # noqa: B905 - a Layout fits
+    def read(view: memoryview) -> Any:
+        found = Record(**dict(zip(names, unpack(view)[first:])))  # noqa: B905 - a Layout fits
+        return found if convert is None else convert(found)
 
-    return call
+    return target.filling(layout.symbol, (buffer,), buffer, blank, read)
 
 
 def _blank(layout: Layout, given: tuple[int, ...]) -> bytes:
@@ -75,122 +95,84 @@ def _blank(layout: Layout, given: tuple[int, ...]) -> bytes:
     return b"".join(number.to_bytes(4, sys.byteorder) for number in head).ljust(size, b"\0")
 
 
-def memory(target: Target) -> Call:
-    """Bytes. Before R515 the driver counts its reserve as used: `reserved` is None there."""
-    newer, older = filled(target, MEMORY_V2), filled(target, MEMORY_V1)
-
-    def call() -> Record:
-        try:
-            found: Record = newer()
-        except UnsupportedError as error:
-            if not _older(error):
-                raise
-        else:
-            return found
-        return Record(reserved=None, **vars(older()))
-
-    return call
-
-
-def temperature(target: Target, sensor: int = 0) -> Call:
-    """Celsius. The older call (before R570) is announced to go."""
-    newer = filled(target, TEMPERATURE, sensor)
-
-    def call() -> int:
-        try:
-            celsius: int = newer().temperature
-        except UnsupportedError as error:
-            if not _older(error):
-                raise
-            celsius = target.library.bound("nvmlDeviceGetTemperature", target.handle, sensor)
-        return celsius
-
-    return call
-
-
-def margin(target: Target) -> Call:
-    """Celsius left until the clocks go down."""
-    read = filled(target, MARGIN)
-    return lambda: read().marginTemperature
-
-
-def fan_rpm(target: Target, fan: int = 0) -> Call:
-    """Rounds per minute. The binding's own wrapper knows only the first fan."""
-    read = filled(target, FAN_RPM, fan)
-    return lambda: read().speed
-
-
-def fabric(target: Target) -> Call:
-    """State of the NVLink fabric; `clusterUuid` as hexadecimal digits."""
-    newer, older = filled(target, FABRIC_V3), filled(target, FABRIC_V2)
+def newer_or_older(newer: Call, older: Call) -> Call:
+    """Prepare `newer`, and `older` where the driver lacks it."""
 
     def call() -> Any:
         try:
-            info = newer()
+            return newer()
         except UnsupportedError as error:
-            if error.code != "ARGUMENT_VERSION_MISMATCH":
+            if error.code not in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH"):
                 raise
-            info = older()
-        info.clusterUuid = info.clusterUuid.hex()
-        return info
+        return older()
 
     return call
 
 
-def platform(target: Target) -> Call:
-    """Where the GPU sits in its rack; the serial number as text, the GUID as hexadecimal digits."""
-    read = filled(target, PLATFORM_V2)
-
-    def call() -> Any:
-        info = read()
-        info.ibGuid = info.ibGuid.hex()
-        info.chassisSerialNumber = info.chassisSerialNumber.partition(b"\0")[0].decode("ascii", "replace")
-        return info
-
-    return call
+def number(target: Target, function: str, form: Struct, *given: int) -> Call:
+    """Prepare a call that fills one number, after the arguments that are `given`."""
+    buffer, unpack = ctypes.create_string_buffer(form.size), form.unpack
+    return target.filling(function, (*given, buffer), buffer, bytes(form.size), lambda view: unpack(view)[0])
 
 
-def sram_ecc(target: Target) -> Call:
-    return filled(target, SRAM_ECC)
+def pair(target: Target, function: str) -> Call:
+    """Prepare a call that fills two unsigned ints: the binding keeps one buffer for all threads in these."""
+    buffer, form = ctypes.create_string_buffer(8), Struct("=II")
+    pointers = (ctypes.byref(buffer), ctypes.byref(buffer, 4))
+    return target.filling(function, pointers, buffer, bytes(8), form.unpack)
 
 
-def bar1_memory(target: Target) -> Call:
-    """Bytes."""
-    return filled(target, BAR1)
+Number = int | float
+
+_ENTRY = Struct("=IIqqIIQ")
+"""nvmlFieldValue_t: field, scope, timestamp µs, latency µs, type of the value, return code, value."""
+_LAST_ECC = 31
+_DOUBLE = Struct("=d")
 
 
-def utilization_rates(target: Target) -> Call:
-    """Percent."""
-    return filled(target, UTILIZATION)
+def _double(raw: int) -> Number:
+    value: float = _DOUBLE.unpack(ULONGLONG.pack(raw))[0]
+    return value
 
 
-def one(target: Target, function: str, kind: type[Any], *given: int) -> Callable[[], int]:
-    """A call that fills one number of the C type `kind`, after the arguments that are `given`."""
-    number = kind()
-    ask = target.library.asking(function, target.handle, *given, ctypes.byref(number))
-
-    def call() -> int:
-        number.value = 0
-        ask()
-        found: int = number.value
-        return found
-
-    return call
-
-
-def numbers(target: Target, function: str, count: int) -> Call:
-    """A call that fills `count` unsigned ints: the binding keeps one buffer for all threads in these."""
-    found = [ctypes.c_uint() for _ in range(count)]
-    ask = target.library.asking(function, target.handle, *map(ctypes.byref, found))
-
-    def call() -> tuple[int, ...]:
-        for number in found:
-            number.value = 0
-        ask()
-        return tuple([number.value for number in found])
-
-    return call
+_AS_THEY_ARE = frozenset({2, 3})
+"""Types of 64 bits without a sign: what most entries have."""
+_VALUES: Mapping[int, Callable[[int], Number]] = {
+    0: _double,
+    1: lambda raw: raw & 0xFFFFFFFF,
+    2: lambda raw: raw,
+    3: lambda raw: raw,
+    4: lambda raw: raw - (raw >> 63 << 64),
+    5: lambda raw: (raw & 0xFFFFFFFF) - ((raw >> 31 & 1) << 32),
+    6: lambda raw: raw & 0xFFFF,
+}
 
 
-def _older(error: UnsupportedError) -> bool:
-    return error.code in ("FUNCTION_NOT_FOUND", "ARGUMENT_VERSION_MISMATCH")
+def field_values(target: Target, fields: Sequence[tuple[int, int]]) -> Call:
+    """One value per (field, scope); None where the device has none."""
+    # One entry more than asked: the driver reads past the last one in NVLink queries.
+    blank = b"".join(_ENTRY.pack(field, scope, 0, 0, 0, 0, 0) for field, scope in (*fields, (0, 0)))
+    array, size = ctypes.create_string_buffer(len(blank)), len(fields) * _ENTRY.size
+
+    def read(view: memoryview) -> tuple[Number | None, ...]:
+        return tuple(
+            [
+                raw if type_ in _AS_THEY_ARE and time and not failed else value(field, time, type_, failed, raw)
+                for field, _, time, _, type_, failed, raw in _ENTRY.iter_unpack(view[:size])
+            ]
+        )
+
+    return target.filling("nvmlDeviceGetFieldValues", (len(fields), array), array, blank, read)
+
+
+def value(field: int, time: int, type_: int, code: int, raw: int) -> Number | None:
+    """One entry's number. With ECC off the driver leaves its entries as they were: success, type 0, time 0.
+
+    ECC counters are 64 bits whatever type the entry names.
+    """
+    if code or not time:
+        return None
+    if field <= _LAST_ECC:
+        return raw
+    convert = _VALUES.get(type_)
+    return None if convert is None else convert(raw)

@@ -34,7 +34,7 @@ from exporter.tools.report.terminal import progress_message
 _SHARE = 0.45
 """Of the deadline: for opening the driver, and again for reading the GPUs; the rest is for starting and writing."""
 
-_ASKING = ("driver", "gpus")
+_ASKING = ("driver", "gpus-")
 """What the names of the threads that call the driver begin with."""
 _OURS = "the check itself failed"
 _FAILED = "# FAILED "

@@ -237,8 +237,24 @@ def test_clock_event_counters_are_found_by_driver_version(
     )  # fmt: skip
 
     code = """
-from exporter.driver.field_ids import throttle_field_ids
+from exporter.driver.constants import throttle_field_ids
 ids = throttle_field_ids(driver.call("nvmlSystemGetDriverVersion"))
 print(tuple(ids.values()), gpu.call("nvmlDeviceGetFieldValues", tuple((id, 0) for id in ids.values())))
 """
     assert printed(fake, code) == [f"{fields} (11, 12, 13)"]
+
+
+def test_reading_has_two_wrappers_between_collector_and_library(fake_nvml: Make) -> None:
+    code = """
+import sys
+from exporter.driver.checked_device import CheckedDevice
+name, frames = "nvmlDeviceGetPowerUsage", []
+power = driver._library.function(name)
+def watched(*args):
+    frame = sys._getframe(1)
+    while frame.f_code.co_name != "<module>": frames.append(frame.f_code.co_name); frame = frame.f_back
+    return power(*args)
+driver._library._functions[name] = watched
+print(CheckedDevice(gpu).get(name), frames)
+"""
+    assert printed(fake_nvml(), code) == ["350000 ['session_guard', 'get']"]

@@ -75,12 +75,9 @@ def test_gpu_whose_gpm_is_slow_keeps_the_others_waiting_now_and_then_alone(fake_
 now = [0.0]
 meter = gpu.target.meter
 meter._clock = lambda: now[0]
-get = meter._filling
-def filling(pointer):
-    fill = get(pointer)
-    def slow(): now[0] += 0.5; fill()
-    return slow
-meter._filling = filling
+fill = meter._fill
+def slow(sample): now[0] += 0.5; fill(sample)
+meter._fill = slow
 for second in range(1, 14): now[0] = max(now[0], second); print(second, gpu.call("nvmlGpmMetricsGet", (1,)))
 """
     assert printed(fake_nvml(), code) == [
@@ -96,12 +93,9 @@ def test_gpm_that_was_slow_once_is_asked_on(fake_nvml: Make) -> None:
 now, took = [0.0], [0.0, 0.5, 0.0, 0.5, 0.0]
 meter = gpu.target.meter
 meter._clock = lambda: now[0]
-get = meter._filling
-def filling(pointer):
-    fill = get(pointer)
-    def fill_in(): now[0] += took.pop(0); fill()
-    return fill_in
-meter._filling = filling
+fill = meter._fill
+def slow(sample): now[0] += took.pop(0); fill(sample)
+meter._fill = slow
 for second in range(1, 6): now[0] = second; print(gpu.call("nvmlGpmMetricsGet", (1,)))
 """
     assert printed(fake_nvml(), code) == ["{}", *[f"{{0: {seconds}, 1: 40.0}}" for seconds in (1.5, 0.5, 1.5, 0.5)]]
@@ -114,13 +108,11 @@ from exporter.driver.interface import DriverError
 now, asked = [0.0], []
 meter = gpu.target.meter
 meter._clock = lambda: now[0]
-def filling(pointer):
-    def slow():
-        now[0] += 0.5
-        asked.append(now[0])
-        if len(asked) < 4: raise DriverError("nvmlGpmSampleGet: no answer", "TIMEOUT")
-    return slow
-meter._filling = filling
+def slow(sample):
+    now[0] += 0.5
+    asked.append(now[0])
+    if len(asked) < 4: raise DriverError("nvmlGpmSampleGet: no answer", "TIMEOUT")
+meter._fill = slow
 for second in range(1, 26): now[0] = max(now[0], second); print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
 print(asked)
 """
@@ -133,12 +125,10 @@ from exporter.driver.interface import DeviceLostError
 now, lost = [0.0], [True]
 meter = gpu.target.meter
 meter._clock = lambda: now[0]
-def filling(pointer):
-    def slow():
-        now[0] += 0.5
-        if lost[0]: raise DeviceLostError("nvmlGpmSampleGet: lost")
-    return slow
-meter._filling = filling
+def slow(sample):
+    now[0] += 0.5
+    if lost[0]: raise DeviceLostError("nvmlGpmSampleGet: lost")
+meter._fill = slow
 print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))
 lost[0] = False
 print(shown(gpu.call, "nvmlGpmMetricsGet", (1,)))

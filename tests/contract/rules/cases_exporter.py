@@ -34,7 +34,7 @@ CASES: tuple[Case, ...] = (
         "passes that ask no GPU: the thread that would cannot be started",
         "20m",
         node("gpu_exporter_passes_total", "0+60x30")
-        | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="gpus"')
+        | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="gpus-0"')
         | node("gpu_exporter_thread_up", "1x30", ',thread="sampler"'),
     ),
     silent(
@@ -43,7 +43,7 @@ CASES: tuple[Case, ...] = (
         "12m 20m",
         node("gpu_exporter_passes_total", "0+60x30")
         | node("gpu_exporter_thread_up", "1x10 0x20", ',thread="web-page-0"')
-        | node("gpu_exporter_thread_up", "1x10 0 1x20", ',thread="gpus"'),
+        | node("gpu_exporter_thread_up", "1x10 0 1x20", ',thread="gpus-0"'),
     ),
     silent(
         "GpuSampleStale",

@@ -14,7 +14,6 @@ from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.config.option import HIDDEN_METRICS
 from exporter.core.clock import Moment
-from exporter.driver import checked_device
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
@@ -112,7 +111,7 @@ def write_history(nodes: tuple[Node, ...], span: Span, folder: Path) -> Path:
 
 def _write_node(job: tuple[Node, Span, Path]) -> Path:
     node, span, path = job
-    sampling.PERIOD, checked_device.OFTEN = _PERIOD, 2.0 * span.step  # in this child process alone
+    sampling.PERIOD = _PERIOD  # in this child process alone
     with path.open("w") as out:
         writer = Writer(node, out)
         for at, seconds, snapshot in _passes(node, span):

@@ -13,7 +13,7 @@ from exporter.collectors.activity import UNIT_IDS, Activity, activity
 from exporter.collectors.base import Tick
 from exporter.collectors.gpm import GPM
 from exporter.collectors.throttle import THROTTLE
-from exporter.driver.field_ids import throttle_field_ids
+from exporter.driver.constants import throttle_field_ids
 from exporter.driver.interface import Record, UnsupportedError
 from tests.unit.collectors.answers import ALL_LINKS, FakeDevice, by_argument, first, hopper, passes, samples
 

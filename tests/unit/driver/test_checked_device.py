@@ -9,7 +9,7 @@ import pytest
 from exporter.core.clock import MonotonicTime
 from exporter.driver.checked_device import ACCEPTED_AFTER, CheckedDevice, Losses
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError
-from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID, ImplausibleError
+from exporter.driver.judgement import LARGEST_MEMORY, LARGEST_PID
 from tests.unit.collectors.answers import FakeDevice
 
 ENERGY, POWER = "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"
@@ -46,7 +46,7 @@ def test_answer_that_cannot_be_is_absent_and_counted(function: str, args: tuple[
     device = checked(FakeDevice({function: answer}))
 
     assert device.get(function, *args) is None
-    with pytest.raises(ImplausibleError):
+    with pytest.raises(UnsupportedError):
         device.call(function, *args)
     assert device.losses().rejected == 2
     assert function in device.losses().words
@@ -263,8 +263,7 @@ def test_batch_that_a_device_lacks_as_a_whole_is_no_loss_of_another_batch() -> N
         assert asked.losses().words == ""
 
 
-@pytest.mark.parametrize(("pause", "ready"), [(1.0, [POWER]), (30.0, [])])
-def test_call_is_made_ready_once_where_it_is_asked_often(pause: float, ready: list[str]) -> None:
+def test_call_is_prepared_once_for_a_device_object() -> None:
     class Preparing(FakeDevice):
         def prepared(self, function: str, *args: Any) -> Any:
             made.append(function)
@@ -274,7 +273,9 @@ def test_call_is_made_ready_once_where_it_is_asked_often(pause: float, ready: li
     device = Preparing({POWER: 350_000})
     asked = CheckedDevice(device)
     for number in range(4):
-        asked.begin(device, number * pause)
+        asked.begin(device, number * 30.0)
         assert asked.get(POWER) == 350_000
 
-    assert made == ready
+    assert made == [POWER]
+    asked.begin(Preparing({POWER: 250_000}), 200.0)
+    assert (asked.get(POWER), made) == (250_000, [POWER, POWER])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.driver.field_ids import throttle_field_ids
+from exporter.driver.constants import throttle_field_ids
 
 _EARLY = {"sw_thermal": 251, "hw_thermal": 252, "hw_power_brake": 253}
 _LATE = {"sw_thermal": 269, "hw_thermal": 270, "hw_power_brake": 271}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter.driver.nvml.binding import plain
 from exporter.driver.nvml.devices import compute_slices, sysfs_address
-from exporter.driver.nvml.field_values import value
-from exporter.driver.nvml.plain import plain
+from exporter.driver.nvml.structs import value
 
 _RAW = st.integers(0, 2**64 - 1)
 _NOW = 1_795_000_000_000_000

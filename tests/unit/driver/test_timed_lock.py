@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from exporter.driver.timed_lock import TimedLock
+from exporter.driver.nvml.gpm import TimedLock
 
 _FOREVER = 30.0
 

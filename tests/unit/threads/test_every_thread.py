@@ -94,15 +94,14 @@ def thrown_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
     monkeypatch.setattr(owner, name, faulty)
 
 
-@pytest.mark.parametrize("thread", ["sampler", "driver", "gpus", "xid-nvml"])
+@pytest.mark.parametrize("thread", ["sampler", "driver", "gpus-0", "xid-nvml"])
 def test_thread_of_the_sampling(thread: str, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = process.exporter
     connection = parts._sampler.connection
-    if thread == "gpus":
-        readers = parts._sampler._gpus.threads
-        until(lambda: readers._shared or readers._own)
-        worker = readers._shared or next(iter(readers._own.values()))
-        thread = worker.name
+    if thread == "gpus-0":
+        workers = parts._sampler._gpus.threads._workers
+        until(lambda: workers)
+        worker = next(iter(workers.values()))
         until(lambda: worker.submit(_throw))
     elif thread == "sampler":
         thrown_once(monkeypatch, parts._loop, "_run_pass")
@@ -206,7 +205,7 @@ def test_gpus_are_not_said_to_be_silent_while_no_thread_can_be_started_to_ask_th
     process.start()
     page = process.pages.page("")[1].decode()
 
-    assert 'gpu_exporter_thread_up{thread="gpus"} 0.0' in page
+    assert 'gpu_exporter_thread_up{thread="gpus-0"} 0.0' in page
     assert "\ngpu_up{" not in page
     assert [gpu.up for gpu in process.exporter.snapshot.status.gpus] == [None, None]
 
