@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -20,6 +21,8 @@ from exporter.attribution.ownership import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host.presence import exists
+
+log = logging.getLogger(__name__)
 
 POD_RESOURCES = "kubernetes"
 INTERVAL = 5.0
@@ -85,6 +88,7 @@ class Kubernetes:
         self._claims_wanted = False
         self._allocatable: frozenset[DeviceName] = frozenset()
         self._queries = 0
+        self._failing = False
         nothing: tuple[PodDevice, ...] = ()
         self._poller = BackgroundSource(
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
@@ -118,6 +122,10 @@ class Kubernetes:
     def wake(self) -> None:
         self._poller.wake()
 
+    def expect(self) -> None:
+        """Note that pods of this node run on its GPUs: the kubelet's socket must be there."""
+        self._met = True
+
     def view(self, now: MonotonicTime) -> KubernetesView:
         """Never waits. What the kubelet last reported counts for LAST_KNOWN_SECONDS after it fell silent."""
         answer = self._poller.answer
@@ -148,6 +156,20 @@ class Kubernetes:
         return (replace(own, unresolved=unresolved), *api)
 
     def _ask(self) -> tuple[PodDevice, ...]:
+        """Log the first failure and the first answer after it."""
+        try:
+            found = self._listed()
+        except SourceError as error:
+            if not self._failing:
+                log.warning("which pods were given GPUs is not known: %s", error)
+            self._failing = True
+            raise
+        if self._failing:
+            log.info("the kubelet answers at %s", self._socket)
+        self._failing = False
+        return found
+
+    def _listed(self) -> tuple[PodDevice, ...]:
         self._logged = pod_logs.read(self._logs)
         if self._claims_wanted and self._ask_slices:
             self._claims_wanted = False

@@ -29,6 +29,9 @@ class NodeView:
     """Slurm on this node at one moment, from local files alone."""
 
     present: bool = False
+    """Whether Slurm may be here, as where a folder for the prolog's files is configured."""
+    evident: bool = False
+    """Whether Slurm must be here, or has shown since the start: by a job, or by a gres.conf that lists GPUs."""
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     """Job to its cgroup."""
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -125,6 +128,7 @@ class LocalFiles:
         self._programs = DevicePrograms(site, bpf)
         self._mapped: AbstractSet[str] = frozenset()
         self._last: tuple[DeviceName | None, ...] = ()
+        self.evident = site.required
         self.names = site.names
         self.told_names: frozenset[str] = frozenset()
         """Names of this node that are Slurm's own, from cgroups and prologs: the host's may differ."""
@@ -145,8 +149,10 @@ class LocalFiles:
         empty = {job for job, at in cgroups.items() if not occupied(site.cgroupfs, at)}
         running = {job for job in cgroups.keys() - empty if runs_program(site.cgroupfs, site.procfs, cgroups[job])}
         self._mapped = mapped | (self._mapped & cgroups.keys())
+        self.evident = self.evident or bool(cgroups or mapped or devices)
         return NodeView(
             present=bool(site.required or cgroups or mapped or devices or site.mapping),
+            evident=self.evident,
             cgroups=cgroups,
             sluids=sluids,
             users={job: self._user_name(int(place.job_uid)) for job, place in places.items() if place.job_uid},

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, SourceError
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.pod_resources import listed
@@ -43,7 +44,7 @@ def attribution(kubelet: Kubelet, timeout: float = 5.0) -> tuple[Attribution, Ku
         interval=0.05,
         timeout=timeout,
     )
-    return Attribution(source), source
+    return attribution_of(Parts(source)), source
 
 
 def test_what_the_kubelet_gave_and_nobody_knows_is_counted(kubelet: Kubelet) -> None:
@@ -69,7 +70,7 @@ def test_without_the_kubelets_socket_the_log_folders_still_name_pods(tmp_path: P
     source = Kubernetes(KubernetesSite(tmp_path / "no.sock", required=True, logs=tmp_path / "logs"))
     source._poller.ask_once()
 
-    owners = Attribution(source).join([A], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
+    owners = attribution_of(Parts(source)).join([A], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
 
     assert owners.processes == {7: pod("ml", "train", "")}
     assert [each.success for each in owners.health if each.source == "kubernetes"] == [False]
@@ -172,7 +173,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
     for name in (f"ml_one_{POD_A}", f"ml_two_{POD_B}", "not-a-pod"):
         (tmp_path / "logs" / name).mkdir(parents=True)
     source = Kubernetes(KubernetesSite(kubelet.socket, required=True, logs=tmp_path / "logs"))
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     joined.start()
     until(lambda: source.view(0).given)
     hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
@@ -189,7 +190,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
 def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "kubelet.sock"
     source = Kubernetes(KubernetesSite(path, required=False), interval=0.02)
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     with Kubelet(path, [GivenPod("ml", "old", "main", [A.uuid])]):
         source.start()
         until(lambda: source.view(0).given)

@@ -12,6 +12,7 @@ from exporter.attribution.ownership import Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.slurm.reconciliation import Steps
 from exporter.attribution.unreserved import SETTLE_SECONDS
+from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node, job
 
@@ -37,7 +38,7 @@ class _Conflict:
         self.node.read()
 
     def join(self, now: float) -> Ownership:
-        return self.node.attribution.join([A], {A.uuid: [70]}, HOSTS, now)
+        return self.node.attribution.join([A], {A.uuid: [70]}, HOSTS, MonotonicTime(now))
 
     def ask(self) -> None:
         """Run the round of questions that the source's thread runs."""

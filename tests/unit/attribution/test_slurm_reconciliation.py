@@ -205,7 +205,7 @@ esac
     )
     script.chmod(0o755)
 
-    assert Scontrol(str(script)).steps() == ({"1", "5"}, True)
+    assert Scontrol(str(script)).steps() == Steps(frozenset({"1", "5"}), visible=True)
     assert Scontrol(str(script)).settings() == {"PrivateData": "jobs,nodes", "PrologFlags": "Alloc,Contain"}
     with pytest.raises(SourceError, match="nowhere"):
         Scontrol("/nowhere/scontrol").steps()
