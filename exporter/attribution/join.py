@@ -63,11 +63,13 @@ class Attribution:
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
         for source in self._sources:
-            source.start(threads)
+            for reader in source.readers:
+                reader.start(threads)
 
     def stop(self) -> None:
         for source in self._sources:
-            source.stop()
+            for reader in source.readers:
+                reader.stop()
 
     def join(
         self,

@@ -5,7 +5,7 @@ To add a source, write one class with the methods of `OwnerSource` and put it in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
@@ -64,14 +64,23 @@ class View:
     health: tuple[SourceHealth, ...] = ()
 
 
-class OwnerSource(Protocol):
-    """One source of owners. It reads in threads of its own."""
+class Reader(Protocol):
+    """What reads for a source in threads of its own."""
 
     def start(self, threads: Threads) -> None:
         """Start the threads."""
 
     def stop(self) -> None:
-        """Stop the threads."""
+        """Stop them."""
+
+
+class OwnerSource(Protocol):
+    """One source of owners."""
+
+    @property
+    def readers(self) -> Sequence[Reader]:
+        """What reads for it."""
+        ...
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         """Return what the source knows of these processes, and what it allocated. Never waits."""

@@ -7,17 +7,12 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex
 from exporter.attribution.source import View, named, own_cgroups
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 
 
 class Units:
     """Reads nothing but the cgroups of processes."""
 
-    def start(self, threads: Threads) -> None:
-        """Start nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
+    readers = ()
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         del now

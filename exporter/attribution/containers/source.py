@@ -13,7 +13,6 @@ from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
 from exporter.attribution.source import UNNAMED, View, named, own_cgroups
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 
 _RUNTIMES = {
     "docker": "docker",
@@ -36,12 +35,7 @@ class Containers:
     def __init__(self, names: ContainerNames) -> None:
         self._names = names
         self._first = FirstSeen()
-
-    def start(self, threads: Threads) -> None:
-        self._names.start(threads)
-
-    def stop(self) -> None:
-        self._names.stop()
+        self.readers = (names,)
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         groups = [group for group in processes.groups if not group.cgroup.scheduled]

@@ -20,7 +20,6 @@ from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.source import Amounts, View, named
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 
 _NESTED = re.compile("[0-9a-f]{64}")
 """In the path of a pod's cgroup: a container that a kubelet of its own runs in. That one's socket is not here."""
@@ -77,16 +76,11 @@ class PodOwners:
 
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
+        self.readers = kubernetes.readers
         self._names = PodNames()
         self._roots = PodRoots(kubernetes.owner_objects)
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
-
-    def start(self, threads: Threads) -> None:
-        self._kubernetes.start(threads)
-
-    def stop(self) -> None:
-        self._kubernetes.stop()
 
     @property
     def changes(self) -> int:
@@ -164,11 +158,7 @@ class PodOwners:
 class PodCgroups:
     """Names pods by the uids in their cgroups, where no kubelet is asked."""
 
-    def start(self, threads: Threads) -> None:
-        """Start nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
+    readers = ()
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         del now

@@ -120,14 +120,7 @@ class Nomad:
         self._containers = containers
         self._agent = agent
         self._first = FirstSeen()
-
-    def start(self, threads: Threads) -> None:
-        if self._agent:
-            self._agent.start(threads)
-
-    def stop(self) -> None:
-        if self._agent:
-            self._agent.stop()
+        self.readers = (agent,) if agent else ()
 
     @property
     def changes(self) -> int:

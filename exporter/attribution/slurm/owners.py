@@ -11,10 +11,9 @@ from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_index import ProcessIndex
 from exporter.attribution.slurm.jobs import Jobs
 from exporter.attribution.slurm.naming import job_owner
-from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS, Reader
-from exporter.attribution.source import View, named, own_cgroups
+from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS
+from exporter.attribution.source import Reader, View, named, own_cgroups
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 
 
 class _JobSource:
@@ -25,19 +24,12 @@ class _JobSource:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def start(self, threads: Threads) -> None:
-        for reader in self._readers():
-            reader.start(threads)
-
-    def stop(self) -> None:
-        for reader in self._readers():
-            reader.stop()
-
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         jobs = self._jobs.at(processes, now)
         return View(allocated=jobs.allocated(self.name), health=self._health(processes, now))
 
-    def _readers(self) -> Sequence[Reader]:
+    @property
+    def readers(self) -> Sequence[Reader]:
         return self._jobs.slurm.readers(self.name)
 
     def _health(self, processes: ProcessIndex, now: MonotonicTime) -> tuple[SourceHealth, ...]:
@@ -107,18 +99,15 @@ class Environment(_JobSource):
             health=(SourceHealth(ENVIRON, *health, jobs.conflicts.get(ENVIRON, 0)),) if health else (),
         )
 
-    def _readers(self) -> Sequence[Reader]:
+    @property
+    def readers(self) -> Sequence[Reader]:
         return (self._jobs.environs,)
 
 
 class JobCgroups:
     """Names jobs by their cgroups alone, where Slurm is not asked."""
 
-    def start(self, threads: Threads) -> None:
-        """Start nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
+    readers = ()
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         del now

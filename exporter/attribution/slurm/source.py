@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
@@ -23,8 +22,8 @@ from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder,
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
+from exporter.attribution.source import Reader
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.core.threads import Threads
 from exporter.host.process import user_name
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
@@ -37,16 +36,6 @@ MAPPING_INTERVAL = 0.25
 """Between looks at the prolog's files: they are the first and exact word on when a job holds its GPUs."""
 MAPPING_LONGEST = 1.0
 """Between looks while there is no directory: the first prolog makes it."""
-
-
-class Reader(Protocol):
-    """What reads in a thread of its own."""
-
-    def start(self, threads: Threads) -> None:
-        """Start the thread."""
-
-    def stop(self) -> None:
-        """Stop it."""
 
 
 class Slurm:

@@ -55,7 +55,7 @@ def test_what_the_kubelet_gave_and_nobody_knows_is_counted(kubelet: Kubelet) -> 
         GivenPod("ml", "claims", "main", claims=[(dra, "gpu-2-mig-19-4-1"), (dra, "gpu-0"), ("net.example", "eth1")]),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -85,7 +85,7 @@ def test_pods_with_one_several_shared_and_mig_devices_hold_them(kubelet: Kubelet
         GivenPod("web", "no-gpu", "main", ["eth0"], "example.com/nic"),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -103,7 +103,7 @@ def test_pods_with_one_several_shared_and_mig_devices_hold_them(kubelet: Kubelet
 def test_pod_with_several_gpus_holds_all(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "big", "main", [A.uuid, B.uuid])]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B], {}, {}, 1.0)
@@ -128,7 +128,7 @@ def test_devices_of_gke_and_dra_are_known_by_their_names(
 ) -> None:
     kubelet.pods = [GivenPod("ml", "p", "main", devices, claims=claims)]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given or not held)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -140,7 +140,7 @@ def test_devices_of_gke_and_dra_are_known_by_their_names(
 def test_process_is_named_by_the_pod_its_gpu_was_given_to(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
@@ -158,7 +158,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_where_one_of_them_is_known(kubelet:
         GivenPod("ml", "second", "main", [f"{B.uuid}::1"]),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
     hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
 
@@ -192,7 +192,7 @@ def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
     source = Kubernetes(KubernetesSite(path, required=False), interval=0.02)
     joined = attribution_of(Parts(source))
     with Kubelet(path, [GivenPod("ml", "old", "main", [A.uuid])]):
-        source.start()
+        source._poller.start()
         until(lambda: source.view(0).given)
     until(lambda: not joined.join([A], {}, {}, 1.0).health[0].success)
     down = joined.join([A], {}, {}, 1.0)
@@ -208,7 +208,7 @@ def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
 def test_kubelet_that_hangs_holds_up_nothing_and_its_last_word_ages(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
     joined, source = attribution(kubelet, timeout=0.2)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
     kubelet.hanging.set()
     until(lambda: not joined.join([A], {}, {}, 1.0).health[0].success)

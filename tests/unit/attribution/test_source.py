@@ -16,7 +16,6 @@ from exporter.attribution.process_index import ProcessIndex
 from exporter.attribution.source import Amounts, Match, View, named
 from exporter.attribution.unreserved import SETTLE_SECONDS
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 
 GPUS = tuple(gpu(number) for number in range(3))
@@ -29,14 +28,10 @@ NOW, LATER = MonotonicTime(1.0), MonotonicTime(1.0 + SETTLE_SECONDS)
 class _Fixed:
     """A source that always reports the same."""
 
+    readers = ()
+
     def __init__(self, view: View) -> None:
         self._view = view
-
-    def start(self, threads: Threads) -> None:
-        """Start nothing."""
-
-    def stop(self) -> None:
-        """Stop nothing."""
 
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         del processes, now
