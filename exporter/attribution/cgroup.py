@@ -8,6 +8,7 @@ Patterns are in the RE2 subset, so none backtracks without bound.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from exporter.core.record import record
@@ -54,6 +55,16 @@ class Cgroup:
     """`NAMESPACE/ID` where the path is like one of containerd's by hand (`ctr run`); anybody else's may look so too."""
     delegated: str = ""
     """The unit of the system that a user runs container and unit below: their names are his own."""
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether it is of a job or a pod."""
+        return bool(self.job or self.sluid or self.pod)
+
+    @property
+    def of_host(self) -> bool:
+        """Whether no more than a unit, a session or the root."""
+        return not (self.scheduled or self.container or self.allocation)
 
 
 _ID = "[0-9a-f]{64}"
@@ -119,6 +130,7 @@ def parse(text: str) -> Cgroup:
     return Cgroup(**merged)
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_path(path: str) -> Cgroup:
     """Understand one path; the innermost match counts, for containers nest (kind, Slurm inside a pod).
 

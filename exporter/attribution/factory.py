@@ -6,19 +6,26 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from exporter.attribution.containers.names import ContainerNames, Folders
+from exporter.attribution.containers.source import Containers
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer, PodWatch
 from exporter.attribution.kubernetes.owner_objects import OwnerObjects
+from exporter.attribution.kubernetes.pod_owners import PodCgroups, PodOwners
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import Nomad
+from exporter.attribution.nomad.source import AgentPoller, Nomad
+from exporter.attribution.slurm.jobs import Jobs
 from exporter.attribution.slurm.local_view import SlurmSite
+from exporter.attribution.slurm.owners import Cgroups, Controller, Environment, JobCgroups, Prolog
 from exporter.attribution.slurm.show_job import ShowJob
 from exporter.attribution.slurm.source import Slurm
+from exporter.attribution.source import OwnerSource
+from exporter.attribution.units import Units
 from exporter.host.process import user_name
 
 AUTO, ON, OFF = "auto", "on", "off"
@@ -56,22 +63,59 @@ class AttributionOptions:
     gres_conf: Path = Path("/etc/slurm/gres.conf")
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What reads for the sources; None is off."""
+
+    kubernetes: Kubernetes | None = None
+    slurm: Slurm | None = None
+    nomad: AgentPoller | None = None
+    containers: ContainerNames = field(default_factory=ContainerNames)
+    procfs: Path = Path("/proc")
+
+    @cached_property
+    def jobs(self) -> Jobs | None:
+        return Jobs(self.slurm, self.procfs) if self.slurm else None
+
+
+MakeSource = Callable[[Parts], OwnerSource | None]
+
+SOURCES: tuple[MakeSource, ...] = (
+    lambda parts: Prolog(parts.jobs) if parts.jobs else None,
+    lambda parts: Cgroups(parts.jobs) if parts.jobs else JobCgroups(),
+    lambda parts: Controller(parts.jobs) if parts.jobs else None,
+    lambda parts: PodOwners(parts.kubernetes) if parts.kubernetes else PodCgroups(),
+    lambda parts: Nomad(parts.containers, parts.nomad),
+    lambda parts: Containers(parts.containers),
+    lambda parts: Environment(parts.jobs) if parts.jobs else None,
+    lambda _: Units(),
+)
+"""In order of trust."""
+
+
+def attribution_of(
+    parts: Parts, cgroupfs: Path = Path("/sys/fs/cgroup"), sources: Sequence[MakeSource] = SOURCES
+) -> Attribution:
+    """Return the attribution over all sources."""
+    return Attribution([source for make in sources if (source := make(parts))], cgroupfs)
+
+
 def attribution(
     options: AttributionOptions,
     environment: Mapping[str, str] = os.environ,
     user_name: Callable[[int], str] = user_name,
 ) -> Attribution:
     """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
-    return Attribution(
+    parts = Parts(
         _kubernetes(options, environment),
         _slurm(options, environment, user_name),
-        Nomad(Agent(options.nomad, options.nomad_token, options.nomad_ca)) if options.nomad else None,
-        procfs=options.procfs,
-        cgroupfs=options.cgroupfs,
-        containers=ContainerNames(
+        AgentPoller(Agent(options.nomad, options.nomad_token, options.nomad_ca)) if options.nomad else None,
+        ContainerNames(
             None if options.containers == OFF else options.container_folders, required=options.containers == ON
         ),
+        options.procfs,
     )
+    return attribution_of(parts, options.cgroupfs)
 
 
 def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> Kubernetes | None:

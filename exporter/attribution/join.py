@@ -1,4 +1,9 @@
-"""One pass's answer to who runs and who holds what, from what the sources last reported. Joining never waits."""
+"""Who runs and who was allocated what in one sampling cycle, by what the sources last reported. Joining never waits.
+
+Two rules join the sources, which stand in order of trust:
+- The first source that knows a process is believed. Labels that it leaves empty come from the next ones.
+- What an owner was allocated, and who was allocated a GPU, comes from the most trusted source that says so, alone.
+"""
 
 from __future__ import annotations
 
@@ -6,106 +11,60 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar
 
-from exporter.attribution import naming
-from exporter.attribution.allocations import Amounts, weights, within_pods
-from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.containers.names import ContainerNames
-from exporter.attribution.host_owners import HostNow, HostOwners
-from exporter.attribution.kubernetes.pod_owners import PodOwners, PodsNow
-from exporter.attribution.kubernetes.source import Kubernetes, KubernetesView
-from exporter.attribution.nomad.source import Nomad, NomadView
+from exporter.attribution.allocations import weights, within_pods
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
-from exporter.attribution.process_index import ProcessGroup, ProcessIndex, ProcessIndexer
-from exporter.attribution.slurm.job_owners import JobOwners, JobsNow
-from exporter.attribution.slurm.local_view import NodeView
-from exporter.attribution.slurm.source import Slurm
-from exporter.attribution.unreserved import UnreservedUse, unsure_of
+from exporter.attribution.process_index import ProcessIndex, ProcessIndexer
+from exporter.attribution.source import Match, OwnerSource, View
+from exporter.attribution.unreserved import UnreservedUse
 from exporter.core.clock import MonotonicTime
-from exporter.core.record import record
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
 
+K = TypeVar("K")
+
 LAST_OWNER_SECONDS = 60.0
 """A process that /proc no longer shows keeps its owner so long, if the driver still lists it."""
-_ANEW_SECONDS = 30.0
-"""All is joined anew this often, changed or not: so the parts know who was there lately."""
 
 
 class _Run(NamedTuple):
-    """An owner on some targets, by processes of one cgroup."""
+    """An owner on some targets."""
 
     owner: Owner
-    cgroup: Cgroup
     targets: Collection[str]
-    serves_clients: bool = False
-
-
-class _Sources(NamedTuple):
-    """What the sources reported when they were asked for a join."""
-
-    kubernetes: KubernetesView | None
-    slurm: NodeView | None
-    nomad: NomadView | None
-
-
-@record
-class _Joined:
-    """A join, and what it was made of."""
-
-    index: ProcessIndex
-    sources: _Sources
-    pods: PodsNow
-    jobs: JobsNow
-    ownership: Ownership
-    settled: bool
-    """It stays as it is for as long as what it was made of does: no name is waited for, and nothing runs out."""
-
-    def holds(self, index: ProcessIndex, sources: _Sources) -> bool:
-        young = index.now - self.index.now < _ANEW_SECONDS
-        return self.settled and young and index.same(self.index) and sources == self.sources
+    own_work: bool
+    """Not so of the kernels that a server runs for its clients, and of a process that /proc no longer shows."""
 
 
 class Attribution:
     """Joins processes and allocations to owners. Used by one thread; the sources read in theirs."""
 
-    def __init__(
-        self,
-        kubernetes: Kubernetes | None = None,
-        slurm: Slurm | None = None,
-        nomad: Nomad | None = None,
-        *,
-        procfs: Path = Path("/proc"),
-        cgroupfs: Path = Path("/sys/fs/cgroup"),
-        containers: ContainerNames | None = None,
-    ) -> None:
-        self._kubernetes = kubernetes
-        self._slurm = slurm
-        self._nomad = nomad
-        self._pods = PodOwners(kubernetes) if kubernetes else None
-        self._jobs = JobOwners(slurm, procfs) if slurm else None
-        self._host = HostOwners(containers or ContainerNames(), nomad)
+    def __init__(self, sources: Iterable[OwnerSource], cgroupfs: Path = Path("/sys/fs/cgroup")) -> None:
+        """`sources` are in order of trust."""
+        self._sources = tuple(sources)
         self._unreserved = UnreservedUse()
         self._indexer = ProcessIndexer(cgroupfs)
-        self._joined: _Joined | None = None
-        """The last one."""
-        self._last: Mapping[int, Owner] = {}
+        self._index: ProcessIndex | None = None
+        self._last = Ownership()
+        self._labels: Mapping[Owner, Owner] = {}
+        """What a source calls an owner, and the same with the labels that other sources added once."""
         self._gone: dict[int, tuple[Owner, MonotonicTime]] = {}
         """By pid: the last owner, and since when /proc does not show it."""
-        self._paths: dict[Owner, str] = {}
+        self._named: Mapping[int, Owner] = {}
+        self._paths: Mapping[Owner, str] = {}
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
-        for source in (self._kubernetes, self._slurm, self._jobs, self._host):
-            if source:
-                source.start(threads)
+        for source in self._sources:
+            for reader in source.readers:
+                reader.start(threads)
 
     def stop(self) -> None:
-        for source in (self._kubernetes, self._slurm, self._jobs, self._host):
-            if source:
-                source.stop()
+        for source in self._sources:
+            for reader in source.readers:
+                reader.stop()
 
     def join(
         self,
@@ -114,174 +73,191 @@ class Attribution:
         hosts: Mapping[int, HostProcess],
         now: MonotonicTime,
     ) -> Ownership:
-        """Owners of this pass. `processes` are pids by target uuid, `hosts` what /proc shows of them.
+        """Return the owners of one cycle. `processes` are pids by target uuid, `hosts` what /proc shows of them.
 
-        Where nothing has changed, what it consists of are the same objects again, but for `health`.
+        Of the same processes, what has not changed are the same objects again.
         """
-        index, sources = self._indexer.index(targets, processes, hosts, now), self._sources(now)
-        joined = self._joined
-        if joined is None or not joined.holds(index, sources):
-            joined = self._joined = self._join(index, sources)
-        return replace(joined.ownership, health=tuple(self._health(index, joined.pods, joined.jobs)))
+        index = self._indexer.index(targets, processes, hosts)
+        views = self._views(index, now)
+        ownership = self._joined(index, views, now)
+        if self._index is not None and index.same(self._index):
+            ownership = _with_same_objects(ownership, self._last)
+        self._index, self._last = index, ownership
+        return ownership
 
-    def _sources(self, now: MonotonicTime) -> _Sources:
-        return _Sources(
-            self._kubernetes.view(now) if self._kubernetes else None,
-            self._slurm.node if self._slurm else None,
-            self._nomad.view(now) if self._nomad else None,
-        )
+    def _views(self, index: ProcessIndex, now: MonotonicTime) -> Sequence[View]:
+        """Ask the sources; each is shown the cgroups of the owners that those before it know."""
+        views: list[View] = []
+        for source in self._sources:
+            view = source.view(index, now)
+            views.append(view)
+            index = index.beside(view.cgroups.values())
+        return views
 
-    def _join(self, read: ProcessIndex, sources: _Sources) -> _Joined:
-        index = self._pods.outward(read) if self._pods else read
-        pods = self._pods.join(index, self._jobs.in_pods() if self._jobs else ()) if self._pods else PodsNow()
-        jobs = self._jobs.join(index, pods.place) if self._jobs else JobsNow()
-        host = self._host.join(index)
-        owners, running = self._owners(index, pods, jobs, host)
-        given = _given(pods, jobs, host)
+    def _joined(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
+        matches = {pid: tuple(_of(pid, (view.names for view in views))) for group in index.groups for pid in group.pids}
+        self._labels = self._completed(matches, views)
+        views = [_relabelled(view, self._labels) for view in views]
+        owners, running = self._owners(index, matches, now)
+        allocated = allocations(views)
         runners = _runners(running)
         parts = {
-            uuid: weights(within_pods(given.get(uuid, {}), runners.get(uuid, ())), runners.get(uuid, ()))
-            for uuid in {*given, *runners}
+            uuid: weights(within_pods(allocated.get(uuid, {}), runners.get(uuid, ())), runners.get(uuid, ()))
+            for uuid in {*allocated, *runners}
         }
         holders = {uuid: tuple(owner for owner in part if owner != NOBODY) for uuid, part in parts.items()}
         everyone = {owner for held in holders.values() for owner in held}
-        self._paths = self._own_cgroups(everyone, running, jobs)
-        ownership = Ownership(
+        return Ownership(
             processes=owners,
             holders={uuid: held for uuid, held in holders.items() if held},
             weights={(uuid, owner): part for uuid, each in parts.items() for owner, part in each.items()},
             unreserved=self._unreserved.of(
-                given,
-                {*pods.offered, *jobs.offered, *host.offered},
-                _runners(run for run in running if not run.serves_clients),
-                unsure_of(pods, jobs, host),
-                index.now,
+                _every_allocation(views),
+                frozenset[str]().union(*(view.offered for view in views)),
+                _runners(run for run in running if run.own_work),
+                frozenset[Owner]().union(*(view.unsure for view in views)),
+                now,
             ),
-            cgroups=_unshared(self._paths),
-            info={owner: _info(owner, pods, jobs, host) for owner in everyone},
+            cgroups=self._own_cgroups(everyone, views),
+            info=self._infos(everyone, views),
+            health=tuple(_health(index, views)),
         )
-        open_ = (pods.open, jobs.open, host.open, self._unreserved.open, self._gone.keys() & index.unseen)
-        return _Joined(read, sources, pods, jobs, ownership, settled=not any(open_))
+
+    def _completed(self, matches: Mapping[int, Sequence[Match]], views: Sequence[View]) -> Mapping[Owner, Owner]:
+        """Return owners with labels from less trusted sources. A label on which its processes differ stays empty.
+
+        Once complete, an owner stays as it is for as long as it is there: labels of a series never change.
+        """
+        places = {path: tuple(_of(path, (view.places for view in views))) for view in views for path in view.places}
+        known = {owner for view in views for owner in (*view.allocated, *view.cgroups, *view.info)}
+        at = {path: owner for view in reversed(views) for owner, path in view.cgroups.items() if path in places}
+        found: dict[Owner, set[Owner]] = defaultdict(set)
+        for first, *rest in set(matches.values()) - {()}:
+            known.add(first.owner)
+            if rest and first.owner != NOBODY:
+                found[first.owner].add(_filled(first.owner, rest))
+        for path, owner in at.items():
+            found[owner].add(_filled(owner, places[path]))
+        fresh = {owner: _agreed(owner, filled) for owner, filled in found.items()}
+        kept = {owner: label for owner, label in self._labels.items() if owner in known and owner != label}
+        return {**fresh, **kept}
 
     def _owners(
-        self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow, host: HostNow
+        self, index: ProcessIndex, matches: Mapping[int, Sequence[Match]], now: MonotonicTime
     ) -> tuple[Mapping[int, Owner], Sequence[_Run]]:
-        """Owner by pid, and the few kinds of process with theirs."""
+        """Return the owner by pid, and what each of them runs on."""
         owners: dict[int, Owner] = {}
         running: list[_Run] = []
         for group in index.groups:
-            own = group.pids - jobs.untracked.keys()
-            if own:
-                owner = self._owner(group, pods, jobs, host)
-                owners.update(dict.fromkeys(own, owner))
-                targets = group.targets if len(own) == len(group.pids) else _targets(own, index)
-                running.append(_Run(owner, group.cgroup, targets, group.serves_clients))
-        for pid, job in jobs.untracked.items():
-            owner = jobs.owners.get(job, NOBODY)
-            running.append(_Run(owner, Cgroup(), index.targets_of(pid)))
-            owners[pid] = owner
-        self._remember(owners, index.now)
+            own = {pid: self._owner(matches[pid]) for pid in group.pids}
+            owners |= own
+            for owner in (everyone := set(own.values())):
+                pids = [pid for pid in own if own[pid] == owner]
+                targets = (
+                    group.targets if len(everyone) == 1 else {uuid for pid in pids for uuid in index.targets_of(pid)}
+                )
+                running.append(_Run(owner, targets, not group.serves_clients))
+        self._remember(owners, now)
         kept = {pid: self._gone[pid][0] if pid in self._gone else NOBODY for pid in index.unseen}
-        running += [_Run(owner, Cgroup(), index.targets_of(pid)) for pid, owner in kept.items()]
+        running += [_Run(owner, index.targets_of(pid), own_work=False) for pid, owner in kept.items()]
         return owners | kept, running
 
+    def _owner(self, matches: Sequence[Match]) -> Owner:
+        owner = matches[0].owner if matches else NOBODY
+        return self._labels.get(owner, owner)
+
     def _remember(self, owners: Mapping[int, Owner], now: MonotonicTime) -> None:
-        gone = self._gone | {pid: (self._last[pid], now) for pid in self._last.keys() - owners.keys()}
+        gone = self._gone | {pid: (self._named[pid], now) for pid in self._named.keys() - owners.keys()}
         self._gone = {pid: entry for pid, entry in gone.items() if now - entry[1] < LAST_OWNER_SECONDS}
-        self._last = owners
+        self._named = owners
 
-    def _owner(self, group: ProcessGroup, pods: PodsNow, jobs: JobsNow, host: HostNow) -> Owner:
-        cgroup = group.cgroup
-        job = jobs.job_of(cgroup)
-        if jobs.left_by(cgroup) and not cgroup.pod:
-            return naming.host_owner(Cgroup(), group.command, group.user)
-        if job:
-            return jobs.owners.get(job, NOBODY if self._jobs else naming.job_owner(job, None, None, group.user))
-        if cgroup.pod:
-            place = pods.place(cgroup)
-            if place:
-                return pods.owner(place) or NOBODY
-            return NOBODY if cgroup.pod in pods.waiting else naming.nameless_pod(cgroup.pod)
-        return host.owner(group)
+    def _own_cgroups(self, everyone: Iterable[Owner], views: Sequence[View]) -> Mapping[Owner, str]:
+        """Return cgroups that are one owner's alone: what several in one used cannot be told apart.
 
-    def _own_cgroups(self, everyone: Iterable[Owner], running: Iterable[_Run], jobs: JobsNow) -> dict[Owner, str]:
-        """An owner keeps its cgroup for as long as it holds something, also with no process left to tell it."""
-        found: dict[Owner, str] = {}
-        for owner, cgroup, *_ in running:
-            path = naming.own_cgroup(owner, cgroup)
-            if found.setdefault(owner, path) != path:  # several containers of a pod: the pod's own
-                found[owner] = cgroup.pod_path if owner.kind == "pod" else ""
-        found |= {owner: jobs.cgroups[job] for job, owner in jobs.owners.items() if job in jobs.cgroups}
-        return {owner: path for owner in everyone if (path := found.get(owner) or self._paths.get(owner, ""))}
+        An owner keeps its cgroup for as long as it has something, also with no process left to tell it.
+        """
+        found = {owner: path for view in reversed(views) for owner, path in view.cgroups.items()}
+        self._paths = {owner: path for owner in everyone if (path := found.get(owner) or self._paths.get(owner, ""))}
+        users = Counter(self._paths.values())
+        return {owner: path for owner, path in self._paths.items() if users[path] == 1}
 
-    def _health(self, index: ProcessIndex, pods: PodsNow, jobs: JobsNow) -> Iterator[SourceHealth]:
-        if index.groups or index.unseen:
-            yield SourceHealth("cgroup", bool(index.groups), 0.0)
-        if self._kubernetes:
-            yield from self._kubernetes.health(index.now, pods.conflicts, pods.unresolved)
-        if self._slurm:
-            yield from self._slurm.health(index.now, jobs.conflicts, jobs.unresolved)
-        if self._jobs:
-            yield from self._jobs.health(jobs.conflicts)
-        yield from self._host.health(index.now)
+    def _infos(self, everyone: Iterable[Owner], views: Sequence[View]) -> Mapping[Owner, WorkloadInfo]:
+        found = {owner: info for view in reversed(views) for owner, info in view.info.items()}
+        return {owner: found.get(owner) or self._last.info.get(owner) or WorkloadInfo() for owner in everyone}
 
 
-def _given(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Mapping[str, Mapping[Owner, float | None]]:
-    """By target: those it was given to, with the amount each has. A job in a pod outranks the pod it runs in."""
-    found: dict[str, dict[Owner, float | None]] = defaultdict(dict)
-    for owner, amounts in (*_given_to_jobs(pods, jobs, host), *host.given.items()):
-        for uuid, amount in amounts.items():
-            found[uuid][owner] = amount
-    for place, amounts in pods.given.items():
-        pod = pods.owner(place)
-        for uuid, amount in amounts.items() if pod else ():
-            if not any(owner.slurm_job and owner.pod_name == (place.namespace, place.pod) for owner in found[uuid]):
-                found[uuid][cast("Owner", pod)] = amount
+def allocations(views: Iterable[View]) -> Mapping[str, Mapping[Owner, float | None]]:
+    """Return, by target, the owners that it was allocated to, with the amount of each."""
+    found: dict[str, dict[Owner, float | None]] = {}
+    known: set[Owner] = set()
+    for view in views:
+        own: dict[str, dict[Owner, float | None]] = defaultdict(dict)
+        for owner, amounts in view.allocated.items():
+            for uuid, amount in amounts.items() if owner not in known else ():
+                if uuid not in found:
+                    own[uuid][owner] = amount
+        found |= own
+        known |= view.allocated.keys()
     return found
 
 
-def _given_to_jobs(pods: PodsNow, jobs: JobsNow, host: HostNow) -> Iterator[tuple[Owner, Amounts]]:
-    """A job's own word takes nothing that somebody else was given, or shares, by a better one: its user wrote it."""
-    sure = {uuid for each in jobs.given.values() if not each.low_trust for uuid in each.targets}
-    sure.update(*host.given.values())
-    in_pods: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place, amounts in pods.given.items():
-        for uuid in amounts:
-            in_pods[uuid].add((place.namespace, place.pod))
-    for job, allocation in jobs.given.items():
-        owner = jobs.owners.get(job)
-        if owner is None:
-            continue
-        own = (owner.namespace, owner.pod)
-        yield (
-            owner,
-            {
-                uuid: amount
-                for uuid, amount in allocation.targets.items()
-                if not allocation.low_trust or (uuid not in sure and own in in_pods.get(uuid, {own}))
-            },
-        )
+def _of(pid: K, names: Iterable[Mapping[K, Match]]) -> Iterator[Match]:
+    """Yield the word of each source that knows a process or a place."""
+    return (match for each in names if (match := each.get(pid)) is not None)
 
 
-def _targets(pids: Iterable[int], index: ProcessIndex) -> set[str]:
-    return {uuid for pid in pids for uuid in index.targets_of(pid)}
+def _filled(owner: Owner, others: Iterable[Match]) -> Owner:
+    """Return an owner with the labels that others fill in."""
+    for other in others:
+        owner = Owner(*(own or more for own, more in zip(owner, other.owner, strict=True)))
+    return owner
+
+
+def _agreed(owner: Owner, filled: Iterable[Owner]) -> Owner:
+    """Return an owner with the labels on which all agree."""
+    return Owner(*(more[0] if len(set(more)) == 1 else own for own, *more in zip(owner, *filled, strict=True)))
+
+
+def _relabelled(view: View, labels: Mapping[Owner, Owner]) -> View:
+    if not labels:
+        return view
+    return replace(
+        view,
+        allocated={labels.get(owner, owner): each for owner, each in view.allocated.items()},
+        info={labels.get(owner, owner): each for owner, each in view.info.items()},
+        cgroups={labels.get(owner, owner): each for owner, each in view.cgroups.items()},
+        unsure=frozenset(labels.get(owner, owner) for owner in view.unsure),
+    )
+
+
+def _every_allocation(views: Iterable[View]) -> Mapping[str, Collection[Owner]]:
+    """Return, by target, the owners that any source says it was allocated to."""
+    found: dict[str, set[Owner]] = defaultdict(set)
+    for view in views:
+        for owner, amounts in view.allocated.items():
+            for uuid in amounts:
+                found[uuid].add(owner)
+    return found
 
 
 def _runners(running: Iterable[_Run]) -> Mapping[str, tuple[Owner, ...]]:
-    """By target, without repeats."""
+    """Return the owners by target, without repeats."""
     found: dict[str, dict[Owner, None]] = defaultdict(dict)
-    for owner, _, targets, _ in running:
-        for uuid in targets:
-            found[uuid][owner] = None
+    for run in running:
+        for uuid in run.targets:
+            found[uuid][run.owner] = None
     return {uuid: tuple(owners) for uuid, owners in found.items()}
 
 
-def _unshared(paths: Mapping[Owner, str]) -> Mapping[Owner, str]:
-    """Without the cgroups that several owners are in: what they used cannot be distinguished."""
-    users = Counter(paths.values())
-    return {owner: path for owner, path in paths.items() if users[path] == 1}
+def _health(index: ProcessIndex, views: Iterable[View]) -> Iterator[SourceHealth]:
+    if index.groups or index.unseen:
+        yield SourceHealth("cgroup", bool(index.groups), 0.0)
+    for view in views:
+        yield from view.health
 
 
-def _info(owner: Owner, pods: PodsNow, jobs: JobsNow, host: HostNow) -> WorkloadInfo:
-    found = jobs.info.get(owner) or host.info.get(owner)
-    return found or (pods.info(owner) if owner.kind == "pod" else WorkloadInfo())
+def _with_same_objects(ownership: Ownership, last: Ownership) -> Ownership:
+    """Return an ownership that shares with the last one what is equal in both."""
+    names = ("processes", "holders", "weights", "cgroups", "info", "unreserved")
+    same = {name: getattr(last, name) for name in names if getattr(last, name) == getattr(ownership, name)}
+    return replace(ownership, **same)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 
-from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.cgroup_place import placed
 from exporter.attribution.cgroup_trust import understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
-from exporter.core.clock import NEVER, MonotonicTime, UnixTime
+from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.record import record
 from exporter.host.model import HostProcess
 
@@ -42,18 +42,25 @@ class ProcessGroup:
 
 @record
 class ProcessIndex:
-    """Processes on GPUs in one pass; `unseen` are those that the driver lists and /proc does not show."""
+    """Processes on GPUs in one sampling cycle; `unseen` are those that the driver lists and /proc does not show."""
 
-    now: MonotonicTime
     devices: Devices
     groups: Collection[ProcessGroup] = ()
     unseen: Collection[int] = ()
     hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
     processes: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
+    places: Mapping[str, Cgroup] = field(default_factory=dict[str, Cgroup])
+    """By path: cgroups of the owners that more trusted sources know, also with nothing of them on a GPU."""
+    cycle: int = 0
 
     def same(self, other: ProcessIndex) -> bool:
         """Whether both are of the same processes on the same devices."""
         return self.groups is other.groups and self.unseen is other.unseen and self.devices is other.devices
+
+    def beside(self, paths: Iterable[str]) -> ProcessIndex:
+        """Return the same processes with more places."""
+        more = {path: parse_path(path) for path in paths if path and path not in self.places}
+        return replace(self, places={**self.places, **more}) if more else self
 
     def targets_of(self, pid: int) -> tuple[str, ...]:
         return tuple(uuid for uuid, pids in self.processes.items() if pid in pids)
@@ -65,14 +72,13 @@ class ProcessIndexer:
     def __init__(self, cgroupfs: Path) -> None:
         self._cgroupfs = cgroupfs
         self._parsed: dict[str, Cgroup] = {}
-        self._last = ProcessIndex(NEVER, Devices(()))
+        self._last = ProcessIndex(Devices(()))
 
     def index(
         self,
         targets: Sequence[Target],
         processes: Mapping[str, Sequence[int]],
         hosts: Mapping[int, HostProcess],
-        now: MonotonicTime,
     ) -> ProcessIndex:
         """Where nothing distinguishes the processes from those of the index before, `same` tells so of both."""
         before = self._last
@@ -81,7 +87,7 @@ class ProcessIndexer:
             groups, unseen = before.groups, before.unseen
         else:
             groups, unseen = self._grouped(processes, hosts)
-        self._last = ProcessIndex(now, devices, groups, unseen, hosts, processes)
+        self._last = ProcessIndex(devices, groups, unseen, hosts, processes, cycle=before.cycle + 1)
         return self._last
 
     def _grouped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.owner import Owner
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.source import Slurm, SlurmSite
@@ -36,7 +36,7 @@ class Node:
             names=frozenset({"n1"}),
         )
         self.slurm = Slurm(site, (controller or {}).get, bpf=_refused)
-        self.attribution = Attribution(slurm=self.slurm, procfs=root / "proc")
+        self.attribution = attribution_of(Parts(slurm=self.slurm, procfs=root / "proc"))
 
     def map(self, name: str, *jobs: str) -> None:
         (self.mapping / name).write_text("".join(f"{each}\n" for each in jobs))

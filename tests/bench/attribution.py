@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.slurm.job import Job
@@ -60,7 +60,7 @@ def main() -> None:
         ]
         with Kubelet(root / "kubelet.sock", pods):
             kubernetes = Kubernetes(KubernetesSite(root / "kubelet.sock", required=True))
-            joined = Attribution(kubernetes, slurm)
+            joined = attribution_of(Parts(kubernetes, slurm))
             joined.start()
             cold = _timed(lambda: joined.join(GPUS, placed, hosts, time.monotonic()))
             until(lambda: len(_workloads(joined.join(GPUS, placed, hosts, time.monotonic()))) == JOBS + PODS + UNITS)

@@ -15,10 +15,12 @@ from exporter.attribution.process_index import ProcessIndex
 
 def of_this_kubelet(index: ProcessIndex, known: Collection[str]) -> ProcessIndex:
     """The index with each process in its outer pod, unless the inner one's uid is among the `known` ones."""
-    if not any(group.cgroup.nested_in for group in index.groups):
+    if not any(each.nested_in for each in (*(group.cgroup for group in index.groups), *index.places.values())):
         return index
     return replace(
-        index, groups=[replace(group, cgroup=_pod_of_this_kubelet(group.cgroup, known)) for group in index.groups]
+        index,
+        groups=[replace(group, cgroup=_pod_of_this_kubelet(group.cgroup, known)) for group in index.groups],
+        places={path: _pod_of_this_kubelet(cgroup, known) for path, cgroup in index.places.items()},
     )
 
 

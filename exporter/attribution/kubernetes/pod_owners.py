@@ -1,4 +1,4 @@
-"""Pods in one pass: the names of those that run, and what each was given."""
+"""Pods of this node: the names of those that run, and what each was allocated."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.attribution import naming
-from exporter.attribution.allocations import MIG_PLACE, Amounts, PodAllocations, pod_allocations
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.kubernetes.effective_allocations import AllocationResolver
+from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationResolver, PodAllocations, pod_allocations
+from exporter.attribution.kubernetes.naming import PodPlace, nameless_pod, pod_info, pod_owner
 from exporter.attribution.kubernetes.nested import of_this_kubelet
 from exporter.attribution.kubernetes.pod_roots import PodRoots
 from exporter.attribution.kubernetes.root import Root
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
-from exporter.attribution.naming import PodPlace
+from exporter.attribution.naming import EXACT, INFERRED
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
-from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
+from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
+from exporter.attribution.source import Amounts, View, named
+from exporter.core.clock import MonotonicTime
 
 _NESTED = re.compile("[0-9a-f]{64}")
 """In the path of a pod's cgroup: a container that a kubelet of its own runs in. That one's socket is not here."""
@@ -37,16 +38,12 @@ class PodsNow:
     view: KubernetesView = field(default_factory=KubernetesView)
     roots: Mapping[PodName, Root] = field(default_factory=dict[PodName, Root])
     """Of the pods that run or were given something; one that is not in it waits for its owners' names."""
-    offered: frozenset[str] = frozenset()
-    """Uuids of what the kubelet gives out, to whomever."""
     listed: PodAllocations = field(default_factory=PodAllocations)
     """What the kubelet says it gave to whom."""
     disputed: frozenset[PodName] = frozenset()
     """Pods of which the kubelet's list and running processes do not agree."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
-    open: bool = False
-    """Whether more may come to be known of the same pods."""
 
     def place(self, cgroup: Cgroup) -> PodPlace | None:
         return self.places.get((cgroup.pod, cgroup.container))
@@ -54,14 +51,14 @@ class PodsNow:
     def owner(self, place: PodPlace) -> Owner | None:
         """None while the name of its workload is being asked for."""
         root = self.roots.get((place.namespace, place.pod))
-        return naming.pod_owner(place, root) if root else None
+        return pod_owner(place, root) if root else None
 
     def info(self, owner: Owner) -> WorkloadInfo:
         name = (owner.namespace, owner.pod)
         uid = self.uids.get(name, "") or owner.workload.removeprefix("pod:")
-        trust = naming.INFERRED if uid in self.inferred or name in self.disputed else naming.EXACT
+        trust = INFERRED if uid in self.inferred or name in self.disputed else EXACT
         pod, known_uid = self.view.pods.get(uid), uid if "/" not in uid else ""
-        return naming.pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
+        return pod_info(pod, known_uid, owner.container, trust, self.roots.get(name))
 
     def may_hold(self, owner: Owner) -> bool:
         """Return whether a pod can have been given more than the kubelet lists.
@@ -75,57 +72,67 @@ class PodsNow:
 
 
 class PodOwners:
-    """Joins pods; keeps the names it has learned."""
+    """Names pods and finds what they were allocated; keeps the names it has learned."""
 
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
+        self.readers = kubernetes.readers
         self._names = PodNames()
         self._roots = PodRoots(kubernetes.owner_objects)
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
 
-    def outward(self, index: ProcessIndex) -> ProcessIndex:
-        """The index with processes of clusters inside of pods in the pod that this node's kubelet knows."""
-        view = self._kubernetes.view(index.now)
-        return of_this_kubelet(index, {*view.pods, *view.logged})
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        view = self._kubernetes.view(now)
+        index = of_this_kubelet(processes, {*view.pods, *view.logged})
+        pods = self._join(index, view, now)
+        found = [(group, _owner(group.cgroup, pods)) for group in index.groups if group.cgroup.pod]
+        known = ((path, pods.place(cgroup)) for path, cgroup in index.places.items() if cgroup.pod)
+        allocated = {owner: amounts for place, amounts in pods.given.items() if (owner := pods.owner(place))}
+        owners = {*allocated, *(owner for _, owner in found if owner)}
+        return View(
+            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            places={path: named(pods.owner(place)) for path, place in known if place},
+            allocated=allocated,
+            offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
+            info={owner: pods.info(owner) for owner in owners},
+            cgroups=_own_cgroups(found),
+            unsure=frozenset(owner for owner in owners if pods.may_hold(owner)),
+            health=self._kubernetes.health(now, pods.conflicts, pods.unresolved),
+        )
 
-    def join(self, index: ProcessIndex, quiet: Iterable[Cgroup] = ()) -> PodsNow:
-        """`quiet` are cgroups, perhaps in pods, whose place is wanted although nothing of them is on a GPU."""
-        view = self._kubernetes.view(index.now)
+    def _join(self, index: ProcessIndex, view: KubernetesView, now: MonotonicTime) -> PodsNow:
         listed = pod_allocations(view, index.devices)
         if listed.unresolved[MIG_PLACE]:
             self._kubernetes.ask_claimable()
         holders, running = _holders(listed), _running_by_uid(index)
         if any(group.cgroup.pod and not _NESTED.search(group.cgroup.pod_path) for group in index.groups):
             self._kubernetes.expect()
-        self._names.learn(view, running, holders, index.now)
-        self._first.update(running, index.now)
+        self._names.learn(view, running, holders, now)
+        self._first.update(running, now)
         unknown = {uid for uid in running if self._names.name(uid) is None}
-        waiting = frozenset(uid for uid in unknown if self._first.age(uid, index.now) < HOLD_SECONDS)
+        waiting = frozenset(uid for uid in unknown if self._first.age(uid, now) < HOLD_SECONDS)
         if waiting:
             self._kubernetes.wake()
-        named = {uid: name for uid in running if (name := self._names.name(uid))}
+        known = {uid: name for uid in running if (name := self._names.name(uid))}
         idle = {(pod.namespace, pod.name): uid for uid, pod in view.pods.items()}
-        places = self._places({*_places_of(index), *((each.pod, each.container) for each in quiet)}, view, listed.given)
-        known = {(pod.namespace, pod.name): pod for pod in view.pods.values()}
-        effective = self._resolver.resolve(listed, _running(index, places), known)
-        present = {*named.values(), *((place.namespace, place.pod) for place in effective.given)}
+        places = self._places(_wanted(index), view, listed.given)
+        by_name = {(pod.namespace, pod.name): pod for pod in view.pods.values()}
+        effective = self._resolver.resolve(listed, _running(index, places), by_name)
+        present = {*known.values(), *((place.namespace, place.pod) for place in effective.given)}
         pods = {name: view.pods[idle[name]] if name in idle else None for name in present}
-        roots = self._roots.of(pods, index.now, may_come=self._kubernetes.may_learn_pods)
         return PodsNow(
             given=effective.given,
             places=places,
             waiting=waiting,
-            uids=idle | {name: uid for uid, name in named.items()},
+            uids=idle | {name: uid for uid, name in known.items()},
             inferred=self._names.inferred,
             view=view,
-            roots=roots,
-            offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
+            roots=self._roots.of(pods, now, may_come=self._kubernetes.may_learn_pods),
             listed=listed,
             disputed=effective.disputed,
-            conflicts={POD_RESOURCES: _elsewhere(running, named, holders) + effective.conflicts},
+            conflicts={POD_RESOURCES: _elsewhere(running, known, holders) + effective.conflicts},
             unresolved=listed.unresolved,
-            open=bool(waiting or listed.unresolved[MIG_PLACE] or self._roots.open),
         )
 
     def _places(
@@ -143,8 +150,44 @@ class PodOwners:
         return found
 
 
-def _places_of(index: ProcessIndex) -> Iterable[tuple[str, str]]:
-    return ((group.cgroup.pod, group.cgroup.container) for group in index.groups if group.cgroup.pod)
+class PodCgroups:
+    """Names pods by the uids in their cgroups, where no kubelet is asked."""
+
+    readers = ()
+
+    def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
+        del now
+        found = [(group, nameless_pod(group.cgroup.pod)) for group in processes.groups if group.cgroup.pod]
+        return View(
+            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            info={owner: pod_info(None, group.cgroup.pod, "", EXACT, None) for group, owner in found},
+            cgroups=_own_cgroups(found),
+            unsure=frozenset(owner for _, owner in found),
+        )
+
+
+def _owner(cgroup: Cgroup, pods: PodsNow) -> Owner | None:
+    """Return the owner of what runs in a pod; None while a name is being asked for."""
+    place = pods.place(cgroup)
+    if place:
+        return pods.owner(place)
+    return None if cgroup.pod in pods.waiting else nameless_pod(cgroup.pod)
+
+
+def _own_cgroups(found: Iterable[tuple[ProcessGroup, Owner | None]]) -> Mapping[Owner, str]:
+    """Return the cgroup of each owner: its container's, or the pod's if it has several containers."""
+    paths: dict[Owner, str] = {}
+    for group, owner in found:
+        if owner:
+            own = group.cgroup.container_path if owner.container else group.cgroup.pod_path
+            if paths.setdefault(owner, own) != own:
+                paths[owner] = group.cgroup.pod_path
+    return paths
+
+
+def _wanted(index: ProcessIndex) -> Collection[tuple[str, str]]:
+    cgroups = (*(group.cgroup for group in index.groups), *index.places.values())
+    return {(cgroup.pod, cgroup.container) for cgroup in cgroups if cgroup.pod}
 
 
 def _holders(listed: PodAllocations) -> Mapping[str, set[PodName]]:

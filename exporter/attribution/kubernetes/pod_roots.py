@@ -22,8 +22,6 @@ class PodRoots:
         """What is settled, with what it was judged by."""
         self._first: dict[PodName, MonotonicTime] = {}
         self._keys: dict[PodName, set[Key]] = {}
-        self.open = False
-        """Whether some of the last ones are not settled."""
 
     def of(self, pods: Mapping[PodName, Pod | None], now: MonotonicTime, *, may_come: bool) -> Mapping[PodName, Root]:
         """By pod; those whose owners are still being asked for are left out for HOLD_SECONDS at most.
@@ -47,7 +45,7 @@ class PodRoots:
                 found[name] = root
             elif late:
                 found[name] = known_root[1] if known_root else by_name(name[1])
-        self._known, self.open = known, len(known) < len(pods)
+        self._known = known
         if self._objects:
             self._objects.keep({key for keys in self._keys.values() for key in keys})
         return found

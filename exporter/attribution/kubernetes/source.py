@@ -19,7 +19,6 @@ from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.ownership import SourceHealth
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
-from exporter.core.threads import Threads
 from exporter.host.presence import exists
 
 log = logging.getLogger(__name__)
@@ -94,20 +93,7 @@ class Kubernetes:
             self._ask, nothing, name="pod-resources", interval=lambda _: interval, clock=clock
         )
 
-    def start(self, threads: Threads | None = None) -> None:
-        threads = threads or Threads()
-        self._poller.start(threads)
-        if self._watch:
-            self._watch.start(threads)
-        if self.owner_objects:
-            self.owner_objects.start(threads)
-
-    def stop(self) -> None:
-        self._poller.stop()
-        if self._watch:
-            self._watch.stop()
-        if self.owner_objects:
-            self.owner_objects.stop()
+        self.readers = [each for each in (self._poller, watch, owner_objects) if each]
 
     @property
     def may_learn_pods(self) -> bool:

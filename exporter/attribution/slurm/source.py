@@ -1,15 +1,15 @@
-"""Slurm on this node, from every source that can report, each read outside the passes and each failing alone.
+"""Slurm on this node, from every source that can report, each read outside the sampling cycle and each failing alone.
 
-Which GPUs a job holds, in order of trust: the prolog's files, slurmd's device program, slurmctld, the environment.
+Which GPUs a job is allocated, in order of trust: the prolog's files, slurmd's device program, slurmctld, the
+environment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource
 from exporter.attribution.devices import DeviceName
@@ -22,8 +22,8 @@ from exporter.attribution.slurm.prolog_files import MappedDevice, MappingFolder,
 from exporter.attribution.slurm.reconciliation import INTERVAL as CHECK_INTERVAL
 from exporter.attribution.slurm.reconciliation import Ended, Reconciliation, Scontrol, runs
 from exporter.attribution.slurm.scontrol import JobCache
+from exporter.attribution.source import Reader
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
-from exporter.core.threads import Threads
 from exporter.host.process import user_name
 
 MAPPING, PROGRAM, SCONTROL, ENVIRON = "slurm_mapping", "slurm_device_program", "slurm_scontrol", "slurm_environ"
@@ -39,7 +39,7 @@ MAPPING_LONGEST = 1.0
 
 
 class Slurm:
-    """The node's Slurm jobs. Only `start`ed threads read; `node`, `jobs` and `held` give what was read last."""
+    """The node's Slurm jobs. Only the threads of `readers` read; `node`, `job` and `held` return what was read last."""
 
     def __init__(
         self,
@@ -61,16 +61,14 @@ class Slurm:
         self._mapping = _mapping(site.mapping, self._local_files.wake, clock) if site.mapping else None
         self._ended = _checking(self._reconciliation, clock) if self._reconciliation else None
 
-    def start(self, threads: Threads | None = None) -> None:
-        threads = threads or Threads()
-        for source in (self._mapping, self._local_files, self._job_cache, self._ended):
-            if source:
-                source.start(threads)
-
-    def stop(self) -> None:
-        for source in (self._mapping, self._local_files, self._job_cache, self._ended):
-            if source:
-                source.stop()
+    def readers(self, source: str) -> Sequence[Reader]:
+        """Return what reads for one of the sources, in threads of its own."""
+        readers: Mapping[str, Sequence[Reader | None]] = {
+            MAPPING: (self._mapping,),
+            PROGRAM: (self._local_files,),
+            SCONTROL: (self._job_cache, self._ended),
+        }
+        return [reader for reader in readers[source] if reader]
 
     @property
     def node(self) -> NodeView:
@@ -138,31 +136,34 @@ class Slurm:
         return {source: held for source, held in found.items() if held is not None}
 
     def health(
-        self, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int] = MappingProxyType({})
+        self, source: str, now: MonotonicTime, conflicts: Mapping[str, int], unresolved: Mapping[str, int]
     ) -> tuple[SourceHealth, ...]:
-        """Of each source; `unresolved` is how many devices it names that are not here."""
-        answer = self._local_files.answer
-        view = answer.value
-        if not view.evident:
+        """Return the health of one source, if it is read; `unresolved` counts devices it names that are not here."""
+        if not self.node.evident:
             return ()
-        found: list[SourceHealth] = []
-        if self._mapping:
-            found.append(self._mapping.health(MAPPING, now, conflicts.get(MAPPING, 0)))
-        if view.constrained or view.program_error:
-            age = max(0.0, now - answer.at)
-            found.append(SourceHealth(PROGRAM, not view.program_error, age, conflicts.get(PROGRAM, 0)))
-        if self._job_cache:
-            cached = self._job_cache.health(now)
-            hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
-            success = cached.success and not hidden
-            found.append(SourceHealth(SCONTROL, success, cached.age, conflicts.get(SCONTROL, 0)))
-        if self._ended:
-            stale = len(self.ended())
-            found.append(replace(self._ended.health(STEPS, now, conflicts.get(STEPS, 0)), stale=stale))
-        return tuple(
-            each if each.source == STEPS else replace(each, unresolved={NOT_HERE: unresolved.get(each.source, 0)})
-            for each in found
-        )
+        found = self._health_of(source, now)
+        if found is None:
+            return ()
+        if source == STEPS:
+            return (replace(found, conflicts=conflicts.get(STEPS, 0), stale=len(self.ended())),)
+        missing = {NOT_HERE: unresolved.get(source, 0)}
+        return (replace(found, conflicts=conflicts.get(source, 0), unresolved=missing),)
+
+    def _health_of(self, source: str, now: MonotonicTime) -> SourceHealth | None:
+        view = self.node
+        if source == MAPPING:
+            return self._mapping.health(MAPPING, now) if self._mapping else None
+        if source == PROGRAM:
+            age = max(0.0, now - self._local_files.answer.at)
+            known = view.constrained or view.program_error
+            return SourceHealth(PROGRAM, not view.program_error, age) if known else None
+        if source == STEPS:
+            return self._ended.health(STEPS, now) if self._ended else None
+        if self._job_cache is None:
+            return None
+        cached = self._job_cache.health(now)
+        hidden = self._job_cache.unknown() & (view.cgroups.keys() - view.silent)
+        return replace(cached, success=cached.success and not hidden)
 
     def _look(self) -> NodeView:
         files = self._files()

@@ -11,9 +11,10 @@ import pytest
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.containers.names import ContainerNames, Folders
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import Nomad
+from exporter.attribution.nomad.source import AgentPoller
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS
@@ -33,8 +34,8 @@ def agent() -> Iterator[NomadAgent]:
         yield started
 
 
-def told(agent: NomadAgent) -> Nomad:
-    source = Nomad(Agent(agent.url), clock=lambda: 0.0)
+def told(agent: NomadAgent) -> AgentPoller:
+    source = AgentPoller(Agent(agent.url), clock=lambda: 0.0)
     source.ask_once()
     return source
 
@@ -50,7 +51,7 @@ def passed(joined: Attribution, now: float, **pids: str) -> Ownership:
 def test_task_goes_by_its_job_and_holds_what_nomad_gave_it(agent: NomadAgent) -> None:
     agent.runs(allocation("train", {"main": [A.uuid], "idle": [B.uuid]}))
 
-    ownership = passed(Attribution(nomad=told(agent)), 1.0, a=SCOPE.format("main"))
+    ownership = passed(attribution_of(Parts(nomad=told(agent))), 1.0, a=SCOPE.format("main"))
 
     idle = Owner("nomad:default/train", "nomad", namespace="default", container="idle-8c21e7b5")
     assert ownership.holders == {A.uuid: (TRAIN,), B.uuid: (idle,)}
@@ -63,7 +64,7 @@ def test_run_of_a_periodic_job_is_part_of_it(agent: NomadAgent) -> None:
     run = "nightly/periodic-1700000000"
     agent.runs(allocation(run, {"main": [A.uuid]}, Job={"Type": "batch", "ParentID": "nightly"}, Namespace="ml"))
 
-    ownership = passed(Attribution(nomad=told(agent)), 1.0)
+    ownership = passed(attribution_of(Parts(nomad=told(agent))), 1.0)
 
     (who,) = ownership.holders[A.uuid]
     assert (who.workload, ownership.info[who].part_of) == (f"nomad:ml/{run}", "nomad:ml/nightly")
@@ -74,7 +75,7 @@ def test_task_in_a_docker_container_is_the_same_task(agent: NomadAgent, tmp_path
     docker(tmp_path, f"main-{ALLOCATION}", {"com.hashicorp.nomad.alloc_id": ALLOCATION})
     names = ContainerNames(Folders(tmp_path / "docker"))
 
-    ownership = passed(Attribution(nomad=told(agent), containers=names), 1.0, a=DOCKER)
+    ownership = passed(attribution_of(Parts(nomad=told(agent), containers=names)), 1.0, a=DOCKER)
 
     assert ownership.holders == {A.uuid: (TRAIN,)}
 
@@ -82,7 +83,7 @@ def test_task_in_a_docker_container_is_the_same_task(agent: NomadAgent, tmp_path
 def test_task_without_the_device_is_named(agent: NomadAgent) -> None:
     agent.runs(allocation("train", {"main": [A.uuid], "aside": []}))
     agent.offers(A.uuid, B.uuid)
-    joined = Attribution(nomad=told(agent))
+    joined = attribution_of(Parts(nomad=told(agent)))
     paths = {"a": SCOPE.format("aside"), "b": SCOPE.format("aside")}
 
     at_once = passed(joined, 1.0, **paths)
@@ -94,7 +95,7 @@ def test_task_without_the_device_is_named(agent: NomadAgent) -> None:
 
 
 def test_task_that_the_agent_has_not_told_of_waits_for_its_name_and_then_goes_by_its_id(agent: NomadAgent) -> None:
-    joined = Attribution(nomad=told(agent))
+    joined = attribution_of(Parts(nomad=told(agent)))
 
     at_once = passed(joined, 100.0, a=SCOPE.format("main"))
     later = passed(joined, 100.0 + HOLD_SECONDS, a=SCOPE.format("main"))
@@ -105,7 +106,7 @@ def test_task_that_the_agent_has_not_told_of_waits_for_its_name_and_then_goes_by
 
 
 def test_task_goes_by_its_id_where_no_agent_is_asked() -> None:
-    joined = Attribution()
+    joined = attribution_of(Parts())
     ownership = passed(joined, 1.0, a=SCOPE.format("main"))
 
     assert ownership.processes == {7: Owner("nomad:8c21e7b5", "nomad", container="main-8c21e7b5")}
@@ -117,7 +118,7 @@ def test_what_the_agent_said_counts_for_a_while_after_it_fell_silent(agent: Noma
     source = told(agent)
     agent.answers.clear()
     source.ask_once()
-    joined = Attribution(nomad=source)
+    joined = attribution_of(Parts(nomad=source))
 
     soon = passed(joined, LAST_KNOWN_SECONDS)
     late = passed(joined, LAST_KNOWN_SECONDS + 1, b=SCOPE.format("main"))
@@ -133,18 +134,18 @@ def test_token_is_read_for_each_question(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     with NomadAgent("first") as agent:
-        source = Nomad(Agent(agent.url, file))
+        source = AgentPoller(Agent(agent.url, file))
         source.ask_once()
-        assert [each.success for each in source.health(0.0)] == [True]
+        assert source.health(0.0).success
 
         agent.token = "second"  # noqa: S105 - of a server on this machine, for this test
         source.ask_once()
-        assert [each.success for each in source.health(0.0)] == [False]
+        assert not source.health(0.0).success
         assert "403" in source.error
 
         file.write_text("second\n")
         source.ask_once()
-        assert [each.success for each in source.health(0.0)] == [True]
+        assert source.health(0.0).success
 
 
 ODD: list[Any] = [
@@ -163,8 +164,8 @@ def test_answer_that_is_none_is_a_failure_of_the_source(agent: NomadAgent, conte
     agent.answers[f"/v1/node/{NODE}/allocations"] = content
     source = told(agent)
 
-    assert [each.success for each in source.health(0.0)] == [False]
-    assert source.view(0.0).tasks == {}
+    assert not source.health(0.0).success
+    assert source.report(0.0).tasks == {}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ def test_answer_that_is_none_is_a_failure_of_the_source(agent: NomadAgent, conte
 def test_odd_allocation_holds_nothing_and_spoils_no_other(agent: NomadAgent, odd: Any) -> None:
     agent.runs(odd, allocation("serve", {"main": [B.uuid]}, "11111111-6a50-4e0b-9d6c-5f1a4a0f8d11"))
 
-    ownership = passed(Attribution(nomad=told(agent)), 1.0)
+    ownership = passed(attribution_of(Parts(nomad=told(agent))), 1.0)
 
     assert {uuid: owner.workload for uuid, (owner,) in ownership.holders.items()} == {B.uuid: "nomad:default/serve"}
     assert all(len(owner.workload) < 600 for owner in ownership.info)
@@ -197,9 +198,9 @@ def test_agent_that_is_no_client_or_not_there_is_a_failure(agent: NomadAgent) ->
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        source = Nomad(Agent(f"http://127.0.0.1:{free.getsockname()[1]}"))
+        source = AgentPoller(Agent(f"http://127.0.0.1:{free.getsockname()[1]}"))
         source.ask_once()
-    assert [each.success for each in source.health(0.0)] == [False]
+    assert not source.health(0.0).success
 
 
 def test_answer_without_end_is_given_up(agent: NomadAgent, monkeypatch: pytest.MonkeyPatch) -> None:

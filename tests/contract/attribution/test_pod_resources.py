@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, SourceError
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import grpc_unary
 from exporter.attribution.kubernetes.pod_resources import listed
@@ -43,7 +44,7 @@ def attribution(kubelet: Kubelet, timeout: float = 5.0) -> tuple[Attribution, Ku
         interval=0.05,
         timeout=timeout,
     )
-    return Attribution(source), source
+    return attribution_of(Parts(source)), source
 
 
 def test_what_the_kubelet_gave_and_nobody_knows_is_counted(kubelet: Kubelet) -> None:
@@ -54,7 +55,7 @@ def test_what_the_kubelet_gave_and_nobody_knows_is_counted(kubelet: Kubelet) -> 
         GivenPod("ml", "claims", "main", claims=[(dra, "gpu-2-mig-19-4-1"), (dra, "gpu-0"), ("net.example", "eth1")]),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -69,7 +70,7 @@ def test_without_the_kubelets_socket_the_log_folders_still_name_pods(tmp_path: P
     source = Kubernetes(KubernetesSite(tmp_path / "no.sock", required=True, logs=tmp_path / "logs"))
     source._poller.ask_once()
 
-    owners = Attribution(source).join([A], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
+    owners = attribution_of(Parts(source)).join([A], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
 
     assert owners.processes == {7: pod("ml", "train", "")}
     assert [each.success for each in owners.health if each.source == "kubernetes"] == [False]
@@ -84,7 +85,7 @@ def test_pods_with_one_several_shared_and_mig_devices_hold_them(kubelet: Kubelet
         GivenPod("web", "no-gpu", "main", ["eth0"], "example.com/nic"),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -102,7 +103,7 @@ def test_pods_with_one_several_shared_and_mig_devices_hold_them(kubelet: Kubelet
 def test_pod_with_several_gpus_holds_all(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "big", "main", [A.uuid, B.uuid])]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B], {}, {}, 1.0)
@@ -127,7 +128,7 @@ def test_devices_of_gke_and_dra_are_known_by_their_names(
 ) -> None:
     kubelet.pods = [GivenPod("ml", "p", "main", devices, claims=claims)]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given or not held)
 
     ownership = joined.join([A, B, M1, M2], {}, {}, 1.0)
@@ -139,7 +140,7 @@ def test_devices_of_gke_and_dra_are_known_by_their_names(
 def test_process_is_named_by_the_pod_its_gpu_was_given_to(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
 
     ownership = joined.join([A, B], {A.uuid: [7]}, {7: host_process(7, inside(POD_A))}, 1.0)
@@ -157,7 +158,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_where_one_of_them_is_known(kubelet:
         GivenPod("ml", "second", "main", [f"{B.uuid}::1"]),
     ]
     joined, source = attribution(kubelet)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
     hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
 
@@ -172,7 +173,7 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
     for name in (f"ml_one_{POD_A}", f"ml_two_{POD_B}", "not-a-pod"):
         (tmp_path / "logs" / name).mkdir(parents=True)
     source = Kubernetes(KubernetesSite(kubelet.socket, required=True, logs=tmp_path / "logs"))
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     joined.start()
     until(lambda: source.view(0).given)
     hosts = {7: host_process(7, inside(POD_A)), 8: host_process(8, inside(POD_B))}
@@ -189,9 +190,9 @@ def test_pods_on_a_shared_gpu_are_told_apart_by_the_kubelets_log_directories(kub
 def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "kubelet.sock"
     source = Kubernetes(KubernetesSite(path, required=False), interval=0.02)
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     with Kubelet(path, [GivenPod("ml", "old", "main", [A.uuid])]):
-        source.start()
+        source._poller.start()
         until(lambda: source.view(0).given)
     until(lambda: not joined.join([A], {}, {}, 1.0).health[0].success)
     down = joined.join([A], {}, {}, 1.0)
@@ -207,7 +208,7 @@ def test_kubelet_that_restarts_is_asked_again(tmp_path: Path) -> None:
 def test_kubelet_that_hangs_holds_up_nothing_and_its_last_word_ages(kubelet: Kubelet) -> None:
     kubelet.pods = [GivenPod("ml", "train", "main", [A.uuid])]
     joined, source = attribution(kubelet, timeout=0.2)
-    source.start()
+    source._poller.start()
     until(lambda: source.view(0).given)
     kubelet.hanging.set()
     until(lambda: not joined.join([A], {}, {}, 1.0).health[0].success)

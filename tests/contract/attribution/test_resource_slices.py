@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.kubernetes import resource_slices
 from exporter.attribution.kubernetes.api_server import ApiServer
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
@@ -98,7 +98,7 @@ def test_they_are_asked_for_only_when_a_claim_needs_them(api: Api, server: ApiSe
         tmp_path / "kubelet.sock", required=True, logs=tmp_path, slices=lambda: resource_slices.listed(server, "n1")
     )
     source = Kubernetes(site)
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     with Kubelet(tmp_path / "kubelet.sock", [GivenPod("ml", "one", "main", [FIRST.uuid])]) as kubelet:
         source._poller.ask_once()
         joined.join([FIRST, SECOND], {}, {}, 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.background_source import HANGS_SECONDS, BackgroundSource
 from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.source import Nomad
+from exporter.attribution.nomad.source import AgentPoller
 from exporter.core.threads import Threads
 from tests.attribution_kit.nodes import until
 
@@ -92,7 +92,7 @@ def test_thread_waits_between_two_questions_and_does_not_fail() -> None:
 
 
 def test_thread_of_nomad_has_its_name_in_the_series_of_threads() -> None:
-    threads, nomad = Threads(), Nomad(Agent("http://127.0.0.1:1"))
+    threads, nomad = Threads(), AgentPoller(Agent("http://127.0.0.1:1"))
     nomad.start(threads)
 
     assert set(threads.states()) == {"nomad"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.cgroup_trust import understood
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 OWN = "/user.slice/user-1000.slice/user@1000.service"
@@ -64,7 +64,7 @@ def test_what_one_user_names_is_not_the_workload_of_another(cgroupfs: Path, path
         replace(host_process(pid, cgroup(path)), user=user)
         for pid, path, user in zip((1, 2), paths, ("alice", "mallory"), strict=True)
     )
-    owners = Attribution(cgroupfs=cgroupfs).join((target,), {target.uuid: (1, 2)}, hosts, 0.0).processes
+    owners = attribution_of(Parts(), cgroupfs).join((target,), {target.uuid: (1, 2)}, hosts, 0.0).processes
 
     assert owners[1].workload != owners[2].workload
     assert "mallory" in owners[2].workload
@@ -82,7 +82,7 @@ def test_guest_whose_root_is_no_root_here_goes_by_its_name(cgroupfs: Path, insid
 
 
 def test_container_and_unit_of_a_user_carry_the_user(cgroupfs: Path) -> None:
-    attribution = Attribution(cgroupfs=cgroupfs)
+    attribution = attribution_of(Parts(), cgroupfs)
     target = gpu(0)
     paths = {
         1: f"/machine.slice/libpod-{CONTAINER_ID}.scope",

@@ -13,7 +13,7 @@ import pytest
 from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.containers.container import Container
 from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 A = gpu(0)
@@ -83,7 +83,9 @@ def found(folder: Path, path: str) -> Container | None:
 
 
 def owner(folder: Path, path: str) -> tuple[str, str]:
-    joined = Attribution(containers=names(folder)).join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
+    joined = attribution_of(Parts(containers=names(folder))).join(
+        [A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0
+    )
     return joined.processes[7].workload, joined.processes[7].container
 
 
@@ -96,7 +98,7 @@ def test_docker_container_goes_by_its_name(tmp_path: Path) -> None:
 
 def test_containers_of_a_compose_service_are_one_workload_of_their_project(tmp_path: Path) -> None:
     docker(tmp_path, "vision-train-2", COMPOSE)
-    attribution = Attribution(containers=names(tmp_path))
+    attribution = attribution_of(Parts(containers=names(tmp_path)))
 
     ownership = attribution.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(DOCKER))]), 1.0)
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from exporter.attribution.allocations import weights
 from exporter.attribution.containers.names import ContainerNames, Folders
-from exporter.attribution.join import LAST_OWNER_SECONDS, Attribution
+from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.join import LAST_OWNER_SECONDS
 from exporter.attribution.owner import NOBODY, Owner
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
@@ -47,7 +48,7 @@ SHORT_ID = CONTAINER_ID[:12]
     ],
 )
 def test_process_outside_any_scheduler_belongs_to_its_container_unit_or_self(path: str, expected: Owner) -> None:
-    ownership = Attribution().join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
+    ownership = attribution_of(Parts()).join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
 
     assert ownership.processes == {7: expected}
     assert ownership.holders == {A.uuid: (expected,)}
@@ -57,7 +58,7 @@ def test_docker_container_goes_by_its_name_where_docker_tells(tmp_path: Path) ->
     folder = tmp_path / "containers" / CONTAINER_ID
     folder.mkdir(parents=True)
     (folder / "config.v2.json").write_text('{"Name": "/trainer", "Config": {}}')
-    joined = Attribution(containers=ContainerNames(Folders(docker=tmp_path)))
+    joined = attribution_of(Parts(containers=ContainerNames(Folders(docker=tmp_path))))
 
     ownership = joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup(f"/docker/{CONTAINER_ID}"))]), 1.0)
 
@@ -65,14 +66,14 @@ def test_docker_container_goes_by_its_name_where_docker_tells(tmp_path: Path) ->
 
 
 def test_free_gpu_has_no_holder() -> None:
-    assert Attribution().join([A], {}, {}, 1.0).holders == {}
+    assert attribution_of(Parts()).join([A], {}, {}, 1.0).holders == {}
 
 
 # Processes that come and go
 
 
 def test_process_that_proc_no_longer_shows_keeps_its_owner_for_a_while() -> None:
-    joined = Attribution()
+    joined = attribution_of(Parts())
     process = host_process(7, cgroup("/system.slice/a.service"))
     owner = joined.join([A], {A.uuid: [7]}, of([process]), 100.0).processes[7]
 
@@ -84,11 +85,11 @@ def test_process_that_proc_no_longer_shows_keeps_its_owner_for_a_while() -> None
 
 
 def test_process_that_was_never_seen_is_nobodys() -> None:
-    assert Attribution().join([A], {A.uuid: [7]}, {}, 1.0).processes == {7: NOBODY}
+    assert attribution_of(Parts()).join([A], {A.uuid: [7]}, {}, 1.0).processes == {7: NOBODY}
 
 
 def test_reused_pid_belongs_to_who_has_it_now() -> None:
-    joined = Attribution()
+    joined = attribution_of(Parts())
     joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup("/system.slice/a.service"))]), 1.0)
 
     again = joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup("/system.slice/b.service"))]), 2.0)
@@ -98,7 +99,7 @@ def test_reused_pid_belongs_to_who_has_it_now() -> None:
 
 @pytest.mark.parametrize(("away", "whose"), [(5.0, "unit:a.service"), (LAST_OWNER_SECONDS, "")])
 def test_dead_process_that_is_listed_again_is_its_last_owners_for_a_while(away: float, whose: str) -> None:
-    joined = Attribution()
+    joined = attribution_of(Parts())
     joined.join([A], {A.uuid: [7]}, of([host_process(7, cgroup("/system.slice/a.service"))]), 1.0)
     joined.join([A], {}, {}, 2.0)
 
@@ -112,7 +113,7 @@ def test_cgroup_shared_by_two_owners_is_nobodys_own() -> None:
     session = cgroup("/user.slice/user-1000.slice/session-1.scope")
     processes = of([host_process(7, session, "alice"), host_process(8, session, "root")])
 
-    ownership = Attribution().join([A], {A.uuid: [7, 8]}, processes, 1.0)
+    ownership = attribution_of(Parts()).join([A], {A.uuid: [7, 8]}, processes, 1.0)
 
     assert len(set(ownership.processes.values())) == 2
     assert ownership.cgroups == {}
@@ -131,7 +132,7 @@ def test_cgroup_shared_by_two_owners_is_nobodys_own() -> None:
     ],
 )
 def test_cgroup_in_which_many_people_start_things_is_nobodys_own(path: str, *, own: bool) -> None:
-    ownership = Attribution().join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
+    ownership = attribution_of(Parts()).join([A], {A.uuid: [7]}, of([host_process(7, cgroup(path))]), 1.0)
 
     assert list(ownership.cgroups.values()) == ([path] if own else [])
 

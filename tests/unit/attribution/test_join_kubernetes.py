@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.kubernetes.pod import Pod
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite, infer
 from exporter.attribution.owner import NOBODY, Owner
@@ -35,7 +35,7 @@ def _kubernetes(folder: Path, given: Iterable[tuple[str, str, str, str]]) -> Kub
 
 def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
     kubernetes = _kubernetes(tmp_path, [("ml", "train", "main", A.uuid)])
-    joined = Attribution(kubernetes)
+    joined = attribution_of(Parts(kubernetes))
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
     before = joined.join([A], {A.uuid: [7]}, process, 1.0).processes
     kubernetes._poller.answer = type(kubernetes._poller.answer)((), 2.0)
@@ -44,7 +44,7 @@ def test_deleted_pods_process_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_pod_that_was_given_nothing_goes_by_its_uid_after_a_while(tmp_path: Path) -> None:
-    joined = Attribution(_kubernetes(tmp_path, []))
+    joined = attribution_of(Parts(_kubernetes(tmp_path, [])))
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
     at_once = joined.join([A], {A.uuid: [7]}, process, 100.0)
     later = joined.join([A], {A.uuid: [7]}, process, 100.0 + HOLD_SECONDS)
@@ -62,7 +62,7 @@ def test_containers_of_one_pod_hold_what_each_was_given_of_a_gpu(tmp_path: Path)
     slices = (("train-0", "one"), ("train-0", "two"), ("other", "main"))
     given = [("ml", pod, name, f"{A.uuid}::{number}") for number, (pod, name) in enumerate(slices)]
 
-    ownership = Attribution(_kubernetes(tmp_path, given)).join([A], {}, {}, 1.0)
+    ownership = attribution_of(Parts(_kubernetes(tmp_path, given))).join([A], {}, {}, 1.0)
 
     assert ownership.weights == {(A.uuid, _container(name, pod)): 1 / 3 for pod, name in slices}
 
@@ -75,7 +75,7 @@ def test_container_that_runs_has_what_the_others_of_its_pod_leave(tmp_path: Path
     view = replace(source.view(1.0), pods={POD: pod} if known else {})
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
     with patch.object(source, "view", lambda _: view):
-        ownership = Attribution(source).join([A], {A.uuid: [7]}, process, 1.0)
+        ownership = attribution_of(Parts(source)).join([A], {A.uuid: [7]}, process, 1.0)
 
     assert {(owner.pod, owner.container): share for (_, owner), share in ownership.weights.items()} == {
         ("train-0", "two" if known else ""): 1.0
@@ -87,7 +87,7 @@ def test_container_with_a_gpu_of_its_own_is_not_idle_while_its_pod_runs_there(tm
     source = _kubernetes(tmp_path, [("ml", "train-0", "one", A.uuid), ("ml", "train-0", "two", B.uuid)])
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
 
-    ownership = Attribution(source).join([A, B], {A.uuid: [7]}, process, 1.0)
+    ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7]}, process, 1.0)
 
     assert ownership.holders == {A.uuid: (_container(""),), B.uuid: (_container("two"),)}
 
@@ -97,7 +97,7 @@ def test_job_in_a_pod_is_both_and_outranks_the_pod(tmp_path: Path) -> None:
     node.map("0", "7")
     node.read()
     kubernetes = _kubernetes(tmp_path, [("slurm", "n1-0", "slurmd", A.uuid), ("slurm", "n1-0", "slurmd", B.uuid)])
-    joined = Attribution(kubernetes, node.slurm, procfs=tmp_path)
+    joined = attribution_of(Parts(kubernetes, node.slurm, procfs=tmp_path))
     path = f"/kubepods/pod{POD}/{CONTAINER_ID}{STEP.format(7)}"
 
     ownership = joined.join([A, B], {A.uuid: [70]}, of([host_process(70, cgroup(path))]), 1.0)
@@ -124,7 +124,7 @@ def test_idle_job_in_a_pod_that_a_dra_driver_gave_gpus_holds_what_its_prolog_sai
     (folder / "cgroup.procs").write_text("")
     node.slurm.noticed({"7"}, {f"/kubepods/pod{POD}/{CONTAINER_ID}/system.slice/slurmstepd.scope"})
     node.read()
-    joined = Attribution(source, node.slurm, procfs=tmp_path)
+    joined = attribution_of(Parts(source, node.slurm, procfs=tmp_path))
     ownership = joined.join([A, B], {}, {}, 1.0)
 
     both = Owner("slurm:7", "slurm", namespace="slurm", pod="n1-0", container="slurmd", slurm_job="7", user="alice")
@@ -156,7 +156,7 @@ def test_cluster_inside_a_pod_is_that_pods(tmp_path: Path, logged: dict[str, tup
     inside = f"/kubepods/burstable/pod{POD}/{CONTAINER_ID}/kubepods/pod"
     processes = of(host_process(pid, cgroup(f"{inside}{pid}{POD[1:]}/{'0' * 64}")) for pid in (7, 8))
     with patch.object(source, "view", lambda _: view):
-        joined = Attribution(source, cgroupfs=tmp_path)
+        joined = attribution_of(Parts(source), tmp_path)
         for now in (1.0, 1.0 + HOLD_SECONDS):
             ownership = joined.join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, now)
 
@@ -173,7 +173,7 @@ def test_pod_that_this_kubelet_knows_is_no_other_ones_part(tmp_path: Path) -> No
     view = replace(source.view(1.0), logged={inner: ("ml", "train")})
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}/kubepods/pod{inner}/{CONTAINER_ID}"))])
     with patch.object(source, "view", lambda _: view):
-        ownership = Attribution(source, cgroupfs=tmp_path).join([A], {A.uuid: [7]}, process, 1.0)
+        ownership = attribution_of(Parts(source), tmp_path).join([A], {A.uuid: [7]}, process, 1.0)
 
     assert ownership.processes[7].pod_name == ("ml", "train")
 
@@ -192,7 +192,7 @@ def test_plain_pods_are_a_workload_each_and_a_guessed_name_is_inferred(tmp_path:
         for pid, pod in zip((7, 8), pods, strict=True)
     )
     with patch.object(source, "view", lambda _: view):
-        ownership = Attribution(source).join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, 1.0)
+        ownership = attribution_of(Parts(source)).join([A, B], {A.uuid: [7], B.uuid: [8]}, processes, 1.0)
 
     assert {owner.workload: info.trust for owner, info in ownership.info.items()} == dict.fromkeys(
         ("ml/llama-2", "ml/llama-3"), "exact" if known else "inferred"
@@ -204,7 +204,7 @@ def test_socket_that_is_missing_is_reported_once_pods_run_on_the_gpus(
 ) -> None:
     """The kubelet's root is another directory than the one looked in."""
     source = Kubernetes(KubernetesSite(tmp_path / "elsewhere/kubelet.sock"))
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     process = of([host_process(7, cgroup(f"/kubepods/pod{POD}/{CONTAINER_ID}"))])
     source._poller.ask_once()
     without_pods = joined.join([A], {}, {}, 1.0)
@@ -221,7 +221,7 @@ def test_socket_that_is_missing_is_reported_once_pods_run_on_the_gpus(
 def test_socket_of_a_cluster_in_a_container_is_not_expected_here(tmp_path: Path) -> None:
     """kind, minikube: the kubelet and its socket are in the container."""
     source = Kubernetes(KubernetesSite(tmp_path / "kubelet.sock"))
-    joined = Attribution(source, cgroupfs=tmp_path)
+    joined = attribution_of(Parts(source), tmp_path)
     process = of([host_process(7, cgroup(f"/docker/{'0' * 64}/kubelet/kubepods/pod{POD}/{CONTAINER_ID}"))])
     joined.join([A], {A.uuid: [7]}, process, 1.0)
     source._poller.ask_once()

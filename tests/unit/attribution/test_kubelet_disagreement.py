@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from exporter.attribution.join import Attribution
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.kubernetes.pod import Pod, pod_of
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.ownership import Ownership
@@ -58,7 +58,7 @@ class Node:
         self._source = Kubernetes(KubernetesSite(folder / "kubelet.sock", required=True))
         with Kubelet(folder / "kubelet.sock", listed, [A.uuid, B.uuid]):
             self._source._poller.ask_once()
-        self._attribution = Attribution(self._source)
+        self._attribution = attribution_of(Parts(self._source))
         self._api = {pod.uid: pod for pod in api}
         self._now = 100.0
 

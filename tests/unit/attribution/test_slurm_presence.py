@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from exporter.attribution.background_source import SourceError
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import SlurmSite
 from exporter.attribution.slurm.source import Slurm
@@ -27,7 +28,8 @@ def _sources(root: Path, *, mapping: str, required: bool = False) -> dict[str, b
     assert slurm._mapping
     slurm._mapping.ask_once()
     slurm._local_files.ask_once()
-    return {each.source: each.success for each in slurm.health(MonotonicTime(1.0), {})}
+    shown = attribution_of(Parts(slurm=slurm)).join([], {}, {}, MonotonicTime(1.0))
+    return {each.source: each.success for each in shown.health}
 
 
 def _no_cluster(job: str) -> Job | None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution import naming
 from exporter.attribution.owner import Owner
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
+from exporter.attribution.slurm.naming import job_owner
 from exporter.attribution.slurm.source import ENVIRON
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node, _refused, job
@@ -97,8 +97,8 @@ def test_node_without_such_processes_has_no_health_of_their_environments(tmp_pat
 
 @pytest.mark.parametrize(("user", "expected"), [("", "alice"), ("bob", "bob")])
 def test_user_is_whom_the_kernel_names_before_the_job_itself(user: str, expected: str) -> None:
-    assert naming.job_owner("7", None, JobEnviron(job="7", user="alice"), user).user == expected
-    assert naming.job_owner("7", None, None, user).user == user
+    assert job_owner("7", None, JobEnviron(job="7", user="alice"), user).user == expected
+    assert job_owner("7", None, None, user).user == user
 
 
 def local(root: Path, gres: str = "") -> LocalFiles:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.owner import NOBODY, Owner
@@ -28,8 +29,8 @@ Given = Mapping[str, Collection[Owner]]
 def named(given: Given, runs: Given, offered: Collection[str] = (), unsure: Collection[Owner] = ()) -> Given:
     """After long enough."""
     use = UnreservedUse()
-    use.of(given, offered, runs, lambda owner, _: owner in unsure, 0.0)
-    return use.of(given, offered, runs, lambda owner, _: owner in unsure, LATER)
+    use.of(given, offered, runs, unsure, 0.0)
+    return use.of(given, offered, runs, unsure, LATER)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +62,10 @@ def test_another_container_of_the_pod_may_use_what_one_was_given() -> None:
 
 def test_a_gpu_that_was_given_out_once_stays_its_schedulers() -> None:
     use = UnreservedUse()
-    use.of({"a": [JOB]}, (), {"a": [JOB]}, lambda *_: False, 0.0)
+    use.of({"a": [JOB]}, (), {"a": [JOB]}, (), 0.0)
 
-    assert use.of({}, (), {"a": [HAND]}, lambda *_: False, 1.0) == {}
-    assert use.of({}, (), {"a": [HAND]}, lambda *_: False, 1.0 + LATER) == {"a": {HAND}}
+    assert use.of({}, (), {"a": [HAND]}, (), 1.0) == {}
+    assert use.of({}, (), {"a": [HAND]}, (), 1.0 + LATER) == {"a": {HAND}}
 
 
 def test_nobody_is_named_while_it_is_not_known_what_he_was_given() -> None:
@@ -93,14 +94,14 @@ def test_container_by_hand_on_a_gpu_that_the_kubelet_gave_to_nobody(
 ) -> None:
     source = kubelet(tmp_path, GivenPod("ml", "train", "main", [B.uuid]), allocatable)
 
-    ownership = passes(Attribution(source), f"/docker/{CONTAINER_ID}")
+    ownership = passes(attribution_of(Parts(source)), f"/docker/{CONTAINER_ID}")
 
     assert len(ownership.unreserved.get(A.uuid, ())) == expected
 
 
 def test_nobody_is_named_while_the_kubelet_has_told_nothing(tmp_path: Path) -> None:
     source = kubelet(tmp_path, GivenPod("ml", "train", "main", [A.uuid]), [A.uuid, B.uuid])
-    joined = Attribution(source)
+    joined = attribution_of(Parts(source))
     path = f"/kubepods/pod{POD}/{CONTAINER_ID}"
     assert passes(joined, path).unreserved == {}
 

@@ -6,11 +6,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from exporter.attribution.allocations import MIG_PLACE, NOT_HERE, REASONS, UNKNOWN_ID, PodAllocations, pod_allocations
 from exporter.attribution.devices import DeviceName, Devices, kubernetes_device
+from exporter.attribution.kubernetes.allocations import (
+    MIG_PLACE,
+    NOT_HERE,
+    REASONS,
+    UNKNOWN_ID,
+    PodAllocations,
+    pod_allocations,
+)
+from exporter.attribution.kubernetes.naming import PodPlace
 from exporter.attribution.kubernetes.pod_resources import PodDevice
 from exporter.attribution.kubernetes.source import KubernetesView
-from exporter.attribution.naming import PodPlace
 from tests.attribution_kit.nodes import gpu, instance
 
 A = gpu(0)

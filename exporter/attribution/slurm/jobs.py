@@ -1,4 +1,4 @@
-"""Slurm jobs in one pass: those that run, those that only hold, and the names of both."""
+"""Slurm jobs in one sampling cycle: those that run, those that are only allocated something, and the names of both."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from exporter.attribution import naming
-from exporter.attribution.allocations import JobAllocation, contested, job_allocations
-from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.naming import NO_POD, PodPlace
+from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.naming import EXACT, INFERRED, LOW, process_owner
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import SourceHealth, WorkloadInfo
+from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
+from exporter.attribution.slurm.allocations import JobAllocation, contested, job_allocations
 from exporter.attribution.slurm.environ import Environs, JobEnviron
-from exporter.attribution.slurm.source import ENVIRON, MAPPING, STEPS, Slurm
+from exporter.attribution.slurm.naming import job_info, job_owner
+from exporter.attribution.slurm.source import MAPPING, STEPS, Slurm
+from exporter.attribution.source import Amounts, Match, named
 from exporter.core.clock import MonotonicTime
-from exporter.core.threads import Threads
 
 _SLURMD = ("slurmd.service", "slurmstepd.scope")
 _STEPS_OF_SLURM = ("extern", "")
@@ -26,7 +26,7 @@ _STEPS_OF_SLURM = ("extern", "")
 
 @dataclass(frozen=True, slots=True)
 class JobsNow:
-    """What one pass knows of jobs. One without an owner is waiting for its name."""
+    """What one sampling cycle knows of jobs. One without an owner is waiting for its name."""
 
     sluids: Mapping[str, str] = field(default_factory=dict[str, str])
     ended: AbstractSet[str] = frozenset()
@@ -34,31 +34,39 @@ class JobsNow:
     untracked: Mapping[int, str] = field(default_factory=dict[int, str])
     """Pid to job, of processes that Slurm tracks without cgroups."""
     owners: Mapping[str, Owner] = field(default_factory=dict[str, Owner])
-    given: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
+    allocations: Mapping[str, JobAllocation] = field(default_factory=dict[str, JobAllocation])
     cgroups: Mapping[str, str] = field(default_factory=dict[str, str])
     info: Mapping[Owner, WorkloadInfo] = field(default_factory=dict[Owner, WorkloadInfo])
-    offered: frozenset[str] = frozenset()
-    """Uuids of what Slurm gives out, to whomever."""
-    unsure: frozenset[Owner] = frozenset()
-    """Jobs of which no source but their own word reports what they were given."""
     conflicts: Mapping[str, int] = field(default_factory=dict[str, int])
     unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
     """By source: devices that jobs were given and that were not found here."""
-    open: bool = False
-    """Whether more may come to be known of the same processes: so wherever Slurm is."""
 
     def job_of(self, cgroup: Cgroup) -> str:
         """Return the raw id of the cgroup's job, or its SLUID until the id is known; empty if no job runs in it."""
         job = self.cgroup_of(cgroup)
         return "" if job in self.ended else job
 
-    def left_by(self, cgroup: Cgroup) -> bool:
-        """Whether a job that has ended left its processes in this cgroup."""
-        return self.cgroup_of(cgroup) in self.ended
-
     def cgroup_of(self, cgroup: Cgroup) -> str:
         """Return the same of a job that has ended, too."""
         return self.sluids.get(cgroup.sluid, "") or cgroup.sluid if cgroup.sluid else cgroup.job
+
+    def match(self, group: ProcessGroup) -> Match | None:
+        """Return the job that runs in a cgroup; of what an ended job left, the program; None if it is no job's.
+
+        What an ended job left in a pod is the pod's.
+        """
+        job = self.cgroup_of(group.cgroup)
+        if job in self.ended:
+            return None if group.cgroup.pod else named(process_owner(group.command, group.user))
+        return named(self.owners.get(job)) if job else None
+
+    def allocated(self, source: str) -> Mapping[Owner, Amounts]:
+        """Return what each job was allocated by the word of one source."""
+        return {
+            owner: self.allocations[job].by_source[source]
+            for job, owner in self.owners.items()
+            if job in self.allocations and source in self.allocations[job].by_source
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,50 +79,40 @@ class _Running:
     targets: Collection[str]
 
 
-class JobOwners:
-    """Joins jobs; keeps what it has read of processes outside job cgroups, and where jobs run in pods."""
+class Jobs:
+    """What Slurm's sources know together; keeps what it has read of processes outside job cgroups."""
 
     def __init__(self, slurm: Slurm, procfs: Path) -> None:
-        self._slurm = slurm
-        self._environs = Environs(procfs)
+        self.slurm = slurm
+        self.environs = Environs(procfs)
         self._first = FirstSeen()
         self._untracked: Mapping[str, JobEnviron] = {}
         """What processes outside of the cgroups of jobs say of the jobs that may be theirs."""
-        self._pods: dict[str, PodPlace] = {}
+        self._last = JobsNow()
+        self._cycle: int | None = None
 
-    def start(self, threads: Threads) -> None:
-        self._environs.start(threads)
+    def at(self, index: ProcessIndex, now: MonotonicTime) -> JobsNow:
+        """Return the same jobs to all sources of one sampling cycle."""
+        if index.cycle != self._cycle:
+            self._last, self._cycle = self._join(index, now), index.cycle
+        return self._last
 
-    def stop(self) -> None:
-        self._environs.stop()
-
-    def health(self, conflicts: Mapping[str, int]) -> Iterator[SourceHealth]:
-        """Of the environments, where any is read; the other sources of Slurm tell for themselves."""
-        health = self._environs.health()
-        if health:
-            yield SourceHealth(ENVIRON, *health, conflicts.get(ENVIRON, 0))
-
-    def in_pods(self) -> Iterable[Cgroup]:
-        """Cgroups of the jobs that run in pods."""
-        return (parse_path(path) for path in self._slurm.node.cgroups.values() if "pod" in path)
-
-    def join(self, index: ProcessIndex, pod_of: Callable[[Cgroup], PodPlace | None]) -> JobsNow:
-        """`pod_of` reports the pod of a cgroup, for Slurm runs in pods too."""
-        node = self._slurm.node
-        jobs = JobsNow(sluids=node.sluids, ended=self._slurm.ended())
+    def _join(self, index: ProcessIndex, now: MonotonicTime) -> JobsNow:
+        node = self.slurm.node
+        jobs = JobsNow(sluids=node.sluids, ended=self.slurm.ended())
         running = list(_running(index, jobs))
         environs = self._read_untracked(index) if node.present or running else dict[int, JobEnviron]()
         tracked = _users(running)
-        named = {
+        claimed = {
             pid: environ.job
             for pid, environ in environs.items()
             if environ.job and self._may_be_of(index.hosts[pid].user, environ.job, tracked)
         }
-        untracked = {pid: job for pid, job in named.items() if job not in jobs.ended}
+        untracked = {pid: job for pid, job in claimed.items() if job not in jobs.ended}
         self._untracked = {environs[pid].job: environs[pid] for pid in reversed(untracked)}
-        everyone = {*(each.job for each in running), *untracked.values(), *self._slurm.present()}
+        everyone = {*(each.job for each in running), *untracked.values(), *self.slurm.present()}
         given, conflicts, unresolved = job_allocations(
-            {job: self._slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
+            {job: self.slurm.held(job, self._job_environ(job)) for job in everyone}, index.devices
         )
         inferred = _inferred(index, environs, given)
         strangers, taken = _strangers(index, {*untracked, *inferred}, given, self._user)
@@ -122,47 +120,41 @@ class JobOwners:
         trust = _trust(given, untracked.values(), inferred.values())
         untracked |= inferred
         running += _as_running(untracked, index)
-        self._ask(everyone.union(named.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups)), running)
-        self._first.update(everyone, index.now)
-        self._pods = self._places(everyone, running, pod_of)
+        self._ask(everyone.union(claimed.values(), (jobs.cgroup_of(group.cgroup) for group in index.groups)), running)
+        self._first.update(everyone, now)
         users = _users(running)
-        owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, index.now)}
+        owners = {job: self._owner(job, users.get(job, "")) for job in everyone if not self._waits(job, now)}
         steps = _steps(running)
         return replace(
             jobs,
             untracked=untracked,
             owners=owners,
-            given=given,
+            allocations=given,
             cgroups={each.job: each.cgroup.job_path for each in running if each.cgroup.job_path} | dict(node.cgroups),
             info={
-                owner: naming.job_info(
-                    self._slurm.job(job), self._job_environ(job), steps.get(job, ""), trust.get(job, naming.EXACT)
-                )
+                owner: job_info(self.slurm.job(job), self._job_environ(job), steps.get(job, ""), trust.get(job, EXACT))
                 for job, owner in owners.items()
             },
-            offered=frozenset(each.uuid for name in node.devices if name for each in index.devices.find(name)),
-            unsure=frozenset(owner for job, owner in owners.items() if job not in given or given[job].low_trust),
             conflicts=Counter(conflicts) + _elsewhere(running, given) + taken + self._contest(given),
             unresolved=unresolved,
-            open=node.present or bool(everyone),
         )
 
     def _contest(self, given: Mapping[str, JobAllocation]) -> Counter[str]:
         """Have slurmctld asked about jobs that contradict each other; returns the number of their GPUs by source."""
-        found = contested({job: each for job, each in given.items() if not self._slurm.pending(job)})
-        self._slurm.contest({job for jobs in found.values() for job in jobs})
+        found = contested({job: each for job, each in given.items() if not self.slurm.pending(job)})
+        self.slurm.contest({job for jobs in found.values() for job in jobs})
         return Counter({STEPS: len(found)})
 
     def _ask(self, jobs: Iterable[str], running: Iterable[_Running]) -> None:
         parents = {each.cgroup.job_path.rpartition("/")[0] for each in running if each.cgroup.job_path}
-        self._slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
+        self.slurm.noticed({job for job in jobs if job.isdecimal()}, parents)
 
     def _waits(self, job: str, now: MonotonicTime) -> bool:
-        return self._slurm.job(job) is None and self._slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
+        return self.slurm.job(job) is None and self.slurm.pending(job) and self._first.age(job, now) < HOLD_SECONDS
 
     def _owner(self, job: str, user: str) -> Owner:
-        user = user or self._slurm.node.users.get(job, "")
-        return naming.job_owner(job, self._slurm.job(job), self._job_environ(job), user, self._pods.get(job, NO_POD))
+        user = user or self.slurm.node.users.get(job, "")
+        return job_owner(job, self.slurm.job(job), self._job_environ(job), user)
 
     def _may_be_of(self, user: str, job: str, tracked: Mapping[str, str]) -> bool:
         """An environment is the user's own text: it names no job of somebody else.
@@ -173,27 +165,16 @@ class JobOwners:
 
     def _user(self, job: str) -> str:
         """Whose the job is, by Slurm or the kernel; empty where neither reports."""
-        known = self._slurm.job(job)
-        return known.user if known else self._slurm.node.users.get(job, "")
+        known = self.slurm.job(job)
+        return known.user if known else self.slurm.node.users.get(job, "")
 
     def _job_environ(self, job: str) -> JobEnviron | None:
-        return self._slurm.node.job_environ.get(job) or self._untracked.get(job)
-
-    def _places(
-        self, everyone: Iterable[str], running: Iterable[_Running], pod_of: Callable[[Cgroup], PodPlace | None]
-    ) -> dict[str, PodPlace]:
-        """Pods that jobs run in, by their processes or by where their cgroup is; once known, it stays."""
-        inside = {each.job: each.cgroup for each in running if each.cgroup.pod}
-        for job, path in self._slurm.node.cgroups.items():
-            if "pod" in path and job not in inside:
-                inside[job] = parse_path(path)
-        found = {job: place for job, cgroup in inside.items() if cgroup.pod and (place := pod_of(cgroup))}
-        return {job: place for job in everyone if (place := self._pods.get(job) or found.get(job))}
+        return self.slurm.node.job_environ.get(job) or self._untracked.get(job)
 
     def _read_untracked(self, index: ProcessIndex) -> Mapping[int, JobEnviron]:
         """What processes say that Slurm may track without cgroups; each is read once."""
         untracked = [pid for group in index.groups if _may_be_slurms(group.cgroup) for pid in group.pids]
-        return self._environs.of({pid: index.hosts[pid].start_time for pid in untracked})
+        return self.environs.of({pid: index.hosts[pid].start_time for pid in untracked})
 
 
 def _running(index: ProcessIndex, jobs: JobsNow) -> Iterator[_Running]:
@@ -204,13 +185,12 @@ def _running(index: ProcessIndex, jobs: JobsNow) -> Iterator[_Running]:
 
 def _trust(given: Mapping[str, JobAllocation], untracked: Iterable[str], inferred: Iterable[str]) -> Mapping[str, str]:
     """By job: what is reported of it is trusted less than exact. `untracked` and `inferred` are jobs of processes."""
-    found = dict.fromkeys((job for job, each in given.items() if each.low_trust), naming.LOW)
-    return found | dict.fromkeys(untracked, naming.LOW) | dict.fromkeys(inferred, naming.INFERRED)
+    found = dict.fromkeys((job for job, each in given.items() if each.low_trust), LOW)
+    return found | dict.fromkeys(untracked, LOW) | dict.fromkeys(inferred, INFERRED)
 
 
 def _may_be_slurms(cgroup: Cgroup) -> bool:
-    named = cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.allocation or cgroup.delegated
-    return not named and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
+    return cgroup.of_host and not cgroup.delegated and (not cgroup.unit or cgroup.unit.endswith(_SLURMD))
 
 
 def _inferred(
@@ -236,7 +216,7 @@ def _strangers(
     found: dict[int, str] = {}
     conflicts: Counter[str] = Counter()
     for group in index.groups:
-        if not _of_the_host(group.cgroup) or group.user in ("", "root"):
+        if not group.cgroup.of_host or group.cgroup.unit.endswith(_SLURMD) or group.user in ("", "root"):
             continue
         for pid in group.pids.difference(known):
             targets = set(index.targets_of(pid))
@@ -246,10 +226,6 @@ def _strangers(
             else:
                 conflicts.update(given[job].source for job in holders)
     return found, conflicts
-
-
-def _of_the_host(cgroup: Cgroup) -> bool:
-    return not (cgroup.job or cgroup.sluid or cgroup.pod or cgroup.container or cgroup.unit.endswith(_SLURMD))
 
 
 def _sole_holder(uuids: Iterable[str], given: Mapping[str, JobAllocation]) -> str:

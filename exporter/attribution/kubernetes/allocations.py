@@ -1,4 +1,4 @@
-"""Who holds which GPU, where the kubelet's list, the API server and running processes do not agree.
+"""Allocations of pods, where the kubelet's list, the API server and running processes do not agree.
 
 The kubelet lists pods that have ended (before Kubernetes 1.34), pods that only reserve a GPU for others, claims of
 monitors (`adminAccess`), and slots of schedulers that choose the GPU themselves. Running processes have the last word.
@@ -6,16 +6,67 @@ monitors (`adminAccess`), and slots of schedulers that choose the GPU themselves
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from exporter.attribution.allocations import Amounts, PodAllocations, PodTarget
+from exporter.attribution.devices import DeviceName, Devices
+from exporter.attribution.kubernetes.naming import PodPlace
 from exporter.attribution.kubernetes.pod import Pod
-from exporter.attribution.naming import PodPlace
+from exporter.attribution.kubernetes.source import KubernetesView, PodName
+from exporter.attribution.ownership import NOT_HERE
+from exporter.attribution.source import Amounts
 
-PodName = tuple[str, str]
+PodTarget = tuple[PodName, str]
+"""A pod, and the uuid of a target."""
+
+UNKNOWN_ID, MIG_PLACE = "unknown_id", "mig_placement"
+REASONS: tuple[str, ...] = (UNKNOWN_ID, MIG_PLACE, NOT_HERE)
+
+
+@dataclass(frozen=True, slots=True)
+class PodAllocations:
+    """What the kubelet lists of each pod, on the targets of this node."""
+
+    given: Mapping[PodPlace, Amounts] = field(default_factory=dict[PodPlace, Amounts])
+    exclusive: Mapping[PodTarget, str] = field(default_factory=dict[PodTarget, str])
+    """Targets that a pod was given whole, and by which claim: empty for a device plugin's."""
+    unresolved: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many devices were not found on this node, by each of REASONS."""
+    listed: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """How many devices each pod was given, found or not."""
+
+
+def pod_allocations(view: KubernetesView, devices: Devices) -> PodAllocations:
+    """Find the devices of the kubelet's list.
+
+    Replicas of a shared device count: a pod with two of the three handed out holds two thirds.
+    """
+    found: dict[PodPlace, Counter[str]] = defaultdict(Counter)
+    exclusive: dict[PodTarget, str] = {}
+    unresolved = Counter(dict.fromkeys(REASONS, 0))
+    listed = Counter((given.namespace, given.pod) for given in view.given)
+    for given in view.given:
+        place = PodPlace(given.namespace, given.pod, given.container)
+        uuid = view.claimable.get(given.device.claimed)
+        name = DeviceName(uuid=uuid) if uuid else given.device
+        targets = devices.find(name)
+        if not targets:
+            unresolved[_reason(name)] += 1
+        for target in targets:
+            found[place][target.uuid] += 1
+            if not name.slot:
+                exclusive[(given.namespace, given.pod), target.uuid] = given.claim
+    return PodAllocations(
+        {place: dict(counts) for place, counts in found.items()}, exclusive, dict(unresolved), dict(listed)
+    )
+
+
+def _reason(name: DeviceName) -> str:
+    if name == DeviceName():
+        return UNKNOWN_ID
+    return MIG_PLACE if name.claimed else NOT_HERE
 
 
 @dataclass(frozen=True, slots=True)
