@@ -14,7 +14,7 @@ from exporter.collectors import COLLECTORS
 from exporter.config.command_line import ARGUMENT, COMMANDS, DAEMON, Page, joined, parser
 from exporter.config.network import without_password
 from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show
-from exporter.host.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError
 from exporter.ledger.thresholds import Thresholds
 
 _SHOWN = 200
@@ -123,7 +123,7 @@ def _shown(raw: str) -> str:
 
 
 def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:
-    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
+    from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     try:
         content = site_yaml.load(path)

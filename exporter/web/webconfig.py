@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
-from exporter.host.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError
 from exporter.web.fields import OPTION, Section
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class WebConfig:
 
 def load(path: Path) -> WebConfig:
     """Read the file. Raises ConfigError with one line that names the file and what was expected."""
-    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
+    from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     try:
         content = site_yaml.load(path)
