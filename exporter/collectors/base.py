@@ -86,7 +86,6 @@ class Collector(Generic[R]):
     read: Callable[[Device, R | None, Tick], R]
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
-    enabled: bool = True
     numbers: tuple[Callable[[R], float | None], ...] = field(init=False)
     """What gives the values of those families that are counters of one number each; not of those it sums up itself."""
     counters: tuple[Family[R], ...] = field(init=False)

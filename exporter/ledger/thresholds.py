@@ -1,10 +1,10 @@
-"""The numbers the ledger's rules compare with; each is an option `--ledger.<name with dashes>`."""
+"""The numbers the ledger's rules compare with; names of `--ledger.thresholds`, with underscores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
-_AMOUNTS = frozenset({"gap_intervals", "unused_never", "unused_after", "polls_after", "write_rate", "network_rate"})
+AMOUNTS = frozenset({"gap_intervals", "unused_never", "unused_after", "polls_after", "write_rate", "network_rate"})
 
 
 def _threshold(default: float, help: str) -> float:
@@ -14,7 +14,7 @@ def _threshold(default: float, help: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """All are shares from 0 to 1 but for `_AMOUNTS`; the metadata of each field states what it decides."""
+    """All are shares from 0 to 1 but for `AMOUNTS`; the metadata of each field states what it decides."""
 
     gap_intervals: float = _threshold(3.0, "A pass longer than this many sample intervals is unobserved.")
     active: float = _threshold(0.01, "Busy share of a pass above which a GPU did something: resets the idle clock.")
@@ -64,6 +64,6 @@ class Thresholds:
     def __post_init__(self) -> None:
         for item in fields(self):
             number = getattr(self, item.name)
-            top = float("inf") if item.name in _AMOUNTS else 1.0
+            top = float("inf") if item.name in AMOUNTS else 1.0
             if not 0 <= number <= top:
                 raise ValueError(f"ledger threshold {item.name} is {number}, not between 0 and {top:g}")

@@ -128,7 +128,7 @@ def main() -> int:
         Scenario(file, scenario(GPUS, pids))
         started = time.monotonic()
         # The fake driver's event wait polls; a real one sleeps in the kernel.
-        options = ("--log.level", "error", "--no-collector.xid")
+        options = ("--log.level", "error", "--collectors.disable=xid")
         running = stack.enter_context(exporter(folder, *options, environment=environment(file)))
         first = time.monotonic() - started
         restless = stack.enter_context(_restless(folder, *options, environment=environment(file)))
@@ -164,7 +164,7 @@ def _restless(folder: Path, *options: str, environment: Mapping[str, str]) -> Ab
     """One that takes a pass each second whatever happens."""
     own = folder / "restless"
     own.mkdir()
-    return exporter(own, *options, "--sample.steady-interval", "1s", environment=environment)
+    return exporter(own, *options, environment=environment)
 
 
 if __name__ == "__main__":

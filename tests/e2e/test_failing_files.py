@@ -29,7 +29,7 @@ def test_no_file_that_fails_ends_a_pass(share: str, fake_nvml: Callable[..., Any
     options = (
         *("--state.dir", str(tmp_path / "state"), "--maintenance.file", str(tmp_path / "maintenance")),
         *("--progress.dir", str(tmp_path / "progress"), "--attribution.slurm.mapping-dir", str(tmp_path / "jobs")),
-        *("--attribution.slurm", "on", "--attribution.containers", "on", "--sample.steady-interval", "100ms"),
+        *("--attribution.slurm", "on", "--attribution.containers", "on"),
     )
     command = (sys.executable, "-m", "tests.failing_files", share)
     with exporter(tmp_path, *FAST, *options, environment=fake.environment, command=command) as running:

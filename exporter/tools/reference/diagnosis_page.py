@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from exporter.ledger.rule import Certainty, Rule
 from exporter.ledger.states import RULES, SPLITS
-from exporter.ledger.thresholds import Thresholds
 
 BEGIN = "<!-- Made from exporter/ledger/states.py by `make diagnosis`. Do not edit up to the end mark. -->"
 END = "<!-- End of what is made. -->"
@@ -24,14 +22,14 @@ _LOST = {
 
 
 def tables() -> str:
-    """The states, what distinguishes them, and the numbers that decide."""
+    """The states, what distinguishes them, and where the numbers that decide are."""
     return "\n".join(
         (
             *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, RULES)),
             "",
-            *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, RULES)),
+            *_table(("State", "Signature", "Thresholds", "Signals it needs"), map(_signature, RULES)),
             "",
-            *_table(("Option", "Default", "Decides"), _options()),
+            "Thresholds and their defaults: [options.md](options.md#ledger).",
         )
     )
 
@@ -53,11 +51,6 @@ def _state(rule: Rule) -> Sequence[str]:
 def _signature(rule: Rule) -> Sequence[str]:
     needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in rule.needs) if rule in SPLITS else ""
     return (f"`{rule.state}`", rule.signature, ", ".join(f"`{_flag(name)}`" for name in rule.thresholds), needs)
-
-
-def _options() -> Iterable[Sequence[str]]:
-    for item in fields(Thresholds):
-        yield (f"`--ledger.{_flag(item.name)}`", f"{item.default:g}", item.metadata["help"])
 
 
 def _flag(name: str) -> str:
