@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 
-from exporter import __version__
+from exporter import __version__, commands
 from exporter.config import environment
-from exporter.config.command_line import COMMANDS
+from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 from exporter.daemon import standard_streams
 from exporter.daemon.complaint import complain
@@ -61,19 +60,21 @@ def _run(name: str, given: Sequence[str]) -> int:
     if given[:1] == ["--version"] and name == "serve":  # known without loading anything
         sys.stdout.write(f"gpu-exporter {__version__}\n")
         return 0
+    if name not in commands.COMMANDS:
+        known = ", ".join(commands.COMMANDS)
+        hint = near_miss(name, commands.COMMANDS)
+        raise ConfigError(f"unknown command {name!r}{hint}: expected one of {known} (see --help)")
     _refuse_unknown_variables()
-    return int(importlib.import_module(_module(name)).run(given))
+    return commands.run(name, given, os.environ)
 
 
 def _refuse_unknown_variables() -> None:
     """Raises ConfigError. The options of all commands are loaded only where one of them may be meant."""
     if not any(name.startswith(environment.PREFIX) for name in os.environ):
         return
-    from exporter.config.load import every_option, options  # noqa: PLC0415
-
-    known = {option.environment for option in options()}
+    known = {option.environment for option in commands.options("serve")}
     if environment.unknown(os.environ, known):
-        environment.refuse(os.environ, {option.environment for option in every_option().values()})
+        environment.refuse(os.environ, {option.environment for option in commands.every_option().values()})
 
 
 def _forget_output() -> None:
@@ -81,12 +82,6 @@ def _forget_output() -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-
-
-def _module(name: str) -> str:
-    if name not in COMMANDS:
-        raise ConfigError(f"unknown command {name!r}: expected one of {', '.join(COMMANDS)} (see --help)")
-    return COMMANDS[name].module
 
 
 if __name__ == "__main__":

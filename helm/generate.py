@@ -12,7 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from exporter.config.load import options
+from exporter.config.option import options_of
+from exporter.daemon.config import DaemonConfig
 from helm import alerting, manifests, reference, schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,7 +26,7 @@ def files(root: Path = ROOT) -> dict[Path, str]:
     chart = root / CHART
     values = (chart / "values.yaml").read_text()
     alerts = yaml.safe_load((chart / "files/rules/alert-values.yaml").read_text())
-    shape = schema.schema(yaml.safe_load(values), options(), alerts)
+    shape = schema.schema(yaml.safe_load(values), options_of(DaemonConfig), alerts)
     dashboards = {
         CHART / "files/dashboards" / path.name: path.read_text() for path in (root / DASHBOARDS).glob("*.json")
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from exporter.config.kinds import DurationUpTo, Pairs
 from exporter.config.option import Option
 from helm.alert_schema import DURATION, MAYBE_DURATION, Schema, overrides, rules
 
@@ -203,9 +204,7 @@ SET_BY_CHART = frozenset(
         "web.config.file",
         "driver.exit-after",
         "path.cgroupfs",
-        "collector.processes",
         "attribution.kubernetes",
-        "attribution.kubernetes.pod-resources-socket",
         "attribution.kubernetes.api",
         "attribution.kubernetes.pod-labels",
         "attribution.slurm",
@@ -243,16 +242,26 @@ def _option(option: Option) -> Schema:
     described = {"description": option.help}
     if option.switch:
         return {"type": "boolean", **described}
+    if option.mapping:
+        return {"type": ["object", "string"], **described, **_pairs(cast("Pairs[Any]", option.parse))}
     words = _choices(option)
     if words:
         return {"enum": [*words, *(_BARE if {"on", "off"} <= {*words} else ())], **described}
-    if isinstance(option.default, tuple) and not (_refuses(option, "no address") or "").startswith("HOST:PORT"):
+    value = option.default_value
+    if isinstance(value, tuple) and not (_refuses(option, "no address") or "").startswith("HOST:PORT"):
         return {"type": ["array", "string"], **described}
     return {**_text(option), **described}
 
 
+def _pairs(kind: Pairs[Any]) -> Schema:
+    """The names that a mapping may hold, each with what its kind takes."""
+    each = {name: _text(Option(name, "", parse, "", "", "")) for name, parse in kind.kinds.items()}
+    return {"additionalProperties": False, "properties": each}
+
+
 def _text(option: Option) -> Schema:
     """What an option that takes no list of words accepts, told by what its parser says of a text that is none."""
+    kind: Schema
     complaint = _refuses(option, "2 parsecs") or ""
     if complaint.startswith("a duration"):
         zero: Schema = (
@@ -260,11 +269,13 @@ def _text(option: Option) -> Schema:
             if _refuses(option, "0") is None
             else {"exclusiveMinimum": 0, "not": {"type": "string", "pattern": NO_TIME}}
         )
-        return {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
+        kind = {"type": ["number", "string"], "minimum": 0, "pattern": SECONDS, **zero}
+        longest = option.parse.longest if isinstance(option.parse, DurationUpTo) else None
+        return {**kind, "maximum": longest, "pattern": _UP_TO[longest]} if longest else kind
     if complaint == "a whole number":
         return _whole(option)
     if complaint == "a number":
-        kind: Schema = {"type": ["number", "string"], "pattern": NUMBER}
+        kind = {"type": ["number", "string"], "pattern": NUMBER}
         negative, above_one = (_refuses(option, each) is None for each in ("-1", "2"))
         if not negative:
             kind |= {"pattern": AMOUNT if above_one else SHARE, "minimum": 0}
@@ -272,17 +283,16 @@ def _text(option: Option) -> Schema:
     return {"type": "string"}
 
 
+_UP_TO: Mapping[float, str] = {
+    60.0: r"^0*([0-5]?[0-9](\.[0-9]+)?s?|60(\.0+)?s?|[0-5]?[0-9]{1,4}(\.[0-9]+)?ms|0(\.[0-9]+)?m|1(\.0+)?m)$"
+}
+"""Durations as text, by the longest in seconds."""
+
+
 def _whole(option: Option) -> Schema:
     some = _refuses(option, "0") is not None
-    kind: Schema = {"type": ["integer", "string"], "minimum": int(some)}
-    most = (_refuses(option, str(2**31)) or "").partition(" to ")[2]
-    if most:
-        return {**kind, "maximum": int(most), "pattern": _UP_TO[most]}
-    return {**kind, "pattern": "^0*[1-9][0-9]*$" if some else "^[0-9]+$"}
-
-
-_UP_TO: Mapping[str, str] = {"256": "^0*([1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-6])$"}
-"""Whole numbers from 1 on, as text, by the largest."""
+    pattern = "^0*[1-9][0-9]*$" if some else "^[0-9]+$"
+    return {"type": ["integer", "string"], "minimum": int(some), "pattern": pattern}
 
 
 def _choices(option: Option) -> list[str]:

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from exporter.attribution.containers.names import ContainerNames, Folders
+from exporter.attribution.config import (
+    AUTO,
+    OFF,
+    ON,
+    AttributionConfig,
+    KubernetesConfig,
+    NomadConfig,
+    SlurmConfig,
+)
+from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.containers.source import Containers
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes import resource_slices
@@ -28,39 +37,15 @@ from exporter.attribution.source import OwnerSource
 from exporter.attribution.units import Units
 from exporter.host.process import user_name
 
-AUTO, ON, OFF = "auto", "on", "off"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttributionOptions:
-    """The `--attribution.*` options and the host paths, as plain values. Modes are `auto`, `on` or `off`.
-
-    `auto` costs next to nothing where there is neither: a kubelet counts from when its socket is first there or pods
-    run on the GPUs, Slurm from when a job's cgroup, a mapping file or gres.conf is. `on`: it must be there; that it is
-    missing shows.
-    """
+class Mounts:
+    """Where the sources find the host's files."""
 
     procfs: Path = Path("/proc")
     cgroupfs: Path = Path("/sys/fs/cgroup")
-    kubernetes: str = AUTO
-    pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     pod_logs: Path = Path("/var/log/pods")
     """The kubelet's log directories: their names tell pods apart on a shared GPU without the API server."""
-    kubernetes_api: bool = False
-    pod_labels: Sequence[str] = ()
-    node_name: str = ""
-    """Of this node in Kubernetes; empty: $NODE_NAME, else the host's name."""
-    containers: str = AUTO
-    container_folders: Folders = field(default_factory=Folders)
-    nomad: str = ""
-    """URL of the local agent; empty: it is not asked."""
-    nomad_token: Path | None = None
-    nomad_ca: Path | None = None
-    slurm: str = AUTO
-    slurm_mapping_dir: str = ""
-    scontrol: str = "scontrol"
-    """Empty: slurmctld is never asked."""
-    gres_conf: Path = Path("/etc/slurm/gres.conf")
 
 
 @dataclass(frozen=True)
@@ -101,48 +86,54 @@ def attribution_of(
 
 
 def attribution(
-    options: AttributionOptions,
+    config: AttributionConfig,
+    mounts: Mounts = Mounts(),
     environment: Mapping[str, str] = os.environ,
     user_name: Callable[[int], str] = user_name,
 ) -> Attribution:
     """Everything made and nothing started: `start` begins to ask, `stop` ends it."""
     parts = Parts(
-        _kubernetes(options, environment),
-        _slurm(options, environment, user_name),
-        AgentPoller(Agent(options.nomad, options.nomad_token, options.nomad_ca)) if options.nomad else None,
+        _kubernetes(config.kubernetes, mounts, environment),
+        _slurm(config.slurm, mounts, environment, user_name),
+        _nomad(config.nomad),
         ContainerNames(
-            None if options.containers == OFF else options.container_folders, required=options.containers == ON
+            None if config.containers.mode == OFF else config.containers.folders,
+            required=config.containers.mode == ON,
         ),
-        options.procfs,
+        mounts.procfs,
     )
-    return attribution_of(parts, options.cgroupfs)
+    return attribution_of(parts, mounts.cgroupfs)
 
 
-def _kubernetes(options: AttributionOptions, environment: Mapping[str, str]) -> Kubernetes | None:
-    if options.kubernetes == OFF:
+def _nomad(config: NomadConfig) -> AgentPoller | None:
+    return AgentPoller(Agent(config.address, config.token_file, config.ca_file)) if config.address else None
+
+
+def _kubernetes(config: KubernetesConfig, mounts: Mounts, environment: Mapping[str, str]) -> Kubernetes | None:
+    if config.mode == OFF:
         return None
-    site = KubernetesSite(options.pod_resources_socket, options.kubernetes == ON, options.pod_logs)
-    if not options.kubernetes_api:
+    site = KubernetesSite(config.socket, config.mode != AUTO, mounts.pod_logs)
+    if not config.api:
         return Kubernetes(site)
-    node = options.node_name or environment.get("NODE_NAME", "") or socket.gethostname()
+    node = environment.get("NODE_NAME", "") or socket.gethostname()
     server = ApiServer.in_cluster(environment)
     slices = replace(site, slices=lambda: resource_slices.listed(server, node))
-    return Kubernetes(slices, watch=PodWatch(server, node, options.pod_labels), owner_objects=OwnerObjects(server))
+    return Kubernetes(slices, watch=PodWatch(server, node, config.pod_labels), owner_objects=OwnerObjects(server))
 
 
 def _slurm(
-    options: AttributionOptions, environment: Mapping[str, str], user_name: Callable[[int], str]
+    config: SlurmConfig, mounts: Mounts, environment: Mapping[str, str], user_name: Callable[[int], str]
 ) -> Slurm | None:
-    if options.slurm == OFF:
+    if config.mode == OFF:
         return None
     host = environment.get("SLURMD_NODENAME") or socket.gethostname()
     site = SlurmSite(
-        procfs=options.procfs,
-        cgroupfs=options.cgroupfs,
-        gres_conf=options.gres_conf,
-        mapping=Path(options.slurm_mapping_dir) if options.slurm_mapping_dir else None,
-        scontrol=options.scontrol,
+        procfs=mounts.procfs,
+        cgroupfs=mounts.cgroupfs,
+        gres_conf=config.gres_conf,
+        mapping=config.mapping_dir,
+        scontrol=config.scontrol,
         names=frozenset({host, host.partition(".")[0]}),
-        required=options.slurm == ON,
+        required=config.mode == ON,
     )
-    return Slurm(site, ShowJob(options.scontrol), user_name=user_name)
+    return Slurm(site, ShowJob(config.scontrol), user_name=user_name)

@@ -68,7 +68,6 @@ class Collector(Generic[R]):
     read: Callable[[Device, R | None, Tick], R]
     families: tuple[Family[R], ...]
     scope: Scope = Scope.GPU
-    enabled: bool = True
     counters: tuple[Family[R], ...] = field(init=False)
     """Those of its families that are counters."""
     period: float = field(init=False)

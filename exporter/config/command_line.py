@@ -1,4 +1,4 @@
-"""The command line: its commands, and how `--help` shows them and their options."""
+"""The command line: how `--help` shows commands and options, and what a wrong one is answered."""
 
 from __future__ import annotations
 
@@ -6,71 +6,27 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from exporter import __version__
-from exporter.config.option import ConfigError, Option, default_of
+from exporter.config.kinds import near_miss
+from exporter.config.option import ConfigError, Option
 
 ARGUMENT = "argument"
-"""The name under which Config has the argument without a flag."""
+"""The name under which argparse has the argument without a flag."""
 _MORE = """
 The other options of the daemon are taken too, also from its environment and
 file: gpu-exporter --help lists them.
 """
 _OPEN = re.compile(r"--[^=-][^=]*")
 """A flag that has no value yet."""
+_UNRECOGNIZED = "unrecognized arguments: "
+"""How argparse's complaint of what it does not know begins."""
 _NEGATIVE = re.compile(r"-\.?[0-9]")
 _WIDEST, _NARROWEST, _PLAIN = 100, 60, 79
 """Columns: of the options, as the terminal is, and of what is written here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What stands after `gpu-exporter`."""
-
-    module: str
-    """Has `run`, which takes the arguments and gives the status."""
-    about: str
-    options: str = ""
-    """The module of those it has beside the daemon's, as OPTIONS; empty where there are none."""
-
-
-COMMANDS: Mapping[str, Command] = {
-    "serve": Command("exporter.daemon.serve", "serve the metrics until asked to stop (the default)"),
-    "once": Command("exporter.daemon.once", "print the metrics once"),
-    "check": Command(
-        "exporter.tools.check.command", "verdict on this node's GPUs, for health checks", "exporter.tools.check.options"
-    ),
-    "report": Command(
-        "exporter.tools.report.command",
-        "efficiency of a job, pod or user, from Prometheus",
-        "exporter.tools.report.options",
-    ),
-    "capture": Command(
-        "exporter.tools.capture.command",
-        "record the driver's answers, for a bug report",
-        "exporter.tools.capture.command",
-    ),
-    "acknowledge": Command(
-        "exporter.tools.check.acknowledge",
-        "end a fault that nothing can prove mended",
-        "exporter.tools.check.acknowledge",
-    ),
-    "summaries": Command(
-        "exporter.tools.report.summaries.command",
-        "give ended Slurm jobs their summaries, or list them",
-        "exporter.tools.report.summaries.options",
-    ),
-    "completion": Command("exporter.tools.reference.completion", "print the completion of bash, zsh or fish"),
-}
-
-STAND_INS: Mapping[str, str] = {
-    "simulate": "exporter.tools.simulator:simulate",
-    "driver.capture": "exporter.tools.capture.replay:load",
-}
-"""By option: what opens a driver in place of NVIDIA's, as MODULE:FUNCTION."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +41,8 @@ class Page:
     """What the one argument without a flag is; empty where there is none."""
     groups: tuple[str, ...] = ()
     """The groups of options that are shown; empty: all. The daemon's page shows the others."""
-    commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
-    """What may stand before the options."""
+    commands: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What may stand before the options, and what it does."""
 
     @property
     def usage(self) -> str:
@@ -98,27 +54,8 @@ class Page:
         """What stands before the options."""
         if not self.commands:
             return textwrap.fill(self.description, _PLAIN)
-        known = "".join(f"\n  {name:<12} {command.about}" for name, command in self.commands.items())
+        known = "".join(f"\n  {name:<12} {about}" for name, about in self.commands.items())
         return f"{textwrap.fill(self.description, _PLAIN)}\n\nCommands ({self.prog} COMMAND --help for more):{known}"
-
-
-DAEMON = Page(
-    "gpu-exporter",
-    "Export NVIDIA GPU metrics to Prometheus, each GPU second with its owner and its cause.",
-    """\
-examples:
-  gpu-exporter
-  gpu-exporter --simulate 8xH200 --web.listen-address 127.0.0.1:9836
-  gpu-exporter once --simulate 4xA100-mig
-  gpu-exporter check
-
-Each option is also an environment variable (--web.listen-address is
-GPU_EXPORTER_WEB_LISTEN_ADDRESS) and a key of the YAML file
-(web: {listen-address: ...}). A flag wins over the environment, the environment
-over the file.
-""",
-    commands=COMMANDS,
-)
 
 
 class _Switch(argparse.Action):
@@ -164,11 +101,21 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line."""
 
+    def __init__(self, commands: Collection[str], **rest: Any) -> None:
+        super().__init__(**rest)
+        self._commands = commands
+
     def error(self, message: str) -> NoReturn:
         said = message.replace("ignored explicit argument", "expected no value, got")
-        left = said.removeprefix("unrecognized arguments: ")
-        hint = f"; the command comes first: gpu-exporter {left}" if left in COMMANDS else ""
-        raise ConfigError(f"{said}{hint} (see --help)")
+        left = said.removeprefix(_UNRECOGNIZED)
+        raise ConfigError(f"{said}{self._hint(left) if left != said else ''} (see --help)")
+
+    def _hint(self, left: str) -> str:
+        """What was probably meant by words that are no options."""
+        if left in self._commands:
+            return f"; the command comes first: gpu-exporter {left}"
+        flag = left.split(maxsplit=1)[0].partition("=")[0] if left else ""
+        return near_miss(flag, self._option_string_actions) if flag.startswith("--") else ""
 
 
 def joined(arguments: Iterable[str]) -> list[str]:
@@ -185,6 +132,7 @@ def joined(arguments: Iterable[str]) -> list[str]:
 def parser(page: Page, table: Iterable[Option]) -> argparse.ArgumentParser:
     """A command line, grouped as the table is."""
     made = _Parser(
+        page.commands,
         prog=page.prog,
         usage=page.usage,
         description=page.opening,
@@ -224,5 +172,5 @@ def _add(group: argparse._ActionsContainer, option: Option, text: str) -> None: 
 
 
 def _help(option: Option) -> str:
-    default = ("on" if option.default else "off") if option.switch else default_of(option)
+    default = ("on" if option.default_value else "off") if option.switch else option.shown_default
     return f"{option.help} (default: {default})".replace("%", "%%") if default else option.help.replace("%", "%%")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 
 PREFIX = "GPU_EXPORTER_"
@@ -24,8 +25,5 @@ def unknown(environment: Mapping[str, str], known: Collection[str]) -> list[str]
 def refuse(environment: Mapping[str, str], known: Collection[str]) -> None:
     """Raises ConfigError for the first variable that is no option, with the one that was probably meant."""
     for name in unknown(environment, known):
-        import difflib  # noqa: PLC0415 - only for a name that is wrong
-
-        meant = difflib.get_close_matches(name, known, n=1)
-        hint = f", did you mean {meant[0]}" if meant else ""
+        hint = near_miss(name, known)
         raise ConfigError(f"{name}: no option is set by this variable{hint} (docs/options.md has them all)")

@@ -1,21 +1,20 @@
-"""Configuration: flags over environment over file over defaults, all from one table of options."""
+"""Configuration: flags over environment over file over defaults, as a dataclass of options."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from exporter.collectors import COLLECTORS
-from exporter.config.command_line import ARGUMENT, COMMANDS, DAEMON, Page, joined, parser
+from exporter.config.command_line import ARGUMENT, Page, joined, parser
+from exporter.config.kinds import near_miss
 from exporter.config.network import without_password
-from exporter.config.option import STATIC, ConfigError, Option, amount, boolean, share, show
-from exporter.host.site_file import SiteFileError
-from exporter.ledger.thresholds import Thresholds
+from exporter.config.option import ConfigError, Option, build, options_of
+from exporter.core.site_file import SiteFileError
+
+T = TypeVar("T")
 
 _SHOWN = 200
 """Characters of a wrong value."""
@@ -25,81 +24,41 @@ _ON_DISK = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
 """Of options whose values may be in any encoding, as the names of files are."""
 
 
-class Config:
-    """The value of every option, by name; never changed once made."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def under(self, prefix: str) -> dict[str, Any]:
-        """The options below a prefix, without it: `under("ledger")`."""
-        return {
-            name.removeprefix(f"{prefix}."): value
-            for name, value in self._values.items()
-            if name.startswith(f"{prefix}.")
-        }
-
-
-def options() -> tuple[Option, ...]:
-    """All options: the fixed ones, and those that follow from the collectors and the ledger's thresholds."""
-    events = Option(
-        "collector.xid", True, boolean, "", "XIDs from the driver's events and the kernel log.", "Collectors"
-    )
-    switches = tuple(Option(f"collector.{c.name}", c.enabled, boolean, "", c.help, "Collectors") for c in COLLECTORS)
-    thresholds = tuple(
-        Option(f"ledger.{f.name.replace('_', '-')}", f.default, _bounds(f.name), "NUMBER", f.metadata["help"], "Ledger")
-        for f in fields(Thresholds)
-    )
-    return (*STATIC, *switches, events, *thresholds)
-
-
-@functools.lru_cache(maxsize=1)
-def every_option() -> Mapping[str, Option]:
-    """The options of all commands, by name: they share environment and file."""
-    tables = [importlib.import_module(command.options).OPTIONS for command in COMMANDS.values() if command.options]
-    return {option.name: option for table in (options(), *tables) for option in table}
-
-
-def _bounds(threshold: str) -> Callable[[str], float]:
-    """Those that the thresholds themselves hold to, so that a wrong one is told of its option."""
-    try:
-        Thresholds(**{threshold: 2.0})
-    except ValueError:
-        return share
-    return amount
-
-
 def load(
-    arguments: Sequence[str], environment: Mapping[str, str], table: Sequence[Option], page: Page | None = None
-) -> Config:
-    """The configuration of one start. Raises ConfigError with one line that names the option or file."""
-    parsed = vars(parser(page or DAEMON, table).parse_intermixed_args(joined(arguments)))
+    kind: type[T],
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    page: Page | None = None,
+    others: Callable[[], Iterable[Option]] = tuple,
+) -> T:
+    """Return the configuration of one start. Raises ConfigError with one line that names the option or file.
+
+    `others` returns the options of the other commands: one file serves them all.
+    """
+    table = options_of(kind)
+    parsed = vars(parser(page or Page("gpu-exporter", ""), table).parse_intermixed_args(joined(arguments)))
     given: dict[str, str] = {name: _DASHES if isinstance(raw, list) else raw for name, raw in parsed.items()}
     file = given.pop("config.file") or environment.get("GPU_EXPORTER_CONFIG_FILE", "")
-    from_file = _file(Path(file), table) if file else {}
-    values: dict[str, Any] = {ARGUMENT: given.pop(ARGUMENT, "")}
+    from_file = _ConfigFile(Path(file), table, others).values() if file else dict[str, str]()
+    argument = given.pop(ARGUMENT, "")
+    found: dict[str, Any] = {}
     for option in table:
-        values[option.name] = _value(option, given, environment, from_file, file)
-    return Config(values)
+        for source, raw in (
+            (f"--{option.name}", given.get(option.name)),
+            (option.environment, environment.get(option.environment)),
+            (f"{file}: {option.name}", from_file.get(option.name)),
+        ):
+            if raw is not None:
+                found[option.name] = _parsed(option, source, raw)
+                break
+    return build(kind, found, argument)
 
 
-def _value(
-    option: Option, given: Mapping[str, str], environment: Mapping[str, str], from_file: Mapping[str, str], file: str
-) -> Any:
-    for source, raw in (
-        (f"--{option.name}", given.get(option.name)),
-        (option.environment, environment.get(option.environment)),
-        (f"{file}: {option.name}", from_file.get(option.name)),
-    ):
-        if raw is not None:
-            try:
-                return option.parse(_writable(option, raw))
-            except ValueError as error:
-                raise ConfigError(f"{source}: expected {error}, got {_shown(raw)}") from None
-    return option.default
+def _parsed(option: Option, source: str, raw: str) -> Any:
+    try:
+        return option.parse(_writable(option, raw))
+    except ValueError as error:
+        raise ConfigError(f"{source}: expected {error}, got {_shown(raw)}") from None
 
 
 def _writable(option: Option, raw: str) -> str:
@@ -122,37 +81,83 @@ def _shown(raw: str) -> str:
     return f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
 
 
-def _file(path: Path, table: Iterable[Option]) -> dict[str, str]:
-    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
+@dataclass(frozen=True)
+class _ConfigFile:
+    """The YAML file of options. Its keys are nested at the dots of an option's name, or written whole."""
 
-    try:
-        content = site_yaml.load(path)
-    except SiteFileError as error:
-        raise ConfigError(f"--config.file {path}: {error}") from None
-    known = {option.name for option in table}  # those of other commands may be there too, for one file serves all
-    flat = dict[str, str]()
-    for name, value in _flatten(content if content is not None else {}, path, known):
-        if name not in known:
-            if name not in every_option():
-                raise ConfigError(f"--config.file {path}: unknown option {name[:_SHOWN]!r}")
-            continue
-        if name in flat:
-            raise ConfigError(f"--config.file {path}: {name} is there twice, whole and nested")
-        flat[name] = value
-    return flat
+    path: Path
+    table: Sequence[Option]
+    others: Callable[[], Iterable[Option]]
 
+    def values(self) -> Mapping[str, str]:
+        """Return the texts of the options by name. Raises ConfigError."""
+        from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
-def _flatten(content: Any, path: Path, known: set[str], prefix: str = "") -> Iterable[tuple[str, str]]:
-    """Options of nested mappings; a key `""` or `value` sets an option that also has others below it."""
-    if not isinstance(content, dict):
-        raise ConfigError(f"--config.file {path}: expected a mapping of options, got {type(content).__name__}")
-    for key, value in content.items():  # pyright: ignore[reportUnknownVariableType]
-        name = f"{prefix}{key}" if key != "value" else prefix.removesuffix(".")
+        try:
+            content = site_yaml.load(self.path)
+        except SiteFileError as error:
+            raise self._error(str(error)) from None
+        names = {option.name for option in self.table}
+        found = dict[str, str]()
+        for name, value in self._flat(content if content is not None else {}):
+            if name not in names:
+                self._refuse_unknown(name, names)
+                continue
+            if name in found:
+                raise self._error(f"{name} is there twice, whole and nested")
+            found[name] = value
+        return found
+
+    def _error(self, what: str) -> ConfigError:
+        return ConfigError(f"--config.file {self.path}: {what}")
+
+    def _refuse_unknown(self, name: str, names: set[str]) -> None:
+        """Raise ConfigError unless the option is one of another command."""
+        every = names | {option.name for option in self.others()}
+        if name not in every:
+            raise self._error(f"unknown option {name[:_SHOWN]!r}{near_miss(name[:_SHOWN], every)}")
+
+    def _flat(self, content: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the options of nested mappings; a key `value` sets an option that also has others below it."""
+        if not isinstance(content, dict):
+            raise self._error(f"expected a mapping of options, got {type(content).__name__}")
+        for key, value in cast("Mapping[object, object]", content).items():
+            name = f"{prefix}{key}" if key != "value" else prefix.removesuffix(".")
+            if self._is_nested(name, value):
+                yield from self._flat(value, f"{name}.")
+            else:
+                yield name, self._text(name, value)
+
+    def _is_nested(self, name: str, value: object) -> bool:
+        """Whether a value holds options, and is no mapping that is an option's value.
+
+        The other commands are asked only where no option of this one is below the name.
+        """
+        if not isinstance(value, dict):
+            return False
+        if any(option.name.startswith(f"{name}.") for option in self.table):
+            return True
+        return not any(option.mapping for option in (*self.table, *self.others()) if option.name == name)
+
+    def _text(self, name: str, value: object) -> str:
+        """Return a value as a user would type it behind the option's flag."""
+        if isinstance(value, list):
+            parts = [str(part) for part in cast("Sequence[object]", value) if not isinstance(part, list | dict)]
+            if len(parts) < len(cast("Sequence[object]", value)):
+                raise self._error(f"{name}: expected a list of plain values")
+            return ",".join(parts)
         if isinstance(value, dict):
-            yield from _flatten(value, path, known, f"{name}.")
-        elif isinstance(value, list):
-            if any(isinstance(part, list | dict) for part in value):  # pyright: ignore[reportUnknownVariableType]
-                raise ConfigError(f"--config.file {path}: {name}: expected a list of plain values")
-            yield name, ",".join(str(part) for part in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        else:
-            yield name, show(value) if value is not None else ""
+            pairs = cast("Mapping[object, object]", value)
+            if any(isinstance(each, list | dict) for each in pairs.values()):
+                raise self._error(f"{name}: expected a mapping of plain values")
+            return ",".join(f"{key}={_plain(each)}" for key, each in pairs.items())
+        return _plain(value)
+
+
+def _plain(value: object) -> str:
+    """Return a scalar of YAML as a user would type it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,24 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TextIO
+
+from exporter.config.kinds import choice
+from exporter.config.option import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogConfig:
+    """`--log.*`."""
+
+    level: str = option(
+        "info",
+        choice("debug", "info", "warning", "error"),
+        "Level from which on messages are logged: debug, info, warning or error.",
+        metavar="LEVEL",
+    )
+    format: str = option("logfmt", choice("logfmt", "json"), "How to log: logfmt or json.", metavar="FORMAT")
 
 
 class _Structured(logging.Formatter):
@@ -59,9 +76,9 @@ def to_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
     return environment.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
-def configure(level: str, style: str) -> None:
+def configure(config: LogConfig) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    formatter = Json() if style == "json" else Logfmt()
+    formatter = Json() if config.format == "json" else Logfmt()
     handler.setFormatter(Journal(formatter) if to_journal(sys.stderr, os.environ) else formatter)
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.basicConfig(level=config.level.upper(), handlers=[handler], force=True)
     logging.getLogger("urllib3").setLevel(logging.WARNING)

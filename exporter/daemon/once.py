@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
-from collections.abc import Sequence
 from itertools import count
 
-from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.daemon import assembly, logs
+from exporter.daemon.config import DaemonConfig
+from exporter.daemon.pacing import pacing
 from exporter.exposition.page import Renderer
 from exporter.sampling.driver_connection import DriverState
 from exporter.sampling.snapshot import Snapshot
@@ -22,10 +21,9 @@ _PATIENCE = 15.0
 """Seconds to wait beyond the passes' own time, for a driver that is slow to open."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(config: DaemonConfig) -> int:
     """Status 0, or 1 when the driver is not available (the exporter's own metrics are printed all the same)."""
-    settings = config.load(arguments, os.environ, config.options(), PAGE)
-    logs.configure(settings["log.level"], settings["log.format"])
+    logs.configure(config.log)
     done = threading.Event()
     passes = count(1)
 
@@ -34,10 +32,10 @@ def run(arguments: Sequence[str]) -> int:
         if not unopened and next(passes) >= _PASSES:
             done.set()
 
-    hidden = assembly.hidden(settings)
-    exporter = assembly.assemble(settings, published, once=True)
+    hidden = assembly.hidden(config)
+    exporter = assembly.assemble(config, published, once=True)
     exporter.start()
-    done.wait(_PATIENCE + _PASSES * settings["sample.deadline"])
+    done.wait(_PATIENCE + _PASSES * pacing(config.sample).deadline)
     snapshot = exporter.snapshot
     exporter.stop()
     sys.stdout.write(Renderer(hidden).render(snapshot.blocks, "")[1].decode())

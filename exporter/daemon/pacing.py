@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from exporter.config.load import Config
-from exporter.config.option import DEADLINE, STALE, ConfigError
+from exporter.config.option import ConfigError
+from exporter.sampling.config import STALE_SECONDS, SamplingConfig
 from exporter.sampling.sampler import Pacing
 
-_SHARE = 0.8
-"""Of a short interval, what a pass may wait for the GPUs where no deadline was asked for: as of the default one."""
+_DEADLINE_INTERVALS = 0.8
+"""What a pass may wait for the GPUs: it has to end before the next one."""
 
 
-def pacing(config: Config) -> Pacing:
+def pacing(config: SamplingConfig) -> Pacing:
     """Raises ConfigError."""
-    return Pacing(config["sample.interval"], deadline_seconds(config), stale_seconds(config))
+    return Pacing(config.interval, _deadline_seconds(config), stale_seconds(config))
 
 
-def deadline_seconds(config: Config) -> float:
-    """Time one pass waits for the GPUs. It has to end before the next pass: the default does, by itself."""
-    interval, deadline = config["sample.interval"], config["sample.deadline"]
-    if deadline <= interval:
-        return float(deadline)
-    if deadline != DEADLINE:
-        raise ConfigError(f"--sample.deadline: expected at most --sample.interval ({interval:g}s), got {deadline:g}s")
-    return float(_SHARE * interval)
+def _deadline_seconds(config: SamplingConfig) -> float:
+    return _DEADLINE_INTERVALS * config.interval
 
 
-def stale_seconds(config: Config) -> float:
+def stale_seconds(config: SamplingConfig) -> float:
     """Age at which a gauge vanishes. It has to reach to the next pass: the default does, by itself."""
-    stale: float = config["sample.stale"]
-    reach: float = round(config["sample.interval"] + deadline_seconds(config), 6)
-    if stale < reach and stale != STALE:  # every gauge would vanish, and the node not be ready, between two passes
+    reach: float = round(config.interval + _deadline_seconds(config), 6)
+    if config.stale < reach and config.stale != STALE_SECONDS:
+        # Every gauge would vanish, and the node not be ready, between two passes.
         raise ConfigError(
-            "--sample.stale: expected at least --sample.interval and --sample.deadline together "
-            f"({reach:g}s), got {stale:g}s"
+            f"--sample.stale: expected at least 1.8 times --sample.interval ({reach:g}s), got {config.stale:g}s"
         )
-    return max(stale, reach)
+    return max(config.stale, reach)

@@ -12,16 +12,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import FrameType
 
 from exporter import __version__
-from exporter.config import load as config
-from exporter.config.load import Config
 from exporter.config.network import address_text
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
+from exporter.daemon.config import DaemonConfig
 from exporter.daemon.exporter import Exporter
 from exporter.daemon.housekeeping import Housekeeping, process_health
 from exporter.daemon.pacing import stale_seconds
@@ -29,8 +27,10 @@ from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
 from exporter.node.interface import pci_gpus
+from exporter.sampling.config import SamplingConfig
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.app import App, Pages
+from exporter.web.config import WebConfig
 from exporter.web.history import History
 from exporter.web.once import OncePerSnapshot
 from exporter.web.server import Server
@@ -46,34 +46,35 @@ _YOUNG = 10_000
 """Objects made until Python looks for circles among them: a few passes. Most are dropped with their pass."""
 _TICK = 2.0
 """Seconds between two looks at what is done beside the passes."""
+_PAGE_THREADS = 4
+"""Threads that answer requests."""
 _TURN = 0.001
 """Seconds of one thread while others wait for their turn; a scrape needs a few of them."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(config: DaemonConfig) -> int:
     """Serve until SIGTERM or SIGINT: status 0; 1 when only a new process or container can have the driver back."""
-    settings = config.load(arguments, os.environ, config.options())
-    logs.configure(settings["log.level"], settings["log.format"])
+    logs.configure(config.log)
     stopping, reload = _signals()
-    web = WebSettings(Path(settings["web.config.file"]) if settings["web.config.file"] else None)
+    web = WebSettings(config.web.config_file)
     history = History()
-    pages = PageStore(assembly.hidden(settings))
+    pages = PageStore(assembly.hidden(config))
 
     def published(snapshot: Snapshot) -> None:
         pages.publish(snapshot)
         history.add(snapshot)
 
     threads = Threads()
-    exporter = assembly.assemble(settings, published, threads, lambda: process_health(threads, web))
-    keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(settings), reload)
-    server = _server(settings, web, threads, _pages(settings, exporter.node, keeping, pages, history))
+    exporter = assembly.assemble(config, published, threads, lambda: process_health(threads, web))
+    keeping = Housekeeping(exporter, threads, web, pages, stale_seconds(config.sample), reload)
+    server = _server(config.web, web, threads, _pages(config.web, exporter.node, keeping, pages, history))
     tune_runtime()
     exporter.start()
     server.start()
-    address = address_text(settings["web.listen-address"][0] or "*", server.port)
-    log.info("gpu-exporter %s serves %s on %s", __version__, settings["web.telemetry-path"], address)
-    with _watchdog(settings, exporter) as watchdog:
-        status = _wait(exporter, _restart_rule(settings), stopping, (watchdog.tick, keeping.tick))
+    address = address_text(config.web.listen_address[0] or "*", server.port)
+    log.info("gpu-exporter %s serves %s on %s", __version__, config.web.telemetry_path, address)
+    with _watchdog(config.sample, exporter) as watchdog:
+        status = _wait(exporter, _restart_rule(config), stopping, (watchdog.tick, keeping.tick))
     server.stop()
     exporter.stop()
     sys.stderr.flush()
@@ -107,11 +108,11 @@ def _set(event: threading.Event, _number: int, _frame: FrameType | None) -> None
     event.set()
 
 
-def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
+def _pages(config: WebConfig, node: str, keeping: Housekeeping, metrics: PageStore, history: History) -> Pages:
     def made(snapshot: Snapshot) -> str:
         from exporter.daemon.status_page import made  # noqa: PLC0415 - a node whose page nobody looks at need not load it
 
-        return made(node, settings, snapshot, history)
+        return made(node, config, snapshot, history)
 
     status = OncePerSnapshot(lambda: keeping.snapshot, made)
 
@@ -123,21 +124,21 @@ def _pages(settings: Config, node: str, keeping: Housekeeping, metrics: PageStor
     )
 
 
-def _server(settings: Config, web: WebSettings, threads: Threads, pages: Pages) -> Server:
-    app = App(pages, settings["web.telemetry-path"], web.policy)
-    workers = settings["web.max-threads"]
-    return Server(app, settings["web.listen-address"], workers, web.certificates, threads)
+def _server(config: WebConfig, web: WebSettings, threads: Threads, pages: Pages) -> Server:
+    app = App(pages, config.telemetry_path, web.policy)
+    return Server(app, config.listen_address, _PAGE_THREADS, web.certificates, threads)
 
 
-def _watchdog(settings: Config, exporter: Exporter) -> Watchdog:
-    notifier, interval = Notifier.of(os.environ), settings["sample.interval"]
-    return Watchdog(notifier, interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds)
+def _watchdog(config: SamplingConfig, exporter: Exporter) -> Watchdog:
+    return Watchdog(
+        Notifier.of(os.environ), config.interval, lambda: exporter.snapshot, lambda: exporter.silent_seconds
+    )
 
 
-def _restart_rule(settings: Config) -> RestartRule:
-    sysfs = Path(settings["path.sysfs"])
+def _restart_rule(config: DaemonConfig) -> RestartRule:
+    sysfs = config.paths.sysfs
     return RestartRule(
-        settings["driver.exit-after"],
+        config.input.exit_after,
         Surroundings(gpus=lambda: pci_gpus(sysfs), module_loaded=(sysfs / "module/nvidia").is_dir),
     )
 

@@ -6,7 +6,8 @@ import fnmatch
 import logging
 from collections.abc import Iterable, Sequence
 
-from exporter.config.load import Config, options
+from exporter.config.option import options_of, values_of
+from exporter.daemon.config import DaemonConfig
 
 log = logging.getLogger(__name__)
 
@@ -15,8 +16,7 @@ PATTERNS = (
     "process.command-line",
     "attribution.kubernetes",
     "attribution.kubernetes.api",
-    "attribution.kubernetes.pod-resources-socket",
-    "attribution.containers",
+    "attribution.containers*",
     "attribution.nomad.*",
     "attribution.slurm",
     "attribution.slurm.*",
@@ -26,10 +26,11 @@ PATTERNS = (
 )
 
 
-def warn(config: Config) -> None:
+def warn(config: DaemonConfig) -> None:
     """Name those that are set. They are not refused: a unit or a chart that serves a node sets them in any case."""
-    made_up = next((name for name in ("simulate", "driver.capture") if config[name]), "")
-    changed = [option.name for option in options() if config[option.name] != option.default]
+    values = values_of(config)
+    made_up = next((name for name in ("simulate", "driver.capture") if values[name]), "")
+    changed = [option.name for option in options_of(DaemonConfig) if values[option.name] != option.default_value]
     idle = [name for name in changed if any(matching(pattern, (name,)) for pattern in PATTERNS)]
     if made_up and idle:
         log.warning("--%s: without effect beside it: %s", made_up, ", ".join(f"--{name}" for name in idle))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporter.config.option import number
+from exporter.config.kinds import number
 from exporter.faults.facts import Facts, Series
 from exporter.faults.rule import Cause, Limits
 
@@ -39,9 +39,10 @@ def _switch(series: Series) -> str:
 
 
 def _on_or_off(text: str) -> str:
-    if text not in _SWITCH.values():
+    meant = {"true": "on", "false": "off"}.get(text, text)  # YAML 1.1 reads a bare `on` as true
+    if meant not in _SWITCH.values():
         raise ValueError(f"on or off, got {text!r}")
-    return text
+    return meant
 
 
 def _number(text: str) -> str:

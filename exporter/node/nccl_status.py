@@ -12,6 +12,8 @@ from pathlib import Path
 from exporter.attribution.background_source import BackgroundSource, SourceError
 from exporter.attribution.owner import OWNER_LABELS, Owner
 from exporter.attribution.ownership import SourceHealth
+from exporter.config.kinds import boolean
+from exporter.config.option import option
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
@@ -39,6 +41,18 @@ VERDICTS = {
     "moving": "collectives go on: nothing hangs",
     "no_answer": "nothing of this workload answers on the RAS port",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NcclConfig:
+    """`--nccl.*`."""
+
+    ras: bool = option(
+        "false",
+        boolean,
+        "Ask the NCCL of a job that seems to hang (2.24 and newer) which rank lags; needs CAP_SYS_ADMIN and "
+        "CAP_SYS_PTRACE where jobs have networks of their own.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

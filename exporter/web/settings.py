@@ -15,7 +15,7 @@ from exporter.web.app import Policy
 from exporter.web.auth import BasicAuth
 from exporter.web.rate import Bucket
 from exporter.web.stamps import stamps
-from exporter.web.webconfig import WebConfig, load
+from exporter.web.webconfig import WebFile, load
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-_GUARDS: Mapping[str, Callable[[WebConfig], int]] = {
+_GUARDS: Mapping[str, Callable[[WebFile], int]] = {
     "passwords": lambda config: bool(config.users),
     "client certificates": lambda config: config.tls.client_auth if config.tls else 0,
     "names in client certificates": lambda config: bool(config.tls and config.tls.allowed_sans),
@@ -49,7 +49,7 @@ class WebSettings:
         self._clock = clock
         self._lock = threading.Lock()
         self._seen = self._stamp()
-        self._config = load(path) if path else WebConfig()
+        self._config = load(path) if path else WebFile()
         self._policy = self._made(self._config, None)
         self._success = True
         self.certificates = _certificates(self._config.tls) if self._config.tls else None
@@ -88,7 +88,7 @@ class WebSettings:
         self._config, self._success = found, True
         log.info("%s read again", path)
 
-    def _loaded(self, path: Path) -> WebConfig:
+    def _loaded(self, path: Path) -> WebFile:
         found = load(path)
         if (found.tls is None) != (self.certificates is None):
             raise ConfigError(f"--web.config.file {path}: TLS is switched on or off by a restart only")
@@ -102,7 +102,7 @@ class WebSettings:
         self._seen = ()
         self.policy()
 
-    def _made(self, config: WebConfig, before: Policy | None) -> Policy:
+    def _made(self, config: WebFile, before: Policy | None) -> Policy:
         """Passwords known to be right stay known while their users stay the same."""
         keep = before is not None and config.users == self._config.users
         limit = config.rate_limit

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from exporter.config.option import ConfigError
-from exporter.host.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError
 from exporter.web.fields import OPTION, Section
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RateLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class WebConfig:
+class WebFile:
     """What the file holds. `users` maps a name to its bcrypt hash; empty means no authentication."""
 
     tls: Tls | None = None
@@ -50,9 +50,9 @@ class WebConfig:
     rate_limit: RateLimit | None = None
 
 
-def load(path: Path) -> WebConfig:
+def load(path: Path) -> WebFile:
     """Read the file. Raises ConfigError with one line that names the file and what was expected."""
-    from exporter.host import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
+    from exporter.core import site_yaml  # noqa: PLC0415 - few nodes have such a file; else no parser is loaded
 
     try:
         content = site_yaml.load(path)
@@ -63,7 +63,7 @@ def load(path: Path) -> WebConfig:
     http = top.section("http_server_config")
     http.only("http2", "headers")
     http.boolean("http2", default=True)  # checked, and without effect: this server speaks HTTP/1.1
-    return WebConfig(
+    return WebFile(
         tls=_tls(top.section("tls_server_config")),
         users=_users(top.section("basic_auth_users")),
         headers=tuple(_headers(http.section("headers"))),

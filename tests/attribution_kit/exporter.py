@@ -24,7 +24,6 @@ def exporting(options: Mapping[str, object], environment: Mapping[str, str], fol
     given = {
         "web.listen-address": f"127.0.0.1:{port}",
         "sample.interval": "300ms",
-        "sample.deadline": "300ms",
         **options,
     }
     command = [sys.executable, "-m", "exporter", *(f"--{name}={value}" for name, value in given.items())]

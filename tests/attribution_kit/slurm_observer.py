@@ -6,8 +6,10 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
-from exporter.attribution.factory import AttributionOptions, attribution
+from exporter.attribution.config import OFF, ON, AttributionConfig, KubernetesConfig, SlurmConfig
+from exporter.attribution.factory import attribution
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.process import ProcessReader
@@ -25,14 +27,16 @@ class Observer:
         self.also: dict[int, int] = {}
         """Pid to the minor of the GPU it is on, of programs that Slurm did not start."""
         self._attribution = attribution(
-            AttributionOptions(
-                kubernetes="off",
-                slurm="on",
-                slurm_mapping_dir=mapping,
-                scontrol=scontrol,
-                gres_conf=cluster.work / "etc/gres.conf",
+            AttributionConfig(
+                kubernetes=KubernetesConfig(mode=OFF),
+                slurm=SlurmConfig(
+                    mode=ON,
+                    mapping_dir=Path(mapping) if mapping else None,
+                    scontrol=scontrol,
+                    gres_conf=cluster.work / "etc/gres.conf",
+                ),
             ),
-            {"SLURMD_NODENAME": cluster.node},
+            environment={"SLURMD_NODENAME": cluster.node},
         )
         self._attribution.start()
         self._reader = ProcessReader()

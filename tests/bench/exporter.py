@@ -125,7 +125,7 @@ def main() -> int:
         Scenario(file, scenario(GPUS, pids))
         started = time.monotonic()
         # The fake driver's event wait polls; a real one sleeps in the kernel.
-        options = ("--log.level", "error", "--no-collector.xid")
+        options = ("--log.level", "error", "--collectors.disable=xid")
         running = stack.enter_context(exporter(folder, *options, environment=environment(file)))
         first = time.monotonic() - started
         poll("all GPUs", lambda: sum(running.metrics(10).all("gpu_up")) == GPUS or None)

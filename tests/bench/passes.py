@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.core.clock import Moment
 from exporter.daemon import assembly
+from exporter.daemon.config import DaemonConfig
 from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import Renderer
 from exporter.sampling.sampler import Sampler
@@ -80,7 +81,7 @@ def _outside(given: argparse.Namespace) -> int:
 
 
 def _sampler(options: Sequence[str]) -> Sampler:
-    settings = config.load(["--sample.deadline", "1s", "--state.dir=", *options], {}, config.options())
+    settings = load(DaemonConfig, ["--state.dir=", *options], {})
     exporter = assembly.assemble(settings, lambda _: None)
     exporter._sampler.start()
     return exporter._sampler

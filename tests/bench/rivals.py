@@ -92,7 +92,7 @@ def main() -> int:
 
 
 def _ours() -> list[str]:
-    quiet = ("--no-collector.xid", "--log.level", "error")
+    quiet = ("--collectors.disable=xid", "--log.level", "error")
     return [sys.executable, "-m", "exporter", *quiet, "--web.listen-address", "127.0.0.1:{port}"]
 
 

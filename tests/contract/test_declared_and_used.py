@@ -6,33 +6,40 @@ import ast
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from exporter.config.load import options
-from exporter.config.option import Option
 from exporter.core.families import AnyFamily
+from exporter.daemon.config import DaemonConfig
 from exporter.sampling.families import families
 
 ROOT = Path(__file__).resolve().parents[2]
-DECLARED = (ROOT / "exporter/config/option.py", ROOT / "exporter/config/load.py")
-BY_PREFIX = ("collector.", "ledger.")
-"""Options that are made one for each collector or threshold, and read in a loop."""
 TIMED = frozenset({"gpu_scrape_collector_duration_seconds", "gpu_exporter_pass_duration_seconds"})
 """What this machine's speed decides: no stored text has them."""
 
 
-def strings(path: Path) -> Iterator[str]:
+def attributes(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
 
 
 @functools.cache
 def read() -> frozenset[str]:
-    files = (path for path in (ROOT / "exporter").rglob("*.py") if path not in DECLARED)
-    return frozenset(text for path in files for text in strings(path))
+    return frozenset(name for path in (ROOT / "exporter").rglob("*.py") for name in attributes(path))
+
+
+def fields_of(kind: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the class and field of each option."""
+    for item in fields(kind):
+        value = getattr(kind(), item.name)
+        if is_dataclass(value) and value.__class__.__name__.endswith("Config"):
+            yield from fields_of(type(value))
+        else:
+            yield kind.__name__, item.name
 
 
 @functools.cache
@@ -44,11 +51,9 @@ def shown() -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("option", options(), ids=lambda option: option.name)
-def test_option_is_read(option: Option) -> None:
-    is_read = option.name in read() or option.name.startswith(BY_PREFIX)
-
-    assert is_read, f"nothing in exporter/ reads config[{option.name!r}]"
+@pytest.mark.parametrize(("kind", "field"), list(fields_of(DaemonConfig)))
+def test_option_is_read(kind: str, field: str) -> None:
+    assert field in read(), f"nothing in exporter/ reads {kind}.{field}"
 
 
 @pytest.mark.parametrize("family", families(), ids=lambda family: family.name)

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from exporter.collectors import COLLECTORS
-from exporter.config import load as config
-from exporter.config.option import HIDDEN_METRICS, ConfigError
+from exporter.config.load import load
+from exporter.config.option import ConfigError
 from exporter.core.block import AnyBlock
 from exporter.core.families import Shown
 from exporter.daemon import assembly
+from exporter.daemon.config import DaemonConfig
+from exporter.exposition.config import HIDDEN_METRICS
 from exporter.exposition.page import Renderer
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.families import families
@@ -60,7 +62,7 @@ def gpu_blocks(model: str) -> Sequence[AnyBlock]:
 
 
 def hidden(*arguments: str) -> Sequence[str]:
-    return assembly.hidden(config.load(arguments, {}, config.options()))
+    return assembly.hidden(load(DaemonConfig, arguments, {}))
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -101,8 +103,11 @@ def test_default_list_is_replaced_by_the_given_one() -> None:
 
 
 def test_name_of_no_metric_is_refused_in_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"^--metrics.hide: expected names of metrics .*, got gpu_typo$"):
-        hidden("--metrics.hide", "gpu_typo")
+    with pytest.raises(
+        ConfigError,
+        match=r"^--metrics.hide: expected names of metrics .*, got gpu_power_watt, did you mean gpu_power_watts$",
+    ):
+        hidden("--metrics.hide", "gpu_power_watt")
 
 
 def test_relabelling_example_drops_nothing_that_rules_and_report_read() -> None:

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from exporter import __version__
-from exporter.config import load as config
-from exporter.config.load import options
-from exporter.tools.reference.shell_completion import commands
+from exporter import __version__, commands
+from exporter.config.option import options_of
+from exporter.daemon.config import DaemonConfig
 from tests.readme import README, line, lines
 from tests.stack import program
 
@@ -34,7 +33,7 @@ def test_every_link_leads_somewhere(page: str) -> None:
 def test_every_command_is_understood(typed: str) -> None:
     words = shlex.split(typed)[1 if typed.startswith("gpu-exporter") else 2 :]
     command = words.pop(0) if words and not words[0].startswith("-") else "serve"
-    config.load(words, {}, commands()[command], config.Page("x", "", argument="ARGUMENT"))
+    commands.load(command, words, {})
 
 
 def test_the_mail_is_one_that_the_rules_send() -> None:
@@ -83,7 +82,7 @@ def test_the_docker_line_gives_what_the_exporter_needs() -> None:
             parser.add_argument(flag, choices=values, required=True)
     parser.add_argument("image")
     given = parser.parse_args(shlex.split(line("docker run"))[2:])
-    port = next(option.default[1] for option in options() if option.name == "web.listen-address")
+    port = next(option.default_value[1] for option in options_of(DaemonConfig) if option.name == "web.listen-address")
 
     assert given.p == f"{port}:{port}"
     assert given.image == f"REGISTRY/gpu-exporter:{__version__}"

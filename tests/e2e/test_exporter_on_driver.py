@@ -158,8 +158,8 @@ def test_mig_instances_have_families_of_their_own(fake_nvml: FakeNvml, tmp_path:
 
 def test_scrapes_never_call_the_driver(fake_nvml: FakeNvml, tmp_path: Path) -> None:
     fake = fake_nvml()
-    hourly = ("--sample.interval", "1h", "--no-collector.xid")
-    with exporter(tmp_path, *hourly, environment=fake.environment) as running:
+    seldom = ("--sample.interval", "1m", "--collectors.disable=xid")
+    with exporter(tmp_path, *seldom, environment=fake.environment) as running:
         running.until("both GPUs", "gpu_up", 1.0, uuid=GPU1)
         calls = running.metrics().one("gpu_exporter_driver_calls_total")
         before = [call for call in fake.calls() if "EventSetWait" not in call]

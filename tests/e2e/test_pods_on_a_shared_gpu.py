@@ -56,8 +56,7 @@ def test_shares_sum_to_one_and_each_pod_has_its_own_memory_and_utilization(
     ]
     options = {
         "attribution.slurm": "off",
-        "attribution.kubernetes": "on",
-        "attribution.kubernetes.pod-resources-socket": tmp_path / "kubelet.sock",
+        "attribution.kubernetes": tmp_path / "kubelet.sock",
     }
     with pod_process(BOTH) as first, pod_process(ONE) as second, Kubelet(tmp_path / "kubelet.sock", given):
         fake = fake_nvml(

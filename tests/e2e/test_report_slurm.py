@@ -97,7 +97,7 @@ def _exporter(kit: PairKit, node: str, folder: Path) -> Iterator[Running]:
     slow.chmod(0o755)
     options = (
         *("--path.cgroupfs", str(kit.work / "etc")),  # no cgroups: those of other clusters are none of this one's
-        *("--sample.interval", "500ms", "--sample.deadline", "400ms", "--attribution.slurm", "on"),
+        *("--sample.interval", "500ms", "--attribution.slurm", "on"),
         *("--attribution.slurm.mapping-dir", str(kit.mapping(node))),
         *("--attribution.slurm.scontrol", str(own / "scontrol")),
         *("--attribution.slurm.gres-conf", f"{kit.work}/etc/gres.conf"),

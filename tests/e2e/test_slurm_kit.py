@@ -54,7 +54,7 @@ def test_jobs_are_noted_and_forgotten_and_the_report_equals_the_truth(
     kit: Kit, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     arguments = (
-        *("--sample.interval", "500ms", "--sample.deadline", "400ms"),
+        *("--sample.interval", "500ms"),
         *("--attribution.slurm", "on", "--attribution.slurm.mapping-dir", f"{kit.work}/gpumap"),
         *(
             "--attribution.slurm.scontrol",

@@ -108,7 +108,6 @@ def exporters(job: Job, ports: list[int], fakes: list[dict[str, str]], run: str)
             options = {
                 "web.listen-address": f"127.0.0.1:{port}",
                 "sample.interval": "300ms",
-                "sample.deadline": "300ms",
                 "attribution.kubernetes": "off",
                 "progress.socket": job.rank(rank) / "progress.sock",
                 "state.dir": "",

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.daemon import assembly
+from exporter.daemon.config import DaemonConfig
 from exporter.exposition.page import Renderer
 
 GROUP = 8
@@ -53,7 +54,7 @@ class Mould:
         self._one_job = one_job
         self._clock = clock
         arguments = ["--simulate", f"{spec};node=mould{number};seed={number}"]
-        loaded = config.load(arguments, {}, config.options())
+        loaded = load(DaemonConfig, arguments, {})
         self._renderer = Renderer(assembly.hidden(loaded))
         self._exporter = assembly.assemble(loaded, lambda _: None)
         self._lock = threading.Lock()

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.attribution.factory import AttributionOptions, attribution
+from exporter.attribution.config import OFF, AttributionConfig, SlurmConfig
+from exporter.attribution.factory import attribution
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
@@ -73,7 +74,8 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
     tune_runtime()
     began, now = Moment(time.time(), time.monotonic()), [0]
     users = UserNames()
-    node = ThisNode(Paths(), attribution(AttributionOptions(slurm="off"), user_name=users.name), users=users)
+    owners = attribution(AttributionConfig(slurm=SlurmConfig(mode=OFF)), user_name=users.name)
+    node = ThisNode(Paths(), owners, users=users)
     with churn(SLOTS, LIFE) as jobs:
         simulated = simulate("1xH200:training", lambda: began.unix + now[0])
         driver = RealProcesses(simulated, lambda _: jobs.pids)

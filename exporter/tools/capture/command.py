@@ -5,24 +5,39 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from exporter.config import load as config
-from exporter.config.command_line import ARGUMENT, Page
-from exporter.config.option import ConfigError, Option, boolean, positive_duration, text
+from exporter.config.command_line import Page
+from exporter.config.kinds import boolean, positive_duration, text
+from exporter.config.option import ConfigError, option, positional, section
 from exporter.core.timeout import within
 from exporter.daemon import assembly, logs
 from exporter.daemon.complaint import complain, one_line
+from exporter.daemon.config import DaemonConfig
 from exporter.driver.interface import Driver, DriverError
 from exporter.host.presence import exists, is_folder
 from exporter.tools.capture import record
 
-OPTIONS = (
-    Option("capture.duration", 5.0, positive_duration, "DURATION", "How long to record.", "Capture"),
-    Option("capture.mask", True, boolean, "", "Replace serial numbers, UUIDs and PCI addresses.", "Capture"),  # noqa: FBT003 - a table
-    Option("capture.file", "", text, "FILE", "File to write; also the argument without a flag.", "Capture"),
-)
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingConfig:
+    """`--capture.*`."""
+
+    duration: float = option("5s", positive_duration, "How long to record.", metavar="DURATION")
+    mask: bool = option("true", boolean, "Replace serial numbers, UUIDs and PCI addresses.")
+    file: str = option("", text, "File to write; also the argument without a flag.", metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureConfig:
+    """Every option of `gpu-exporter capture`."""
+
+    capture: RecordingConfig = section(RecordingConfig, group="Capture")
+    daemon: DaemonConfig = section(DaemonConfig, "")
+    file: str = positional()
+
+
 PAGE = Page(
     "gpu-exporter capture",
     "Record the driver's answers to FILE, which --driver.capture FILE replays.",
@@ -39,22 +54,17 @@ _OPENING = 30.0
 """Seconds the driver may take to begin with; with many GPUs and no persistence mode it takes some."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(config: CaptureConfig) -> int:
     """Status 0, or 1 when the driver is not available or the file cannot be written."""
-    settings = config.load(arguments, os.environ, table(), PAGE)
-    file, other = settings[ARGUMENT] or settings["capture.file"], settings["capture.file"]
+    file, other = config.file or config.capture.file, config.capture.file
     if other not in ("", file):
         raise ConfigError(f"capture: expected one file, got {file!r} and --capture.file {other!r}")
     if not file:
         raise ConfigError("capture: expected a FILE to write (see gpu-exporter capture --help)")
-    logs.configure(settings["log.level"], settings["log.format"])
+    logs.configure(config.daemon.log)
     if not _writable(Path(file)):  # told before what is recorded is lost
         raise ConfigError(f"capture: {file}: not a file that can be written")
-    return _record(assembly.driver_of(settings), Path(file), settings)
-
-
-def table() -> Sequence[Option]:
-    return (*OPTIONS, *config.options())
+    return _record(assembly.driver_of(config.daemon), Path(file), config)
 
 
 def _writable(file: Path) -> bool:
@@ -62,8 +72,8 @@ def _writable(file: Path) -> bool:
     return not is_folder(file) and exists(place) and os.access(place, os.W_OK)
 
 
-def _record(driver: Driver, file: Path, settings: config.Config) -> int:
-    seconds = settings["capture.duration"]
+def _record(driver: Driver, file: Path, config: CaptureConfig) -> int:
+    seconds = config.capture.duration
     if seconds > _TELL_AFTER:
         sys.stderr.write(f"recording for {seconds:g} s\n")
     try:
@@ -71,9 +81,9 @@ def _record(driver: Driver, file: Path, settings: config.Config) -> int:
         recorded = record.record(
             driver,
             seconds,
-            settings["sample.interval"],
-            mask=settings["capture.mask"],
-            collectors=assembly.enabled(settings),
+            config.daemon.sample.interval,
+            mask=config.capture.mask,
+            collectors=config.daemon.collectors.enabled,
             clock=time.time,
         )
         record.write(recorded, file)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from exporter.core import site_file
 from exporter.core.clock import UnixTime
 from exporter.core.units import Share
 from exporter.driver.interface import Device, Driver, DriverError, Mig, Record, UnsupportedError, XidEvent
-from exporter.host import site_file
 from exporter.tools.capture.codec import decode
 
 FORMAT = "gpu-exporter capture"

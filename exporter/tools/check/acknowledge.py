@@ -6,15 +6,16 @@ import getpass
 import os
 import sys
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from exporter.config import load as config
 from exporter.config.command_line import Page
-from exporter.config.option import ConfigError, Option, text
+from exporter.config.kinds import text
+from exporter.config.option import ConfigError, option, section
 from exporter.core.clock import UnixTime, unix_time
 from exporter.daemon.assembly import STATE_DIR, state_dir
 from exporter.daemon.complaint import complain
 from exporter.faults import acknowledgements, state_file
+from exporter.faults.config import StateConfig
 from exporter.faults.model import Acknowledgement, Fault, Kind, SwitchFault
 from exporter.faults.state_file import StateError
 from exporter.faults.watch import NAME
@@ -36,37 +37,47 @@ examples:
 )
 _GROUP = "Acknowledgement"
 _KINDS = ", ".join(kind.value for kind in Kind)
-OPTIONS = (
-    Option("gpu", "", text, "GPU", "Index or UUID of the GPU.", _GROUP),
-    Option("fault", "", text, "FAULT", f"One of {_KINDS}; default: all of the GPU. nvswitch: without --gpu.", _GROUP),
-    Option("reason", "", text, "TEXT", "Why it is over; kept and logged.", _GROUP),
-    Option("by", "", text, "NAME", "Who says so (default: $SUDO_USER, else the user).", _GROUP),
-)
 
 
-def run(arguments: Sequence[str]) -> int:
+@dataclass(frozen=True, kw_only=True)
+class AcknowledgeConfig:
+    """Every option of `gpu-exporter acknowledge`."""
+
+    gpu: str = option("", text, "Index or UUID of the GPU.", metavar="GPU", group=_GROUP)
+    fault: str = option(
+        "",
+        text,
+        f"One of {_KINDS}; default: all of the GPU. nvswitch: without --gpu.",
+        metavar="FAULT",
+        group=_GROUP,
+    )
+    reason: str = option("", text, "Why it is over; kept and logged.", metavar="TEXT", group=_GROUP)
+    by: str = option("", text, "Who says so (default: $SUDO_USER, else the user).", metavar="NAME", group=_GROUP)
+    state: StateConfig = section(StateConfig, group="Faults")
+
+
+def run(config: AcknowledgeConfig) -> int:
     """Status as in the page above."""
-    settings = config.load(arguments, os.environ, table(), PAGE)
-    said = [name for name in ("fault", "reason", "by") if settings[name]]
-    of_switches = not settings["gpu"] and settings["fault"] == Kind.NVSWITCH.value
-    if said and not settings["gpu"] and not of_switches:
+    said = [name for name in ("fault", "reason", "by") if getattr(config, name)]
+    of_switches = not config.gpu and config.fault == Kind.NVSWITCH.value
+    if said and not config.gpu and not of_switches:
         raise ConfigError(f"--{said[0]}: expected with --gpu, the GPU whose fault is over")
-    folder = state_dir(settings) or STATE_DIR
+    folder = state_dir(config.state) or STATE_DIR
     try:
         state = state_file.read(folder / NAME).state
     except StateError as error:
         raise ConfigError(str(error)) from None
     faults = state.faults
-    if not settings["gpu"] and not of_switches:
+    if not config.gpu and not of_switches:
         sys.stdout.writelines(_line(fault) for fault in faults)
         sys.stdout.writelines(_line_of_switch(fault) for fault in state.switches)
         if not faults and not state.switches:
             complain(f"no fault is known in {folder}")
         return 0
     # Later than the last one that was taken, also where the clock was set back since then: it would not be read.
-    acknowledgement = _acknowledgement(settings, max(unix_time(), state.acknowledged_until + 0.001))
+    acknowledgement = _acknowledgement(config, max(unix_time(), state.acknowledged_until + 0.001))
     if not any(map(acknowledgement.covers, faults)) and not any(map(acknowledgement.covers_switch, state.switches)):
-        complain(f"GPU {acknowledgement.gpu} has no such fault" if settings["gpu"] else "no NVSwitch has such a fault")
+        complain(f"GPU {acknowledgement.gpu} has no such fault" if config.gpu else "no NVSwitch has such a fault")
         return 1
     try:
         acknowledgements.append(folder, acknowledgement)
@@ -75,18 +86,14 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def table() -> Sequence[Option]:
-    return (*OPTIONS, *(option for option in config.options() if option.name == "state.dir"))
-
-
-def _acknowledgement(settings: config.Config, now: UnixTime) -> Acknowledgement:
-    kind, reason = settings["fault"], " ".join(settings["reason"].split())
+def _acknowledgement(config: AcknowledgeConfig, now: UnixTime) -> Acknowledgement:
+    kind, reason = config.fault, " ".join(config.reason.split())
     if kind not in ("", *(each.value for each in Kind)):
         raise ConfigError(f"--fault: expected one of {_KINDS}, got {kind!r}")
     if not reason:
         raise ConfigError("--reason: expected why the fault is over")
-    by = settings["by"] or os.environ.get("SUDO_USER") or _user()
-    return Acknowledgement(settings["gpu"], kind, by, reason, now)
+    by = config.by or os.environ.get("SUDO_USER") or _user()
+    return Acknowledgement(config.gpu, kind, by, reason, now)
 
 
 def _user() -> str:

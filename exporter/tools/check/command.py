@@ -6,25 +6,24 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import requests
 
-from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.network import without_password
-from exporter.config.option import ConfigError, Option
+from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
 from exporter.daemon.complaint import complain
+from exporter.daemon.config import DaemonConfig
 from exporter.faults.facts import from_json, parse
 from exporter.faults.leftovers import job_gpus
 from exporter.faults.lost import GRACE
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import NAMES, RULES
+from exporter.faults.rules import RULES
 from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
@@ -33,7 +32,7 @@ from exporter.node.interface import Node
 from exporter.node.simulated_node import SimulatedNode, Simulation
 from exporter.node.unknown_node import UnknownNode
 from exporter.tools.check import drain, program
-from exporter.tools.check.options import OPTIONS
+from exporter.tools.check.options import CheckConfig, HealthConfig
 from exporter.tools.check.reading import ChildError, PciNode, in_child_process, read_node
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import innermost
@@ -72,63 +71,56 @@ _AMPLE = 3
 _NPD_PROBLEM, _NPD_UNKNOWN = 1, 2
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(config: CheckConfig) -> int:
     """Status as in the page above."""
+    log = config.daemon.log
     try:
-        settings = config.load(arguments, os.environ, table(), PAGE)
-        _refuse(settings)
-        logs.configure("error" if settings["log.level"] == "info" else settings["log.level"], settings["log.format"])
-        report = _report(settings)
+        _refuse(config)
+        logs.configure(replace(log, level="error") if log.level == "info" else log)
+        report = _report(config)
     except ConfigError as error:
         complain(str(error))
         return _UNKNOWN
-    failed = _fails(settings, report)
-    if settings["drain"] and report.verdict is not Verdict.UNKNOWN:
-        _keep_in_step(settings, report)
-    sys.stdout.write(FORMATS[settings["format"]](report, paint(sys.stdout)))
-    return _npd_status(report, failed=failed) if settings["format"] == "npd" else int(report.verdict)
+    failed = _fails(config.check, report)
+    if config.drain.on and report.verdict is not Verdict.UNKNOWN:
+        _keep_in_step(config, report)
+    sys.stdout.write(FORMATS[config.format](report, paint(sys.stdout)))
+    return _npd_status(report, failed=failed) if config.format == "npd" else int(report.verdict)
 
 
-def _fails(settings: config.Config, report: Report) -> bool:
-    return report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[settings["check.fail-on"].upper()]
+def _fails(check: HealthConfig, report: Report) -> bool:
+    return report.verdict is not Verdict.UNKNOWN and report.verdict >= Verdict[check.fail_on.upper()]
 
 
-def table() -> Sequence[Option]:
-    return (*OPTIONS, *config.options())
-
-
-def _refuse(settings: config.Config) -> None:
-    wrong = sorted(set(settings["check.ignore"]) - set(NAMES))
-    if wrong:
-        raise ConfigError(f"--check.ignore: unknown rule {wrong[0]!r}, expected some of {', '.join(NAMES)}")
-    made_up = settings["simulate"] or settings["driver.capture"]
-    if settings["drain"] and made_up:
+def _refuse(config: CheckConfig) -> None:
+    check, made_up = config.check, config.daemon.input.simulate or config.daemon.input.capture
+    if config.drain.on and made_up:
         raise ConfigError("--drain: a node is not drained for GPUs that are simulated or recorded")
-    if settings["check.program"] and settings["check.stage"] != "full":
+    if check.program and check.stage != "full":
         raise ConfigError("--check.program: expected with --check.stage=full, the only one that has the time")
-    if settings["check.url"] and STAGES[settings["check.stage"]].emptied:
+    if check.url and STAGES[check.stage].emptied:
         raise ConfigError("--check.url: an exporter's last look is too old to say that a GPU is empty: leave it out")
-    if settings["check.url"] and made_up:
+    if check.url and made_up:
         raise ConfigError("--check.url and --simulate or --driver.capture: expected one of them")
 
 
-def _report(settings: config.Config) -> Report:
-    stage = STAGES[settings["check.stage"]]
-    end = monotonic_time() + (settings["check.deadline"] or stage.budget)
-    report = _emptied(settings, stage, end)
+def _report(config: CheckConfig) -> Report:
+    check, stage = config.check, STAGES[config.check.stage]
+    end = monotonic_time() + (check.deadline or stage.budget)
+    report = _emptied(config, stage, end)
     if report.losses:
-        end += 0.0 if settings["check.deadline"] else GRACE
-        report = _confirmed(report, settings, stage, end)
-    if not (stage.program and settings["check.program"]):
+        end += 0.0 if check.deadline else GRACE
+        report = _confirmed(report, config, stage, end)
+    if not (stage.program and check.program):
         return report
     try:
-        found = program.finding_of(settings["check.program"], end - monotonic_time())
+        found = program.finding_of(check.program, end - monotonic_time())
     except program.NotRunError as error:  # a slip of the key, or not installed: no reason to drain a cluster
         return report if report.verdict is Verdict.FAILED else unknown(f"--check.program: {error}")
     return report.with_finding(found) if found else report
 
 
-def _confirmed(first: Report, settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
+def _confirmed(first: Report, config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     """Look again after the grace that a GPU reset gets: a loss counts if both looks found it.
 
     Without the time for a second look, the first one is returned, unconfirmed.
@@ -136,11 +128,11 @@ def _confirmed(first: Report, settings: config.Config, stage: Stage, end: Monoto
     if monotonic_time() + GRACE + _SECOND_LOOK_SECONDS > end:
         return replace(first, confirmed=False)
     time.sleep(GRACE)  # no event tells that a reset has ended
-    second = _emptied(settings, stage, end)
+    second = _emptied(config, stage, end)
     return replace(second, confirmed=second.losses <= first.losses)
 
 
-def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Report:
+def _emptied(config: CheckConfig, stage: Stage, end: MonotonicTime) -> Report:
     """A process that was asked to end takes its time: asked again while nothing else is wrong and there is time.
 
     Only the first look has the time to say that the driver hangs: of a later one that finds no end, what was found
@@ -149,7 +141,7 @@ def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Repor
     last = None
     while True:
         began = monotonic_time()
-        report = _look(settings, stage, end - began)
+        report = _look(config, stage, end - began)
         if report is None:
             return last or _hangs(f"no answer within {min(end - began, _LONGEST_READ):.3g} s")
         took = monotonic_time() - began
@@ -160,28 +152,29 @@ def _emptied(settings: config.Config, stage: Stage, end: MonotonicTime) -> Repor
         time.sleep(_PAUSE)  # the processes are not ours: nothing reports when they end
 
 
-def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | None:
+def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     """None where no answer came within `seconds`."""
+    check, daemon = config.check, config.daemon
     limits = Limits(
-        gpus=settings["check.gpus"],
-        margin=settings["check.margin"],
-        hot=settings["check.hot"],
-        xid_window=settings["check.xid-window"],
-        reference=settings["check.reference"],
-        link_errors=settings["check.link-errors"],
-        emptied=job_gpus(os.environ, assembly.gres_devices(settings)) if settings["check.stage"] == "epilog" else None,
+        gpus=check.gpus,
+        margin=check.margin,
+        hot=check.hot,
+        xid_window=check.xid_window,
+        reference=check.reference,
+        link_errors=check.link_errors,
+        emptied=job_gpus(os.environ, assembly.gres_devices(daemon)) if check.stage == "epilog" else None,
         job=os.environ.get("SLURM_JOB_ID", ""),
-        allowed=settings["check.allow"],
+        allowed=check.allow,
     )
-    ignored = stage.left_out | set(settings["check.ignore"])
-    if settings["check.url"]:
-        return _from_exporter(settings["check.url"], seconds, limits, ignored)
-    driver = assembly.driver_of(settings)
-    node = _node(settings, driver)
-    collectors = assembly.enabled(settings)
-    kmsg = None if driver.simulated else Path(settings["path.kmsg"])
+    ignored = stage.left_out | set(check.ignore)
+    if check.url:
+        return _from_exporter(check.url, seconds, limits, ignored)
+    driver = assembly.driver_of(daemon)
+    node = _node(daemon, driver)
+    collectors = daemon.collectors.enabled
+    kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)
-    faults = FaultWatch(assembly.fault_site(settings, driver, read_only=True))
+    faults = FaultWatch(assembly.fault_site(daemon, driver, read_only=True))
     try:
         found = in_child_process(lambda: read_node(driver, node, collectors, kmsg, deadline, faults), deadline)
     except ChildError as error:
@@ -189,18 +182,14 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
     if found is None:
         return None
     facts = from_json(found, unix_time())
-    own = constraining_job(read_text(f"{settings['path.procfs']}/self/cgroup"))
+    own = constraining_job(read_text(f"{daemon.paths.procfs}/self/cgroup"))
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
 
 
-def _node(settings: config.Config, driver: object) -> Node:
-    if settings["simulate"]:
+def _node(config: DaemonConfig, driver: object) -> Node:
+    if config.input.simulate:
         return SimulatedNode(cast("Simulation", driver).node)
-    return UnknownNode() if settings["driver.capture"] else _pci(settings)
-
-
-def _pci(settings: config.Config) -> PciNode:
-    return PciNode(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
+    return UnknownNode() if config.input.capture else PciNode(config.paths.sysfs, config.paths.procfs)
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:
@@ -238,23 +227,24 @@ def _hangs(why: str) -> Report:
     return Report(Verdict.FAILED, (finding,), 0, ())
 
 
-def _keep_in_step(settings: config.Config, report: Report) -> None:
+def _keep_in_step(config: CheckConfig, report: Report) -> None:
     """Drain the node for what is proven. Count a good check only if the stage asks enough, and nothing was found."""
     proven = report.proven()
-    failed = _fails(settings, proven)
-    good = not _fails(settings, report) and STAGES[settings["check.stage"]].resumes
+    failed = _fails(config.check, proven)
+    good = not _fails(config.check, report) and STAGES[config.check.stage].resumes
     if failed or good:
-        _drain(settings, proven, failed=failed)
+        _drain(config, proven, failed=failed)
 
 
-def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
-    node = settings["drain.node"] or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+def _drain(config: CheckConfig, report: Report, *, failed: bool) -> None:
+    node = config.drain.node or os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     if report.simulated:
         complain("--drain: the exporter's GPUs are simulated: nothing is drained")
         return
     try:
-        run = drain.scontrol(settings["attribution.slurm.scontrol"])
-        act = drain.follow(node, _fault(settings, report) if failed else None, run, settings["drain.good-checks"])
+        run = drain.scontrol(config.daemon.attribution.slurm.scontrol)
+        fault = _fault(config.check, report) if failed else None
+        act = drain.follow(node, fault, run, config.drain.good_checks)
     except drain.SlurmError as error:
         complain(f"--drain: {error}")
         return
@@ -262,8 +252,8 @@ def _drain(settings: config.Config, report: Report, *, failed: bool) -> None:
         sys.stderr.write(f"gpu-exporter: {act.value} of node {node}\n")
 
 
-def _fault(settings: config.Config, report: Report) -> drain.Mark:
-    worst = Verdict[settings["check.fail-on"].upper()]
+def _fault(check: HealthConfig, report: Report) -> drain.Mark:
+    worst = Verdict[check.fail_on.upper()]
     hands = any(finding.hands for finding in report.findings if finding.verdict >= worst)
     return drain.Mark(short(report, worst), hands=hands)
 

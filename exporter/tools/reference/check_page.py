@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from exporter.config.option import Option, default_of
+from exporter.config.option import Option
 from exporter.faults.rules import RULES
 from exporter.tools.check.options import OPTIONS
 
@@ -24,7 +24,7 @@ def tables() -> str:
 
 def option_row(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
-    default = default_of(option)
+    default = option.shown_default
     return f"| `{flag}` | {f'`{default}`' if default else ''} | {option.help} |"
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from exporter.ledger.states import SPLITS, TABLE, THRESHOLDS
+from exporter.ledger.states import SPLITS, TABLE
 from exporter.ledger.states.state import Certainty, State
 
 BEGIN = "<!-- Made from exporter/ledger/states/ by `make diagnosis`. Do not edit up to the end mark. -->"
@@ -22,14 +22,14 @@ _LOST = {
 
 
 def tables() -> str:
-    """The states, what distinguishes them, and the numbers that decide."""
+    """The states, what distinguishes them, and where the numbers that decide are."""
     return "\n".join(
         (
             *_table(("State", "Who acts", "Lost?", "What it means", "What to do"), map(_state, TABLE)),
             "",
-            *_table(("State", "Signature", "Options", "Signals it needs"), map(_signature, TABLE)),
+            *_table(("State", "Signature", "Thresholds", "Signals it needs"), map(_signature, TABLE)),
             "",
-            *_table(("Option", "Default", "Decides"), _options()),
+            "Thresholds and their defaults: [options.md](options.md#ledger).",
         )
     )
 
@@ -52,11 +52,6 @@ def _signature(state: State) -> Sequence[str]:
     needs = " or ".join(" and ".join(f"`{name}`" for name in each) for each in state.needs) if state in SPLITS else ""
     options = ", ".join(f"`{_flag(threshold.name)}`" for threshold in state.thresholds)
     return (f"`{state.name}`", state.signature, options, needs)
-
-
-def _options() -> Iterable[Sequence[str]]:
-    for each in THRESHOLDS:
-        yield (f"`--ledger.{_flag(each.name)}`", f"{each.default:g}", each.help)
 
 
 def _flag(name: str) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from exporter.collectors import COLLECTORS
-from exporter.config.load import options
-from exporter.config.option import HIDDEN_METRICS, Option, default_of
+from exporter.collectors.config import HELP
+from exporter.config.option import Option, options_of
 from exporter.core.families import AnyFamily, Shown
+from exporter.daemon.config import DaemonConfig
+from exporter.exposition.config import HIDDEN_METRICS
 from exporter.host.presence import exists
+from exporter.ledger.thresholds import Thresholds
 from exporter.sampling.families import groups
 from exporter.tools.reference.sources import sources
 
@@ -81,17 +85,42 @@ def option_table() -> str:
         ),
     ]
     by_group: dict[str, list[Option]] = {}
-    for option in options():
+    for option in options_of(DaemonConfig):
         by_group.setdefault(option.group, []).append(option)
     for name, members in by_group.items():
         parts.append(f"\n## {name}\n\n| Flag | Environment | Default | Meaning |\n|---|---|---|---|\n")
         parts += [_option(option) for option in members]
+        parts += _BELOW.get(name, tuple)()
     return "".join(parts)
+
+
+def _collectors() -> Iterable[str]:
+    """Yield the table of what `--collectors.disable` may name."""
+    yield "\n| Collector | Reads |\n|---|---|\n"
+    for name, about in HELP.items():
+        yield f"| `{name}` | {_cell(about)} |\n"
+
+
+def _thresholds() -> Iterable[str]:
+    """Yield the table of what `--ledger.thresholds` may hold."""
+    yield (
+        "\n`ledger.thresholds` is a mapping in the configuration file "
+        "(`ledger: {thresholds: {wait-cover: 0.4, polls-after: 20}}`). As a flag or environment variable it is a list "
+        "(`wait-cover=0.4,polls-after=20`). What is left out keeps its default.\n\n"
+        "| Threshold | Default | Meaning |\n|---|---|---|\n"
+    )
+    for item in fields(Thresholds):
+        kept = item.metadata["help"]
+        yield f"| `{item.name.replace('_', '-')}` | `{item.default:.12g}` | {_cell(kept)} |\n"
+
+
+_BELOW: Mapping[str, Callable[[], Iterable[str]]] = {"Collectors": _collectors, "Ledger": _thresholds}
+"""By group: what stands below its options."""
 
 
 def _option(option: Option) -> str:
     flag = option.flag if option.switch else f"{option.flag}={option.metavar}"
-    default = default_of(option)
+    default = option.shown_default
     shown = f"`{default}`" if default else ""
     return f"| `{flag}` | `{option.environment}` | {shown} | {_cell(option.help)} |\n"
 

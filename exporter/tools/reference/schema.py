@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from exporter.config import option as kinds
+from exporter.config import kinds
+from exporter.config.kinds import Choice, DurationUpTo, Pairs, Subset
 from exporter.config.network import address
-from exporter.config.option import Choice, Option, default_of
+from exporter.config.option import Option
 from exporter.core.project import REPOSITORY
 from exporter.tools.reference.shell_completion import commands
 
@@ -25,8 +26,6 @@ _KINDS: Mapping[Any, Schema] = {
     kinds.duration: _DURATION,
     kinds.positive_duration: _DURATION,
     kinds.natural: {"type": "integer", "minimum": 0},
-    kinds.positive: {"type": "integer", "minimum": 1},
-    kinds.thread_count: {"type": "integer", "minimum": 1, "maximum": 256},
     kinds.number: {"type": "number"},
     kinds.amount: {"type": "number", "minimum": 0},
     kinds.share: {"type": "number", "minimum": 0, "maximum": 1},
@@ -55,14 +54,22 @@ def schema() -> Schema:
 
 def value(option: Option) -> Schema:
     """What may stand behind an option's key."""
-    if isinstance(option.parse, Choice):
-        words: list[str | bool] = list(option.parse.known)
-        kind: Schema = {"enum": [*words, True, False] if "on" in words else words}
-    else:
-        kind = dict(_KINDS.get(option.parse, {"type": "string"}))
-    default = default_of(option)
+    default = option.shown_default
     description = f"{option.help} Default: {default}." if default else option.help
-    return {**kind, "description": description}
+    return {**_kind(option.parse), "description": description}
+
+
+def _kind(parse: Callable[[str], Any]) -> Schema:
+    if isinstance(parse, Choice):
+        words: list[str | bool] = [*parse.known, *((True, False) if "on" in parse.known else ())]
+        return {"anyOf": [{"enum": words}, {"type": "string", "pattern": "^/"}]} if parse.or_path else {"enum": words}
+    if isinstance(parse, Subset):
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"enum": list(parse.known)}}]}
+    if isinstance(parse, Pairs):
+        each = {name: _kind(kind) for name, kind in parse.kinds.items()}
+        mapping = {"type": "object", "additionalProperties": False, "properties": each}
+        return {"anyOf": [{"type": "string"}, mapping]}
+    return _DURATION if isinstance(parse, DurationUpTo) else dict(_KINDS.get(parse, {"type": "string"}))
 
 
 def _place(properties: Schema, path: list[str], leaf: Schema) -> None:

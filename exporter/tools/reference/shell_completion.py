@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from exporter.config import load as config
-from exporter.config.command_line import COMMANDS
-from exporter.config.option import Choice, Option
-from exporter.tools.capture import command as capture
-from exporter.tools.check import acknowledge
-from exporter.tools.check.options import OPTIONS as CHECK
-from exporter.tools.report.options import OPTIONS as REPORT
-from exporter.tools.report.summaries.options import OPTIONS as SUMMARIES
+from exporter.commands import COMMANDS, options
+from exporter.config.kinds import Choice, Subset
+from exporter.config.option import Option
 
 _FILES = frozenset({"FILE", "DIR", "PATH", "COMMAND"})
 
 
 def commands() -> Mapping[str, Sequence[Option]]:
-    """The options of each command."""
-    daemon = config.options()
-    return {
-        "serve": daemon,
-        "once": daemon,
-        "capture": (*capture.OPTIONS, *daemon),
-        "check": (*CHECK, *daemon),
-        "acknowledge": acknowledge.table(),
-        "report": REPORT,
-        "summaries": SUMMARIES,
-        "completion": (),
-    }
+    """Return the options of each command."""
+    return {name: options(name) for name in COMMANDS}
 
 
 def _flags(options: Sequence[Option]) -> Sequence[str]:
@@ -38,12 +23,12 @@ def _flags(options: Sequence[Option]) -> Sequence[str]:
 
 def _values(option: Option) -> Sequence[str]:
     """The words it takes, where they are few."""
-    return option.parse.known if isinstance(option.parse, Choice) else ()
+    return option.parse.known if isinstance(option.parse, Choice | Subset) else ()
 
 
 def bash() -> str:
-    flags = "\n".join(f'        {name}) flags="{" ".join(_flags(options))}" ;;' for name, options in commands().items())
-    every = [(name, option) for name, options in commands().items() for option in options if not option.switch]
+    flags = "\n".join(f'        {name}) flags="{" ".join(_flags(found))}" ;;' for name, found in commands().items())
+    every = [(name, option) for name, found in commands().items() for option in found if not option.switch]
     words = "\n".join(
         f"        {name}--{option.name}) _gpu_exporter_words '{' '.join(_values(option))}'; return ;;"
         for name, option in every
@@ -97,9 +82,9 @@ complete -F _gpu_exporter gpu-exporter
 def zsh() -> str:
     names = "\n".join(f"        '{name}:{_plain(command.about)}'" for name, command in COMMANDS.items())
     cases = "\n".join(
-        f"        {name}) _arguments {' '.join(_zsh_flag(o) for o in options)} '*: :_files' ;;"
-        for name, options in commands().items()
-        if options
+        f"        {name}) _arguments {' '.join(_zsh_flag(o) for o in found)} '*: :_files' ;;"
+        for name, found in commands().items()
+        if found
     )
     return f"""\
 #compdef gpu-exporter
@@ -146,9 +131,9 @@ def fish() -> str:
         f"complete -c gpu-exporter -n '{unset}' -a {name} -d '{_plain(command.about)}'"
         for name, command in COMMANDS.items()
     ]
-    for name, options in commands().items():
+    for name, found in commands().items():
         where = unset if name == "serve" else f"__fish_seen_subcommand_from {name}"
-        lines += [_fish_flag(option, where) for option in options]
+        lines += [_fish_flag(option, where) for option in found]
     lines.append("complete -c gpu-exporter -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'")
     return "\n".join(lines) + "\n"
 

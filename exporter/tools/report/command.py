@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from exporter.config import load as config
-from exporter.config.command_line import ARGUMENT, Page
+from exporter.config.command_line import Page
 from exporter.config.network import without_password
 from exporter.config.option import ConfigError
+from exporter.core import site_file
 from exporter.core.clock import unix_time
 from exporter.daemon import standard_streams
 from exporter.daemon.complaint import complain
-from exporter.host import site_file
 from exporter.tools.report import layout_digest, layout_job, promql
 from exporter.tools.report.client import Access, Client
 from exporter.tools.report.digest import Group, digest
@@ -27,7 +25,7 @@ from exporter.tools.report.failure import ReportError
 from exporter.tools.report.formats import data, markdown, page, plain
 from exporter.tools.report.job import ReportRequest, job_report, nothing, slurm_job, window
 from exporter.tools.report.model import Digest, JobReport
-from exporter.tools.report.options import OPTIONS
+from exporter.tools.report.options import PrometheusConfig, ReportConfig
 from exporter.tools.report.price import PRICES
 from exporter.tools.report.subject import EXPECTED, Named, named, selected
 from exporter.tools.report.summaries import digest_jobs, layout
@@ -78,34 +76,31 @@ class Report(NamedTuple):
 Subject = Callable[[Client, float], Report]
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(config: ReportConfig) -> int:
     """Status as in the page above."""
-    settings = config.load(arguments, os.environ, OPTIONS, PAGE)
-    subject = _subject(settings, settings[ARGUMENT])
-    client = Client(access(settings))
+    subject = _subject(config)
+    client = Client(access(config.prometheus))
     try:
-        with progress_message(f"asking {without_password(settings['prometheus.url'])}"):
+        with progress_message(f"asking {without_password(config.prometheus.url)}"):
             report, job = subject(client, float(unix_time()))
     except ReportError as error:
         complain(f"report: {error}")
         return error.status
-    accounted = _accounted(report, job, settings, client)
-    if settings["format"] in _IN_UTF8:
+    accounted = _accounted(report, job, config, client)
+    if config.format in _IN_UTF8:
         standard_streams.in_utf8()
-    sys.stdout.write(_render(report, accounted, settings, paint(sys.stdout)))
+    sys.stdout.write(_render(report, accounted, config, paint(sys.stdout)))
     return 0
 
 
-def _accounted(
-    report: JobReport | Digest, job: str, settings: config.Config, client: Client
-) -> layout.SlurmPart | None:
+def _accounted(report: JobReport | Digest, job: str, config: ReportConfig, client: Client) -> layout.SlurmPart | None:
     """What slurmdbd has of the job, or of the digest's jobs, where there is a sacct to ask."""
-    if not shutil.which(settings["slurm.sacct"]):
+    if not shutil.which(config.sacct):
         return None
-    sacct = Sacct(settings["slurm.sacct"])
+    sacct = Sacct(config.sacct)
     try:
         if isinstance(report, Digest):
-            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client, settings["cluster"])))
+            return layout.slurm_jobs(digest_jobs.jobs(report, sacct, partial(slurm_job, client, config.cluster)))
         known = sacct.of_name(job) if job else None
     except SacctError as error:
         complain(f"report: without Slurm's accounting: {error}")
@@ -113,87 +108,88 @@ def _accounted(
     return layout.slurm(report, known) if known and is_of(report, known) else None
 
 
-def _subject(settings: config.Config, name: str) -> Subject:
+def _subject(config: ReportConfig) -> Subject:
     """What is asked for. Raises ConfigError unless it is exactly one thing."""
-    options = [option for option in _SUBJECTS if settings[option]]
-    wanted = options + ([_ARGUMENT] if name else [])
+    options = [option for option in _SUBJECTS if getattr(config, option)]
+    wanted = options + ([_ARGUMENT] if config.name else [])
     if len(wanted) != 1:
         known = ", ".join(f"--{option}" for option in _SUBJECTS)
         given = " and ".join(f"--{each}" if each != _ARGUMENT else each for each in wanted) or "nothing"
         raise ConfigError(f"report: expected one of {_ARGUMENT}, {known}; got {given}")
-    prices, by = (*settings["price"], *PRICES), settings["price-by"]
-    if settings["all"] or wanted[0] in _DIGESTS:
-        level = "" if settings["all"] else wanted[0]
-        group = Group(level, settings[level] if level else "", settings["cluster"])
-        return lambda client, now: Report(digest(client, group, settings["since"], prices, now, by))
-    wanted_one = _named(settings, name)
-    cluster = promql.matchers(cluster=settings["cluster"]) if settings["cluster"] else ""
+    prices, by = (*config.price, *PRICES), config.price_by
+    if config.all or wanted[0] in _DIGESTS:
+        level = "" if config.all else wanted[0]
+        group = Group(level, getattr(config, level) if level else "", config.cluster)
+        return lambda client, now: Report(digest(client, group, config.since, prices, now, by))
+    wanted_one = _named(config)
+    cluster = promql.matchers(cluster=config.cluster) if config.cluster else ""
 
     def one(client: Client, now: float) -> Report:
-        since = settings["since"]
-        found = selected(client, wanted_one, cluster, window(since), now)
+        found = selected(client, wanted_one, cluster, window(config.since), now)
         if found is None:
-            raise nothing(client, wanted_one.title, since, now)
-        request = ReportRequest(found.selector, found.title, since, by, settings["changed-at"] or None)
+            raise nothing(client, wanted_one.title, config.since, now)
+        request = ReportRequest(found.selector, found.title, config.since, by, config.changed_at)
         return Report(job_report(client, request, prices, now), found.job)
 
     return one
 
 
-def _named(settings: config.Config, name: str) -> Named:
+def _named(config: ReportConfig) -> Named:
     """What the argument, or the option that names one workload, may mean. Raises ConfigError."""
-    if name:
-        found = named(name)
+    if config.name:
+        found = named(config.name)
         if not found:
-            raise ConfigError(f"report: {EXPECTED}, got {name!r}")
+            raise ConfigError(f"report: {EXPECTED}, got {config.name!r}")
         return found
-    if not settings["pod"]:
-        return Named(settings["workload"], (promql.matchers(workload=settings["workload"]),))
-    namespace, slash, pod = settings["pod"].partition("/")
+    if not config.pod:
+        return Named(config.workload, (promql.matchers(workload=config.workload),))
+    namespace, slash, pod = config.pod.partition("/")
     if not (namespace and slash and pod) or "/" in pod:
-        raise ConfigError(f"--pod: expected NAMESPACE/NAME, got {settings['pod']!r}")
-    return Named(f"Pod {settings['pod']}", (promql.matchers(namespace=namespace, pod=pod),))
+        raise ConfigError(f"--pod: expected NAMESPACE/NAME, got {config.pod!r}")
+    return Named(f"Pod {config.pod}", (promql.matchers(namespace=namespace, pod=pod),))
 
 
-def access(settings: config.Config) -> Access:
+def access(config: PrometheusConfig) -> Access:
     """How to reach the Prometheus that the options name. Raises ConfigError."""
-    if not settings["prometheus.url"]:
+    if not config.url:
         raise ConfigError("--prometheus.url: expected http://HOST or https://HOST, got ''")
-    ca, user, token = settings["prometheus.ca-file"], settings["prometheus.username"], "prometheus.bearer-token-file"
-    if ca:
-        _content(settings, "prometheus.ca-file", _CERTIFICATES)
-    if ":" in user:
-        raise ConfigError(f"--prometheus.username: expected no colon, got {user!r}")
-    if settings["prometheus.password-file"] and not user:
+    if config.ca_file:
+        _content("ca-file", config.ca_file, _CERTIFICATES)
+    if ":" in config.username:
+        raise ConfigError(f"--prometheus.username: expected no colon, got {config.username!r}")
+    if config.password_file and not config.username:
         raise ConfigError("--prometheus.password-file: expected with --prometheus.username")
-    if not _secret(settings, token).isascii():
-        raise ConfigError(f"--{token} {settings[token]}: expected a token of ASCII characters")
+    token = _secret("bearer-token-file", config.bearer_token_file)
+    if not token.isascii():
+        raise ConfigError(
+            f"--prometheus.bearer-token-file {config.bearer_token_file}: expected a token of ASCII characters"
+        )
     return Access(
-        url=settings["prometheus.url"],
-        timeout=settings["prometheus.timeout"],
-        token=_secret(settings, token),
-        user=user,
-        password=_secret(settings, "prometheus.password-file"),
-        ca=ca,
-        headers=_headers(settings["prometheus.headers"]),
+        url=config.url,
+        timeout=config.timeout,
+        token=token,
+        user=config.username,
+        password=_secret("password-file", config.password_file),
+        ca=str(config.ca_file or ""),
+        headers=_headers(config.headers),
     )
 
 
-def _secret(settings: config.Config, option: str) -> str:
-    """The one line of the file that the option names; empty without one."""
-    if not settings[option]:
+def _secret(option: str, file: Path | None) -> str:
+    """The one line of the file that an option names; empty without one."""
+    if file is None:
         return ""
-    found = _content(settings, option, _SECRET).strip()
+    found = _content(option, file, _SECRET).strip()
     if not found or not found.isprintable():
-        raise ConfigError(f"--{option} {settings[option]}: expected one line of text")
+        raise ConfigError(f"--prometheus.{option} {file}: expected one line of text")
     return found
 
 
-def _content(settings: config.Config, option: str, limit: int) -> str:
+def _content(option: str, file: Path, limit: int) -> str:
     try:
-        return site_file.read(Path(settings[option]), limit)
+        return site_file.read(file, limit)
     except site_file.SiteFileError as error:
-        raise ConfigError(f"--{option} {settings[option]}: {error}") from None
+        raise ConfigError(f"--prometheus.{option} {file}: {error}") from None
 
 
 def _headers(text: str) -> Mapping[str, str]:
@@ -205,15 +201,13 @@ def _headers(text: str) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _render(
-    report: JobReport | Digest, slurm: layout.SlurmPart | None, settings: config.Config, colours: Colors
-) -> str:
-    form = settings["format"]
+def _render(report: JobReport | Digest, slurm: layout.SlurmPart | None, config: ReportConfig, colours: Colors) -> str:
+    form = config.format
     if form == "json":
         return data.to_json(report, slurm.fields if slurm else {})
     if form == "short":
         return data.short(report)
-    currency = settings["currency"]
+    currency = config.currency
     document = (
         layout_job.document(report, currency)
         if isinstance(report, JobReport)

@@ -1,13 +1,20 @@
-# ruff: noqa: FBT003 - a table
 """The options of `gpu-exporter report`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+from exporter.config.kinds import boolean, choice, optional_path, positive_duration, text
 from exporter.config.network import web_address
-from exporter.config.option import Option, boolean, choice, positive_duration, text
-from exporter.tools.report import price
+from exporter.config.option import option, options_of, positional, section
+from exporter.tools.report import price as prices
+
+
+def optional_moment(value: str) -> float | None:
+    """Return None for an empty text."""
+    return moment(value) if value else None
 
 
 def moment(value: str) -> float:
@@ -21,68 +28,79 @@ def moment(value: str) -> float:
 FORMATS = ("text", "markdown", "json", "html", "short")
 
 _WHAT, _FORM, _FROM = "What", "How", "Where from"
-OPTIONS = (
-    Option("pod", "", text, "NAMESPACE/NAME", "Report on this pod.", _WHAT),
-    Option("workload", "", text, "ID", "Report on the workload with this id, e.g. docker:web.", _WHAT),
-    Option("user", "", text, "NAME", "Digest of this user's GPU hours.", _WHAT),
-    Option("account", "", text, "NAME", "Digest of this Slurm account's GPU hours.", _WHAT),
-    Option("namespace", "", text, "NAME", "Digest of this namespace's GPU hours.", _WHAT),
-    Option("all", False, boolean, "", "Digest of everybody's GPU hours, ranked by what was wasted.", _WHAT),
-    Option("since", 604800.0, positive_duration, "DURATION", "How far to look back.", _WHAT),
-    Option("cluster", "", text, "NAME", "Only series with this `cluster` label.", _WHAT),
-    Option(
-        "changed-at",
-        "",
-        moment,
-        "TIME",
-        "When something was changed: runs of the same name and user are compared before and after.",
-        _WHAT,
-    ),
-    Option(
-        "format",
-        "text",
-        choice(*FORMATS),
-        "FORMAT",
-        "text, markdown, json, html, or short (one line, for AdminComment).",
-        _FORM,
-    ),
-    Option(
-        "price",
-        price.PRICES,
-        price.parse,
-        "MODEL=PRICE",
-        "Price of a GPU hour by model, e.g. H200=2.5,A100=1.2; the rest as on the dashboards.",
-        _FORM,
-    ),
-    Option(
-        "price-by",
-        "held",
-        choice("held", "used"),
-        "WHAT",
-        "What is paid for: held, the share of GPUs that was held, or used, the time that kernels ran on them.",
-        _FORM,
-    ),
-    Option("currency", "$", text, "TEXT", "What prices are in.", _FORM),
-    Option(
-        "prometheus.url",
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusConfig:
+    """`--prometheus.*`."""
+
+    url: str = option(
         "http://127.0.0.1:9090",
         web_address,
-        "URL",
         "Prometheus, or what answers its query API (Thanos, Mimir, VictoriaMetrics).",
-        _FROM,
-    ),
-    Option("slurm.sacct", "sacct", text, "COMMAND", "Asked about a Slurm job too, where it is installed.", _FROM),
-    Option("prometheus.timeout", 30.0, positive_duration, "DURATION", "Time one query may take.", _FROM),
-    Option("prometheus.bearer-token-file", "", text, "FILE", "File with a bearer token.", _FROM),
-    Option("prometheus.username", "", text, "NAME", "User name for basic auth.", _FROM),
-    Option("prometheus.password-file", "", text, "FILE", "File with its password.", _FROM),
-    Option("prometheus.ca-file", "", text, "FILE", "Certificates to trust in place of the system's.", _FROM),
-    Option(
-        "prometheus.headers",
+        metavar="URL",
+    )
+    timeout: float = option("30s", positive_duration, "Time one query may take.", metavar="DURATION")
+    bearer_token_file: Path | None = option("", optional_path, "File with a bearer token.", metavar="FILE")
+    username: str = option("", text, "User name for basic auth.", metavar="NAME")
+    password_file: Path | None = option("", optional_path, "File with its password.", metavar="FILE")
+    ca_file: Path | None = option("", optional_path, "Certificates to trust in place of the system's.", metavar="FILE")
+    headers: str = option(
+        "", text, "Headers to send, with commas between, e.g. X-Scope-OrgID=team.", metavar="NAME=VALUE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportConfig:
+    """Every option of `gpu-exporter report`."""
+
+    pod: str = option("", text, "Report on this pod.", metavar="NAMESPACE/NAME", group=_WHAT)
+    workload: str = option("", text, "Report on the workload with this id, e.g. docker:web.", metavar="ID", group=_WHAT)
+    user: str = option("", text, "Digest of this user's GPU hours.", metavar="NAME", group=_WHAT)
+    account: str = option("", text, "Digest of this Slurm account's GPU hours.", metavar="NAME", group=_WHAT)
+    namespace: str = option("", text, "Digest of this namespace's GPU hours.", metavar="NAME", group=_WHAT)
+    all: bool = option("false", boolean, "Digest of everybody's GPU hours, ranked by what was wasted.", group=_WHAT)
+    since: float = option("7d", positive_duration, "How far to look back.", metavar="DURATION", group=_WHAT)
+    cluster: str = option("", text, "Only series with this `cluster` label.", metavar="NAME", group=_WHAT)
+    changed_at: float | None = option(
         "",
+        optional_moment,
+        "When something was changed: runs of the same name and user are compared before and after.",
+        metavar="TIME",
+        group=_WHAT,
+    )
+    format: str = option(
+        "text",
+        choice(*FORMATS),
+        "text, markdown, json, html, or short (one line, for AdminComment).",
+        metavar="FORMAT",
+        group=_FORM,
+    )
+    price: tuple[prices.Price, ...] = option(
+        ",".join(str(row) for row in prices.PRICES),
+        prices.parse,
+        "Price of a GPU hour by model, e.g. H200=2.5,A100=1.2; the rest as on the dashboards.",
+        metavar="MODEL=PRICE",
+        group=_FORM,
+    )
+    price_by: str = option(
+        "held",
+        choice("held", "used"),
+        "What is paid for: held, the share of GPUs that was held, or used, the time that kernels ran on them.",
+        metavar="WHAT",
+        group=_FORM,
+    )
+    currency: str = option("$", text, "What prices are in.", metavar="TEXT", group=_FORM)
+    prometheus: PrometheusConfig = section(PrometheusConfig, group=_FROM)
+    sacct: str = option(
+        "sacct",
         text,
-        "NAME=VALUE",
-        "Headers to send, with commas between, e.g. X-Scope-OrgID=team.",
-        _FROM,
-    ),
-)
+        "Asked about a Slurm job too, where it is installed.",
+        metavar="COMMAND",
+        group=_FROM,
+        name="slurm.sacct",
+    )
+    name: str = positional()
+
+
+OPTIONS = options_of(ReportConfig)

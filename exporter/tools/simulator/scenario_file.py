@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from exporter.host.site_file import SiteFileError
+from exporter.core.site_file import SiteFileError
 from exporter.tools.simulator.faults import KINDS, Fault
 from exporter.tools.simulator.groups import parse_gpus
 from exporter.tools.simulator.patterns import PATTERNS
@@ -135,7 +135,7 @@ def node_names(path: str) -> tuple[str, ...]:
 
 
 def _load(path: str) -> Any:
-    from exporter.host import site_yaml  # noqa: PLC0415 - few simulations are of a file; else no parser is loaded
+    from exporter.core import site_yaml  # noqa: PLC0415 - few simulations are of a file; else no parser is loaded
 
     try:
         return site_yaml.load(Path(path))

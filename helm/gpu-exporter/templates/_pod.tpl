@@ -14,11 +14,11 @@
 {{- if $v.attribution.processes.enabled }}
 - --path.cgroupfs=/host/sys/fs/cgroup
 {{- else }}
-- --no-collector.processes
+{{- $more := dig "collectors" "disable" list (default dict $v.config) }}
+- --collectors.disable={{ join "," (concat (list "processes") (ternary $more (list $more) (kindIs "slice" $more))) }}
 {{- end }}
 - --attribution.kubernetes={{ ternary "on" "off" $v.attribution.pods.enabled }}
 {{- if $v.attribution.pods.enabled }}
-- --attribution.kubernetes.pod-resources-socket=/var/lib/kubelet/pod-resources/kubelet.sock
 {{- if $v.attribution.pods.api }}
 - --attribution.kubernetes.api
 {{- end }}

@@ -10,7 +10,9 @@ from typing import Any
 import helm_python
 import yaml
 
-from exporter.config.load import load, options
+from exporter.config.load import load
+from exporter.config.option import options_of
+from exporter.daemon.config import DaemonConfig
 from helm import generate, manifests, reference, schema
 from tests.contract.chart import coherence, podsecurity, strict_yaml
 from tests.contract.chart.conftest import CHART, PRESETS, ROOT, One, Render, Values
@@ -64,20 +66,20 @@ def test_arguments_and_configuration_are_options_of_the_exporter(
             (tmp_path / "config.yaml").write_text(each["data"]["config.yaml"])
             arguments.append(f"--config.file={tmp_path / 'config.yaml'}")
 
-    config = load(arguments, {}, options())
+    config = load(DaemonConfig, arguments, {})
 
-    assert config["attribution.kubernetes"] in {"on", "off"}
+    assert config.attribution.kubernetes.mode in {"on", "off"}
 
 
 def test_options_the_chart_sets_exist() -> None:
-    known = {option.name for option in options()}
+    known = {option.name for option in options_of(DaemonConfig)}
 
     assert known >= schema.SET_BY_CHART
 
 
 def test_defaults_of_port_and_path_are_the_exporters() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    defaults = {option.name: option.default for option in options()}
+    defaults = {option.name: option.default_value for option in options_of(DaemonConfig)}
 
     assert values["port"] == defaults["web.listen-address"][1]
     assert values["web"]["telemetryPath"] == defaults["web.telemetry-path"]

@@ -119,8 +119,18 @@ def test_jobs_on_the_nodes_network_are_asked_without_any_capability(render: Rend
 def test_without_the_hosts_process_ids_none_are_read(render: Render, one: One) -> None:
     container = pod_spec(render({"attribution": {"processes": {"enabled": False}}}), one)["containers"][0]
 
-    assert "--no-collector.processes" in container["args"]
+    assert "--collectors.disable=processes" in container["args"]
     assert "--path.cgroupfs=/host/sys/fs/cgroup" not in container["args"]
+
+
+@pytest.mark.parametrize("disabled", [["nvlink", "ecc"], "nvlink,ecc"])
+def test_collectors_that_config_disables_stay_disabled_without_process_ids(
+    render: Render, one: One, disabled: object
+) -> None:
+    values = {"attribution": {"processes": {"enabled": False}}, "config": {"collectors": {"disable": disabled}}}
+    container = pod_spec(render(values), one)["containers"][0]
+
+    assert "--collectors.disable=processes,nvlink,ecc" in container["args"]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What the chart refuses: values the schema does not know, and combinations that cannot work."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import helm_python
@@ -9,7 +9,9 @@ import jsonschema
 import pytest
 import yaml
 
-from exporter.config.load import options
+from exporter.config.kinds import Pairs
+from exporter.config.option import options_of
+from exporter.daemon.config import DaemonConfig
 from tests.contract.chart import strict_yaml
 from tests.contract.chart.conftest import CHART, Files, One, Render, Values
 from tests.depth import share
@@ -72,6 +74,8 @@ UNKNOWN = [
     ({"config": {"sample": {"interval": "0s"}}}, "at '/config/sample/interval'"),
     ({"config": {"process": {"limit": "many"}}}, "at '/config/process/limit'"),
     ({"config": {"ledger": {"idle": "little"}}}, "at '/config/ledger"),
+    ({"config": {"ledger": {"thresholds": {"wait-covr": 0.4}}}}, "at '/config/ledger/thresholds"),
+    ({"config": {"sample": {"interval": 3600}}}, "at '/config/sample/interval'"),
     ({"namespaceOverride": "Not Valid"}, "at '/namespaceOverride'"),
     ({"fullnameOverride": "gpu_exporter"}, "at '/fullnameOverride'"),
     ({"fullnameOverride": "1st"}, "at '/fullnameOverride'"),
@@ -240,19 +244,27 @@ TEXTS = (
 )
 
 
+def parsers() -> Mapping[str, Callable[[str], Any]]:
+    """Return the parser of each option and of each name that an option's mapping may hold."""
+    options = options_of(DaemonConfig)
+    mappings = [(option.name, option.parse.kinds) for option in options if isinstance(option.parse, Pairs)]
+    below = {f"{name}.{each}": kind for name, kinds in mappings for each, kind in kinds.items()}
+    return {option.name: option.parse for option in options} | below
+
+
 def options_of_chart() -> Iterator[tuple[str, Any]]:
     yield from options_below(json.loads((CHART / "values.schema.json").read_text())["properties"]["config"])
 
 
 def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
-    accepts = {option.name: option for option in options()}
+    accepts = parsers()
     for name, schema in options_of_chart():
         if not schema.keys() & {"pattern", "enum"} and schema["type"] != "boolean":
             continue  # a text: what it means is the exporter's to say, in the first line of its log
         for text in TEXTS:
             given = yaml.safe_load(text) if schema.get("type") == "boolean" else text
             try:
-                accepts[name].parse(text)
+                accepts[name](text)
             except ValueError:
                 accepted = False
             else:
@@ -262,14 +274,14 @@ def test_schema_below_config_accepts_what_the_exporter_accepts() -> None:
 
 
 def test_schema_below_config_accepts_numbers_that_the_exporter_accepts() -> None:
-    accepts = {option.name: option for option in options()}
+    accepts = parsers()
     wrong = []
     for name, schema in options_of_chart():
         if not {"number", "integer"} & {*schema.get("type", ())}:
             continue
         for number in (0, 1, 2, 0.5, 60, 200, 256, 257, 70_000, -1):
             try:
-                accepts[name].parse(str(number))
+                accepts[name](str(number))
             except ValueError:
                 accepted = False
             else:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import load as config
-from exporter.tools.check import command as check
+from exporter import commands
 from exporter.tools.reference import check_page
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +30,6 @@ def test_node_problem_detector_is_told_options_there_are() -> None:
     arguments = plugin["rules"][0]["args"]
 
     assert arguments[0] == "check"
-    settings = config.load(arguments[1:], {}, check.table())
-    assert settings["format"] == "npd"
-    assert settings["check.deadline"] < float(plugin["pluginConfig"]["timeout"].removesuffix("s"))
+    settings = commands.load("check", arguments[1:], {})
+    assert settings.format == "npd"
+    assert settings.check.deadline < float(plugin["pluginConfig"]["timeout"].removesuffix("s"))

@@ -16,7 +16,7 @@ from exporter.web.app import App, Pages
 from exporter.web.server import Server
 from exporter.web.tls import Certificates, context
 from exporter.web.tls_settings import CIPHERS
-from exporter.web.webconfig import RateLimit, WebConfig, load
+from exporter.web.webconfig import RateLimit, WebFile, load
 from tests.contract.web.toolkit import KEYS, SAMPLES, SUITES, Sample
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/web-configuration.md"
@@ -50,7 +50,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def loaded(keys: Path, content: str) -> WebConfig:
+def loaded(keys: Path, content: str) -> WebFile:
     file = keys / "web.yaml"
     file.write_text(content)
     web = load(file)

@@ -12,8 +12,8 @@ from typing import TextIO
 
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
-from exporter.config.option import HIDDEN_METRICS
 from exporter.core.clock import Moment
+from exporter.exposition.config import HIDDEN_METRICS
 from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler

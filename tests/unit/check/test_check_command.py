@@ -104,7 +104,7 @@ def test_node_problem_detector_has_its_own_statuses() -> None:
     ("arguments", "says"),
     [
         (["--check.gpus", "eight"], "--check.gpus: expected a whole number, got 'eight'"),
-        (["--check.ignore", "heat"], "--check.ignore: unknown rule 'heat'"),
+        (["--check.ignore", "heat"], "--check.ignore: expected some of"),
         (["--drain", "--simulate", "1xH200"], "--drain: a node is not drained for GPUs that are simulated"),
         (["--format", "xml"], "--format: expected one of text, json, nagios, npd, got 'xml'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.config.option import ConfigError
+from exporter.daemon.config import DaemonConfig
 from exporter.daemon.pacing import pacing, stale_seconds
 
 
@@ -13,45 +14,28 @@ from exporter.daemon.pacing import pacing, stale_seconds
     ("given", "seconds"),
     [
         ((), 10.0),
-        (("--sample.interval", "9.2s"), 10.0),
-        (("--sample.interval", "15s"), 15.8),
-        (("--sample.interval", "15s", "--sample.deadline", "5s"), 20.0),
-        (("--sample.interval", "1h"), 3600.8),
-        (("--sample.interval", "15s", "--sample.stale", "10s"), 15.8),
-        (("--sample.interval", "15s", "--sample.stale", "15.8s"), 15.8),
+        (("--sample.interval", "5s"), 10.0),
+        (("--sample.interval", "15s"), 27.0),
+        (("--sample.interval", "1m"), 108.0),
+        (("--sample.interval", "15s", "--sample.stale", "10s"), 27.0),
+        (("--sample.interval", "15s", "--sample.stale", "27s"), 27.0),
         (("--sample.stale", "1.8s"), 1.8),
         (("--sample.interval", "500ms", "--sample.stale", "900ms"), 0.9),
     ],
 )
 def test_default_grows_with_the_interval(given: tuple[str, ...], seconds: float) -> None:
-    settings = config.load(given, {}, config.options())
+    settings = load(DaemonConfig, given, {})
 
-    assert stale_seconds(settings) == seconds
-    assert pacing(settings).stale == seconds
+    assert stale_seconds(settings.sample) == seconds
+    assert pacing(settings.sample).stale == seconds
 
 
-@pytest.mark.parametrize("given", [("--sample.stale", "1.7s"), ("--sample.interval", "15s", "--sample.stale", "15s")])
+@pytest.mark.parametrize("given", [("--sample.stale", "1.7s"), ("--sample.interval", "15s", "--sample.stale", "26s")])
 def test_one_that_does_not_reach_to_the_next_pass_is_refused(given: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=r"--sample\.stale: expected at least"):
-        stale_seconds(config.load(given, {}, config.options()))
+        stale_seconds(load(DaemonConfig, given, {}).sample)
 
 
-@pytest.mark.parametrize(
-    ("given", "seconds"),
-    [
-        ((), 0.8),
-        (("--sample.interval", "800ms"), 0.8),
-        (("--sample.interval", "500ms"), 0.4),
-        (("--sample.interval", "500ms", "--sample.deadline", "500ms"), 0.5),
-        (("--sample.interval", "15s"), 0.8),
-    ],
-)
-def test_default_deadline_shrinks_with_the_interval(given: tuple[str, ...], seconds: float) -> None:
-    assert pacing(config.load(given, {}, config.options())).deadline == seconds
-
-
-def test_a_deadline_after_the_next_pass_is_refused() -> None:
-    settings = config.load(("--sample.interval", "500ms", "--sample.deadline", "600ms"), {}, config.options())
-
-    with pytest.raises(ConfigError, match=r"--sample\.deadline: expected at most --sample\.interval \(0\.5s\)"):
-        pacing(settings)
+@pytest.mark.parametrize(("interval", "seconds"), [("1s", 0.8), ("500ms", 0.4), ("15s", 12.0)])
+def test_deadline_of_a_pass_is_four_fifths_of_the_interval(interval: str, seconds: float) -> None:
+    assert pacing(load(DaemonConfig, ("--sample.interval", interval), {}).sample).deadline == seconds

@@ -6,15 +6,17 @@ import logging
 
 import pytest
 
-from exporter.config import load as config
+from exporter.config.load import load
+from exporter.config.option import options_of
 from exporter.daemon import assembly, without_effect
+from exporter.daemon.config import DaemonConfig
 
 SIMULATED = ("--simulate", "1xT4")
 
 
 def said(log: pytest.LogCaptureFixture, *options: str) -> list[str]:
     with log.at_level(logging.WARNING):
-        assembly.assemble(config.load(options, {}, config.options()), lambda _: None)
+        assembly.assemble(load(DaemonConfig, options, {}), lambda _: None)
     return [record.getMessage() for record in log.records]
 
 
@@ -39,6 +41,6 @@ def test_nothing_is_said_of_options_that_work(caplog: pytest.LogCaptureFixture, 
 
 
 def test_every_pattern_is_of_an_option() -> None:
-    names = {option.name for option in config.options()}
+    names = {option.name for option in options_of(DaemonConfig)}
 
     assert all(without_effect.matching(pattern, names) for pattern in without_effect.PATTERNS)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporter import commands
 from exporter.config import load as config
+from exporter.config.command_line import Page
+from exporter.config.kinds import duration, duration_text, names, text
 from exporter.config.network import address, address_text
-from exporter.config.option import STATIC, ConfigError, Option, duration, duration_text, names
-from exporter.tools.report.options import OPTIONS as REPORT
+from exporter.config.option import ConfigError, Option, option, options_of, positional, section, values_of
+from exporter.daemon.config import DaemonConfig
 
-TABLE = STATIC
+TABLE = options_of(DaemonConfig)
 
 
-def load(*arguments: str, environment: dict[str, str] | None = None) -> config.Config:
-    return config.load(arguments, environment or {}, TABLE)
+def load(*arguments: str, environment: dict[str, str] | None = None) -> DaemonConfig:
+    made: DaemonConfig = commands.load("serve", arguments, environment or {})
+    return made
 
 
 def test_defaults_hold_without_any_input() -> None:
-    assert load()["sample.interval"] == 1.0
-    assert load()["web.listen-address"] == ("", 9836)
+    assert load().sample.interval == 1.0
+    assert load().web.listen_address == ("", 9836)
 
 
 def test_flag_wins_over_environment_and_environment_over_file(tmp_path: Path) -> None:
@@ -33,9 +38,9 @@ def test_flag_wins_over_environment_and_environment_over_file(tmp_path: Path) ->
 
     made = load("--config.file", str(file), "--sample.interval", "4s", environment=environment)
 
-    assert made["sample.interval"] == 4.0
-    assert made["sample.stale"] == 30.0
-    assert made["process.limit"] == 7
+    assert made.sample.interval == 4.0
+    assert made.sample.stale == 30.0
+    assert made.process.limit == 7
 
 
 def test_option_with_others_below_it_is_set_by_value_key(tmp_path: Path) -> None:
@@ -44,8 +49,8 @@ def test_option_with_others_below_it_is_set_by_value_key(tmp_path: Path) -> None
 
     made = load("--config.file", str(file))
 
-    assert made["attribution.kubernetes"] == "off"
-    assert made["attribution.kubernetes.pod-labels"] == ("team", "app")
+    assert made.attribution.kubernetes.mode == "off"
+    assert made.attribution.kubernetes.pod_labels == ("team", "app")
 
 
 def test_yaml_boolean_for_a_mode_is_understood(tmp_path: Path) -> None:
@@ -55,27 +60,29 @@ def test_yaml_boolean_for_a_mode_is_understood(tmp_path: Path) -> None:
 
     made = load("--config.file", str(file))
 
-    assert (made["attribution.kubernetes"], made["attribution.slurm"]) == ("on", "off")
+    assert (made.attribution.kubernetes.mode, made.attribution.slurm.mode) == ("on", "off")
 
 
 def test_switches_have_a_negative_form() -> None:
-    assert load("--attribution.kubernetes.api")["attribution.kubernetes.api"] is True
-    assert load("--no-attribution.kubernetes.api")["attribution.kubernetes.api"] is False
-
-
-def test_under_gives_the_options_below_a_prefix() -> None:
-    assert load().under("log") == {"level": "info", "format": "logfmt"}
+    assert load("--attribution.kubernetes.api").attribution.kubernetes.api is True
+    assert load("--no-attribution.kubernetes.api").attribution.kubernetes.api is False
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--web.listen-adress", ":1"], "unrecognized arguments: --web.listen-adress"),
+        (["--web.listen-adress", ":1"], "--web.listen-adress :1, did you mean --web.listen-address (see --help)"),
+        (["--sample.intervall=2s"], "--sample.intervall=2s, did you mean --sample.interval (see --help)"),
+        (["--no-process.commandline"], "did you mean --no-process.command-line (see --help)"),
+        (["--zzz"], "unrecognized arguments: --zzz (see --help)"),
+        (["--sample.interval", "1h"], "--sample.interval: expected a duration of at most 1m, got '1h'"),
         (["--sample.interval", "soon"], "--sample.interval: expected a duration such as 500ms, 10s or 2m, got 'soon'"),
         (["--sample.interval", "0"], "--sample.interval: expected a duration above zero, got '0'"),
         (["--web.listen-address", "9836"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
         (["--web.listen-address", "é..x:80"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
-        (["--nccl.ras-address", "x" * 64 + ":1"], "--nccl.ras-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
+        (["--web.listen-address", "x" * 64 + ":1"], "--web.listen-address: expected HOST:PORT, :PORT or [IPV6]:PORT"),
+        (["--collectors.disable=nvlnk"], "nvlnk is none of them, did you mean nvlink, got 'nvlnk'"),
+        (["--attribution.kubernetes=of"], "--attribution.kubernetes: expected one of auto, on, off, an absolute path"),
         (["--nccl.ras=off"], "argument --nccl.ras/--no-nccl.ras: expected no value, got 'off'"),
         (["--simulate", "1xT4", "once"], "unrecognized arguments: once; the command comes first: gpu-exporter once"),
         (["--web.telemetry-path", "/"], "--web.telemetry-path: expected a path such as /metrics"),
@@ -99,6 +106,14 @@ def test_bad_input_is_one_line_that_names_the_option(arguments: list[str], expec
     ("content", "expected"),
     [
         ("web: {port: 1}", "unknown option 'web.port'"),
+        ("web: {listen-adress: x}", "unknown option 'web.listen-adress', did you mean web.listen-address"),
+        ("process.limits: 1", "unknown option 'process.limits', did you mean process.limit"),
+        ("check: {stages: full}", "unknown option 'check.stages', did you mean check.stage"),
+        ("ledger: {wait-cover: 0.4}", "unknown option 'ledger.wait-cover'"),
+        ("ledger: {thresholds: {wait-covr: 0.4}}", "wait-covr is none, did you mean wait-cover, got 'wait-covr=0.4'"),
+        ("ledger: {thresholds: {wait-cover: 5}}", "wait-cover to be a number from 0 to 1, got 'wait-cover=5'"),
+        ("ledger: {thresholds: {wait-cover: [1]}}", "ledger.thresholds: expected a mapping of plain values"),
+        ("collectors: {disable: [ec]}", "ec is none of them, did you mean ecc, got 'ec'"),
         ("- a list", "expected a mapping of options"),
         ("a: [", "not YAML"),
         ("log.level: info\nlog.level: debug", "not YAML: key 'log.level' is there twice"),
@@ -134,12 +149,12 @@ def test_one_file_serves_all_commands(tmp_path: Path) -> None:
         "{sample.interval: 2s, check: {gpus: 8}, prometheus.url: 'http://p', state-dir: /s, capture.mask: off}"
     )
 
-    assert load("--config.file", str(file))["sample.interval"] == 2
-    assert config.load(("--config.file", str(file)), {}, REPORT)["prometheus.url"] == "http://p"
+    assert load("--config.file", str(file)).sample.interval == 2
+    assert commands.load("report", ("--config.file", str(file)), {}).prometheus.url == "http://p"
 
 
 def test_names_of_files_may_be_in_any_encoding() -> None:
-    assert load("--state.dir", "/\udcff")["state.dir"] == "/\udcff"
+    assert load("--state.dir", "/\udcff").faults.state.folder == "/\udcff"
 
 
 def test_bad_environment_names_the_variable() -> None:
@@ -147,16 +162,88 @@ def test_bad_environment_names_the_variable() -> None:
         load(environment={"GPU_EXPORTER_PROCESS_LIMIT": "x"})
 
 
-def test_every_default_survives_being_written_and_read_again() -> None:
-    for option in TABLE:
-        assert option.parse(config.show(option.default)) == option.default, option.name
+def test_daemon_has_at_most_40_options() -> None:
+    assert len(TABLE) <= 40
+
+
+_SAMPLES = {"simulate": "1xT4", "web.listen-address": "[::1]:1", "attribution.nomad.address": "http://n:1"}
+
+
+def _another(option: Option) -> str:
+    """Return a text that is no default of the option."""
+    for each in (*_SAMPLES.values(), "7", "7s", "/x/y", "a", "error", "json", "off", "nvlink", "true", "user=a:batch",
+                 "sm-low=0.1", "docker=/srv/docker"):  # fmt: skip
+        with contextlib.suppress(ValueError):
+            if option.parse(each) != option.default_value:
+                return each
+    raise AssertionError(option.name)
+
+
+@pytest.mark.parametrize("option", TABLE, ids=lambda option: option.name)
+def test_option_has_one_value_as_flag_variable_and_key(tmp_path: Path, option: Option) -> None:
+    given = _another(option)
+    (tmp_path / "c.yaml").write_text(f"{option.name}: '{given}'\n")
+    flag = f"--{'no-' if given == 'false' else ''}{option.name}" if option.switch else f"--{option.name}={given}"
+
+    found = [
+        values_of(made)[option.name]
+        for made in (
+            load(flag),
+            load(environment={option.environment: given}),
+            load("--config.file", str(tmp_path / "c.yaml")),
+        )
+    ]
+
+    assert found == [option.parse(given)] * 3
+    assert found[0] != values_of(load())[option.name]
+
+
+def test_mapping_in_the_file_is_the_list_of_the_flag(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("ledger:\n  thresholds:\n    wait-cover: 0.4\n    write-rate: 2e+6\n")
+
+    made = load("--config.file", str(file)).ledger.thresholds
+
+    assert made == load("--ledger.thresholds=wait-cover=0.4,write-rate=2e6").ledger.thresholds
+    assert (made.wait_cover, made.write_rate, made.active) == (0.4, 2e6, 0.01)
+
+
+def test_mapping_of_another_command_is_left_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("check: {reference: {driver: '580.95.05', power-limit: 700, ecc: on}}\n")
+
+    assert load("--config.file", str(file)) == load()
+    check = commands.load("check", ("--config.file", str(file)), {}).check
+    assert check.reference == {"driver": "580.95.05", "power-limit": "700", "ecc": "on"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    mode: str = option("auto", text, "Mode.", name="")
+    two_words: float = option("2s", duration, "Time.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    part: Inner = section(Inner, group="Part")
+    plain: Inner = section(Inner, "", group="Plain")
+    name: str = positional()
+
+
+def test_names_follow_from_sections_and_fields() -> None:
+    found = [(option.name, option.group) for option in options_of(Outer)]
+
+    assert found[:3] == [("part", "Part"), ("part.two-words", "Part"), ("", "Plain")]
+    assert config.load(Outer, ("x", "--part=b", "--part.two-words=3s"), {}, Page("x", "", argument="NAME")) == Outer(
+        part=Inner(mode="b", two_words=3.0), name="x"
+    )
 
 
 @given(st.text(max_size=40))
-def test_parsers_raise_value_error_and_nothing_else(text: str) -> None:
-    for option in TABLE:
+def test_parsers_raise_value_error_and_nothing_else(given_text: str) -> None:
+    for each in TABLE:
         with contextlib.suppress(ValueError):
-            option.parse(text)
+            each.parse(given_text)
 
 
 @given(st.integers(0, 65535), st.sampled_from(["", "127.0.0.1", "localhost", "[::1]"]))
@@ -181,7 +268,7 @@ def test_environment_names_are_unique() -> None:
 
 def test_an_option_is_frozen() -> None:
     with pytest.raises(AttributeError):
-        Option("a", 1, int, "", "", "").name = "b"  # type: ignore[misc]
+        Option("a", "1", int, "", "", "").name = "b"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -195,11 +282,14 @@ def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--ledger.active", "5"], "--ledger.active: expected a number from 0 to 1, got '5'"),
-        (["--ledger.active", "nan"], "--ledger.active: expected a number, got 'nan'"),
-        (["--ledger.polls-after", "inf"], "--ledger.polls-after: expected a number, got 'inf'"),
-        (["--ledger.polls-after=-1"], "--ledger.polls-after: expected a number from 0 on, got '-1'"),
-        (["--web.max-threads", "100000"], "--web.max-threads: expected a whole number from 1 to 256, got '100000'"),
+        (["--ledger.thresholds=active=5"], "--ledger.thresholds: expected active to be a number from 0 to 1, got "),
+        (["--ledger.thresholds=active=nan"], "--ledger.thresholds: expected active to be a number, got "),
+        (["--ledger.thresholds=polls-after=-1"], "--ledger.thresholds: expected polls-after to be a number from 0 on"),
+        (["--ledger.thresholds=active"], "--ledger.thresholds: expected NAME=VALUE,...; active has no value, got"),
+        (
+            ["--ledger.thresholds=active=0.1,active=0.2"],
+            "--ledger.thresholds: expected NAME=VALUE,...; active is there twice, got",
+        ),
         (["--web.telemetry-path", "/-/ready"], "--web.telemetry-path: expected a path beside those of the probes"),
         (["--sample.stale", "9999999d"], "--sample.stale: expected a duration of at most 36500d, got '9999999d'"),
         (["--process.limit", "9" * 5000], "--process.limit: expected a whole number of at most 18 digits, got '999"),
@@ -208,23 +298,23 @@ def test_a_duration_is_shown_as_it_is_typed(seconds: float, shown: str) -> None:
 )
 def test_number_out_of_its_range_is_one_short_line(arguments: list[str], expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        config.load(arguments, {}, config.options())
+        load(*arguments)
 
     assert str(caught.value).startswith(expected)
     assert len(str(caught.value)) < 300
 
 
-def test_at_least_one_thread_answers() -> None:
-    with pytest.raises(ConfigError, match=r"web\.max-threads: expected a whole number from 1 on"):
-        load("--web.max-threads", "0")
+@dataclass(frozen=True, kw_only=True)
+class WithArgument:
+    level: str = option("info", text, "Level.", name="log.level")
+    file: str = positional()
 
 
 @pytest.mark.parametrize("arguments", [("f", "--log.level", "error"), ("--log.level", "error", "f"), ("--", "f")])
 def test_the_argument_may_stand_anywhere(arguments: tuple[str, ...]) -> None:
-    page = config.Page("x", "", argument="FILE")
-    assert config.load(arguments, {}, TABLE, page)[config.ARGUMENT] == "f"
+    assert config.load(WithArgument, arguments, {}, Page("x", "", argument="FILE")).file == "f"
 
 
 def test_a_second_argument_is_refused() -> None:
     with pytest.raises(ConfigError, match="unrecognized arguments: g"):
-        config.load(("f", "g"), {}, TABLE, config.Page("x", "", argument="FILE"))
+        config.load(WithArgument, ("f", "g"), {}, Page("x", "", argument="FILE"))

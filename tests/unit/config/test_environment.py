@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from exporter.commands import every_option
 from exporter.config.environment import refuse, unknown
 from exporter.config.option import ConfigError
-from exporter.tools.reference.shell_completion import commands
 
 ROOT = Path(__file__).resolve().parents[3]
-KNOWN = {option.environment for table in commands().values() for option in table}
+KNOWN = {option.environment for option in every_option().values()}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_known_variable_is_taken(name: str) -> None:
     assert unknown({name: "x"}, KNOWN) == []
 
 
-@pytest.mark.parametrize("name", ["GPU_EXPORTER_WEB_LISTEN_ADRESS", "GPU_EXPORTER_COLLECTOR_NVLNK", "GPU_EXPORTER_"])
+@pytest.mark.parametrize("name", ["GPU_EXPORTER_WEB_LISTEN_ADRESS", "GPU_EXPORTER_COLLECTOR_NVLINK", "GPU_EXPORTER_"])
 def test_a_typing_error_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         refuse({name: "x"}, KNOWN)

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from exporter.config.command_line import COMMANDS, DAEMON, Page, parser
-from exporter.config.option import Choice, Option, default_of, text
+from exporter.commands import COMMANDS, DAEMON
+from exporter.config.command_line import Page, parser
+from exporter.config.kinds import Choice, text
+from exporter.config.option import Option
 from exporter.tools.reference.manual import PAGES
 from exporter.tools.reference.shell_completion import commands
 
@@ -43,7 +45,7 @@ def test_the_daemons_page_names_every_command_and_every_option_with_its_default(
     assert [name for name in COMMANDS if not re.search(rf"^  {name} +\w", page, re.MULTILINE)] == []
     for option in commands()["serve"]:
         assert f"  {option.flag}" in page
-        default = ("on" if option.default else "off") if option.switch else default_of(option)
+        default = ("on" if option.default_value else "off") if option.switch else option.shown_default
         assert f"(default: {default})" in words or not default
 
 
@@ -54,10 +56,10 @@ def test_a_command_tells_of_its_own_options_and_where_the_others_are(
     page = told(command, monkeypatch)
 
     assert "--simulate" in page
-    assert "--ledger.sm-low" not in page
+    assert "--ledger.thresholds" not in page
     assert "gpu-exporter --help lists them" in page
-    taken = parser(PAGES[command], commands()[command]).parse_args(["--ledger.sm-low", "0.4"])
-    assert vars(taken)["ledger.sm-low"] == "0.4"
+    taken = parser(PAGES[command], commands()[command]).parse_args(["--ledger.thresholds", "sm-low=0.4"])
+    assert vars(taken)["ledger.thresholds"] == "sm-low=0.4"
 
 
 def test_groups_that_a_page_names_are_there() -> None:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from exporter.config.command_line import COMMANDS
+from exporter.commands import COMMANDS
 from exporter.tools.reference.manual import PAGES, manuals
 from exporter.tools.reference.shell_completion import commands
 

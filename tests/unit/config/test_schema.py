@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 import yaml
 
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.config.option import ConfigError
+from exporter.daemon.config import DaemonConfig
 from exporter.tools.reference.schema import schema, written
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/config.schema.json"
@@ -33,20 +34,28 @@ def valid(content: Any) -> bool:
     ("text", "taken"),
     [
         ("", True),
-        ("web: {listen-address: ':9836', max-threads: 4}", True),
+        ("web: {listen-address: ':9836'}", True),
         ("web.listen-address: ':9836'", True),
         ("sample: {interval: 500ms}", True),
         ("attribution: {kubernetes: {value: on, api: true, pod-labels: [team, app]}}", True),
         ("attribution: {kubernetes: 'off'}", True),
-        ("collector: {nvlink: false}", True),
-        ("ledger: {wait-cover: 0.4}", True),
+        ("attribution: {kubernetes: /run/kubelet.sock}", True),
+        ("attribution: {kubernetes: kubelet.sock}", False),
+        ("attribution: {containers: {folders: {docker: /srv/docker}}}", True),
+        ("attribution: {containers: {folders: {dokker: /srv/docker}}}", False),
+        ("collectors: {disable: [nvlink, xid]}", True),
+        ("collectors: {disable: 'nvlink,xid'}", True),
+        ("collectors: {disable: [nvlnk]}", False),
+        ("ledger: {thresholds: {wait-cover: 0.4}}", True),
+        ("ledger.thresholds: {wait-cover: 0.4}", True),
+        ("ledger: {thresholds: 'wait-cover=0.4'}", True),
+        ("ledger: {wait-cover: 0.4}", False),
+        ("ledger: {thresholds: {wait-covr: 0.4}}", False),
         ("web: {listen-adress: ':1'}", False),
-        ("web: {max-threads: 0}", False),
-        ("web: {max-threads: 257}", False),
         ("web: {telemetry-path: /-/ready}", False),
-        ("ledger: {wait-cover: 1.5}", False),
-        ("ledger: {polls-after: -1}", False),
-        ("ledger: {polls-after: 1.5}", True),
+        ("ledger: {thresholds: {wait-cover: 1.5}}", False),
+        ("ledger: {thresholds: {polls-after: -1}}", False),
+        ("ledger: {thresholds: {polls-after: 1.5}}", True),
         ("sample: {interval: soon}", False),
         ("log: {level: loud}", False),
         ("nothing: 1", False),
@@ -57,10 +66,10 @@ def test_schema_and_program_agree(tmp_path: Path, text: str, taken: bool) -> Non
     file = tmp_path / "c.yaml"
     file.write_text(text)
     if taken:
-        config.load(("--config.file", str(file)), {}, config.options())
+        load(DaemonConfig, ("--config.file", str(file)), {})
     else:
         with pytest.raises(ConfigError):
-            config.load(("--config.file", str(file)), {}, config.options())
+            load(DaemonConfig, ("--config.file", str(file)), {})
 
 
 def test_the_schema_is_one() -> None:

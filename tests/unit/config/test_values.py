@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from exporter.config import kinds as known
 from exporter.config import network
-from exporter.config import option as known
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,6 @@ from exporter.config import option as known
         (known.natural, "0", 0),
         (known.natural, " 7 ", 7),
         (known.natural, "9" * 18, 10**18 - 1),
-        (known.positive, "1", 1),
-        (known.thread_count, "256", 256),
         (known.number, "-1.5", -1.5),
         (known.amount, "0", 0.0),
         (known.share, "0", 0.0),
@@ -54,8 +52,6 @@ def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) ->
         (known.natural, "-1", "a whole number"),
         (known.natural, "1.0", "a whole number"),
         (known.natural, "1" * 19, "a whole number of at most 18 digits"),
-        (known.positive, "0", "a whole number from 1 on"),
-        (known.thread_count, "257", "a whole number from 1 to 256"),
         (known.number, "inf", "a number"),
         (known.number, "nan", "a number"),
         (known.number, "ten", "a number"),
@@ -96,23 +92,6 @@ def test_what_is_taken(parse: Callable[[str], Any], text: str, value: object) ->
 def test_what_is_refused_and_what_was_expected(parse: Callable[[str], Any], text: str, expected: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         parse(text)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (True, "true"),
-        (False, "false"),
-        (("", 9836), ":9836"),
-        (("a", "b"), "a,b"),
-        (0.25, "0.25"),
-        ({"a": 1, "b": 2}, "a=1,b=2"),
-        ("auto", "auto"),
-        (7, "7"),
-    ],
-)
-def test_a_default_is_shown_as_it_is_typed(value: object, shown: str) -> None:
-    assert known.show(value) == shown
 
 
 def test_a_password_in_an_address_is_not_shown() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from exporter.config.load import load
 from exporter.config.option import ConfigError
 from exporter.faults import acknowledgements, state_file
 from exporter.faults.expected import in_maintenance, slurm_gpus
@@ -19,6 +21,10 @@ from exporter.tools.check import acknowledge
 
 FAULT = Fault("GPU-0", 0, Kind.XID, "XID 119", Action.RESET, 100.0)
 BOOK = FaultState("b", {"GPU-0": KnownGpu(0, "S", "0000:00:00.0", 18, 5e6)}, (FAULT,), frozenset({("GPU-0", "x")}), 7.0)
+
+
+def acknowledged(arguments: Sequence[str]) -> int:
+    return acknowledge.run(load(acknowledge.AcknowledgeConfig, arguments, {}))
 
 
 def test_book_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -142,10 +148,19 @@ def test_missing_devices_of_an_earlier_life_are_expected(tmp_path: Path) -> None
 
 def test_acknowledgement_is_heard_and_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state_file.write(tmp_path / NAME, BOOK)
-    assert acknowledge.run(["--state.dir", str(tmp_path)]) == 0
+    assert acknowledged(["--state.dir", str(tmp_path)]) == 0
     assert "GPU 0  xid  XID 119" in capsys.readouterr().out
 
-    assert acknowledge.run(["--state.dir", str(tmp_path), "--gpu", "0", "--reason", "reseated", "--by", "ada"]) == 0
+    assert (
+        acknowledge.run(
+            load(
+                acknowledge.AcknowledgeConfig,
+                ["--state.dir", str(tmp_path), "--gpu", "0", "--reason", "reseated", "--by", "ada"],
+                {},
+            )
+        )
+        == 0
+    )
 
     (said,) = acknowledgements.read(tmp_path)
     assert (said.gpu, said.by, said.why) == ("0", "ada", "reseated")
@@ -165,13 +180,18 @@ def test_acknowledgement_that_is_not_whole_is_refused(arguments: list[str], comp
     state_file.write(tmp_path / NAME, BOOK)
 
     with pytest.raises(ConfigError, match=complaint):
-        acknowledge.run(["--state.dir", str(tmp_path), *arguments])
+        acknowledged(["--state.dir", str(tmp_path), *arguments])
 
 
 def test_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
     state_file.write(tmp_path / NAME, BOOK)
 
-    assert acknowledge.run(["--state.dir", str(tmp_path), "--gpu", "5", "--reason", "x"]) == 1
+    assert (
+        acknowledge.run(
+            load(acknowledge.AcknowledgeConfig, ["--state.dir", str(tmp_path), "--gpu", "5", "--reason", "x"], {})
+        )
+        == 1
+    )
 
 
 def test_file_others_may_write_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

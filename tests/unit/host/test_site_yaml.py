@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host import site_yaml
-from exporter.host.site_file import SiteFileError
+from exporter.core import site_yaml
+from exporter.core.site_file import SiteFileError
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{place}: &a{place} [{', '.join([f'*a{place - 1}'] * 9)}]\n" for place in range(1, 9)

@@ -12,10 +12,11 @@ import requests
 
 from exporter.attribution.kubernetes.api_server import PodWatch
 from exporter.attribution.slurm.scontrol import JobCache
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.core import threads as runner
 from exporter.core.threads import Threads
 from exporter.daemon import assembly
+from exporter.daemon.config import DaemonConfig
 from exporter.daemon.housekeeping import Housekeeping, process_health
 from exporter.driver.interface import DriverError
 from exporter.exposition.page import PageStore
@@ -40,12 +41,10 @@ class Process:
             "2xH200",
             "--sample.interval",
             "50ms",
-            "--sample.deadline",
-            "40ms",
             "--sample.stale",
             "300ms",
         )
-        settings = config.load((*fast, *options), {}, config.options())
+        settings = load(DaemonConfig, (*fast, *options), {})
         self.threads = Threads()
         self.web = WebSettings(None)
         self.pages = PageStore()
@@ -53,7 +52,7 @@ class Process:
             settings, self.pages.publish, self.threads, lambda: process_health(self.threads, self.web)
         )
         self.keeping = Housekeeping(
-            self.exporter, self.threads, self.web, self.pages, settings["sample.stale"], threading.Event()
+            self.exporter, self.threads, self.web, self.pages, settings.sample.stale, threading.Event()
         )
         shown = Pages(self.pages.page, lambda: "", self.keeping.not_ready, self.keeping.unhealthy)
         self.server = Server(App(shown, "/metrics"), ("127.0.0.1", 0), 2, threads=self.threads)

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.config.option import ConfigError
 from exporter.web.tls_settings import CIPHERS, CURVES, Tls
-from exporter.web.webconfig import RateLimit, WebConfig, load
+from exporter.web.webconfig import RateLimit, WebFile, load
 
 HASH = "$2y$10$" + "a" * 53
 EVERYTHING = f"""
@@ -40,7 +40,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_everything_there_is(tmp_path: Path) -> None:
-    assert load(written(tmp_path, EVERYTHING)) == WebConfig(
+    assert load(written(tmp_path, EVERYTHING)) == WebFile(
         tls=Tls(
             cert=tmp_path / "tls/cert.pem",
             key="PEM",
@@ -62,7 +62,7 @@ def test_everything_there_is(tmp_path: Path) -> None:
 def test_what_is_left_out_is_as_in_prometheus(tmp_path: Path) -> None:
     found = load(written(tmp_path, "tls_server_config: {cert: A, key_file: b}\nrate_limit: {burst: 0}"))
 
-    assert found == WebConfig(
+    assert found == WebFile(
         tls=Tls(
             cert="A",
             key=tmp_path / "b",

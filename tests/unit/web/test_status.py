@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from exporter.config import load as config
+from exporter.config.load import load
 from exporter.core.clock import MonotonicTime
 from exporter.daemon import assembly
+from exporter.daemon.config import DaemonConfig
 from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
 from exporter.faults.facts import Series, from_blocks, parse
@@ -179,7 +180,7 @@ def plain(series: Mapping[str, Sequence[Series]]) -> dict[str, list[tuple[list[t
 def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     """The status page judges what is served, without writing and reading it."""
     done = threading.Event()
-    settings = config.load(("--simulate", "2xH200:training,row-remap-failed"), {}, config.options())
+    settings = load(DaemonConfig, ("--simulate", "2xH200:training,row-remap-failed"), {})
     exporter = assembly.assemble(settings, lambda snapshot: done.set() if snapshot.status.passes > 1 else None)
     exporter.start()
     assert done.wait(30)
@@ -191,7 +192,7 @@ def test_facts_of_a_snapshot_are_those_of_its_text() -> None:
     read = parse(page, NOW)
     assert plain(on_page) == plain({n: s for n, s in read.series.items() if n.startswith("gpu_")})
     assert judge(facts, Limits()).verdict is judge(read, Limits()).verdict
-    text = made("gpu07", settings, snapshot, History())
+    text = made("gpu07", settings.web, snapshot, History())
     assert "replace the board (RMA)" in text
     assert "left on it" not in text  # a job that runs is no fault
 

@@ -23,7 +23,7 @@ from exporter.web.auth import BasicAuth, Verdict
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 from exporter.web.tls import Certificates
-from exporter.web.webconfig import WebConfig, load
+from exporter.web.webconfig import WebFile, load
 
 BODY = b"gpu_up 1\n" * 500
 STATUS = "<p>ok" * 500
@@ -107,7 +107,7 @@ def test_empty_web_configuration_is_plain(tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
     file.write_text("")
 
-    assert load(file) == WebConfig()
+    assert load(file) == WebFile()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def certificate(directory: Path, name: str) -> None:
 
 
 @contextlib.contextmanager
-def serving(web: WebConfig, users: dict[str, str] | None = None) -> Iterator[int]:
+def serving(web: WebFile, users: dict[str, str] | None = None) -> Iterator[int]:
     server = Server(app(users), ("127.0.0.1", 0), 2, Certificates(web.tls) if web.tls else None)
     server.start()
     try:

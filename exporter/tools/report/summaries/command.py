@@ -9,18 +9,17 @@ import logging
 import os
 import sqlite3
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.slurm.show_job import ShowJob
-from exporter.config import load as config
 from exporter.config.command_line import Page
 from exporter.config.option import ConfigError
 from exporter.core.clock import unix_time
 from exporter.daemon import logs
+from exporter.daemon.logs import LogConfig
 from exporter.host import giving
 from exporter.tools.report import promql
 from exporter.tools.report.client import Client
@@ -29,7 +28,7 @@ from exporter.tools.report.document import Document
 from exporter.tools.report.formats import plain
 from exporter.tools.report.job import slurm_job
 from exporter.tools.report.summaries.comment import Commenter
-from exporter.tools.report.summaries.options import OPTIONS
+from exporter.tools.report.summaries.options import SummariesConfig
 from exporter.tools.report.summaries.sacct import Sacct
 from exporter.tools.report.summaries.store import WAITING, Store
 from exporter.tools.report.summaries.summary import table
@@ -55,36 +54,35 @@ examples:
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    settings = config.load(arguments, os.environ, OPTIONS, PAGE)
-    folder = Path(settings["state-dir"])
-    logs.configure("info", "logfmt")
+def run(config: SummariesConfig) -> int:
+    folder = config.state_dir
+    logs.configure(LogConfig())
     try:
-        if not settings["list"]:
+        if not config.list:
             folder.mkdir(parents=True, exist_ok=True)
             giving.folder(folder / "ended")
             for name in (_STORE, _LOCK):
                 with contextlib.suppress(FileExistsError):
                     os.close(giving.new_file(folder / name))
-        store = Store(folder / _STORE, reads=settings["list"])
+        store = Store(folder / _STORE, reads=config.list)
     except (OSError, sqlite3.Error) as error:
         raise ConfigError(f"--state-dir {folder}: {getattr(error, 'strerror', None) or error}") from None
     try:
-        return _show(settings, store) if settings["list"] else _work(settings, store, folder)
+        return _show(config, store) if config.list else _work(config, store, folder)
     except sqlite3.DatabaseError as error:
         raise ConfigError(f"--state-dir {folder}: {error}") from None
     finally:
         store.close()
 
 
-def _work(settings: config.Config, store: Store, folder: Path) -> int:
+def _work(config: SummariesConfig, store: Store, folder: Path) -> int:
     with _lock(folder) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             log.info("another round is under way")
             return 0
-        outcome = _worker(settings, store, folder).round()
+        outcome = _worker(config, store, folder).round()
     for error in outcome.errors:
         log.warning("%s", error)
     counts = store.counts()
@@ -103,9 +101,9 @@ def _lock(folder: Path) -> TextIO:
         raise ConfigError(f"--state-dir {folder}: lock: {error.strerror}") from None
 
 
-def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
-    client = Client(access(settings))
-    ask = ShowJob(settings["slurm.scontrol"])
+def _worker(config: SummariesConfig, store: Store, folder: Path) -> Worker:
+    client = Client(access(config.prometheus))
+    ask = ShowJob(config.slurm.scontrol)
 
     def name(job: str) -> str:
         try:
@@ -122,29 +120,29 @@ def _worker(settings: config.Config, store: Store, folder: Path) -> Worker:
         Settings(
             spool=folder / "ended",
             hints=folder / "hints",
-            comment=settings["comment"],
-            settle=settings["settle"],
-            look_back=settings["look-back"],
-            retention=settings["retention"],
-            budget=settings["budget"],
+            comment=config.comment,
+            settle=config.settle,
+            look_back=config.look_back,
+            retention=config.retention,
+            budget=config.budget,
         ),
         store,
         Services(
-            accounts=Sacct(settings["slurm.sacct"]) if settings["slurm.sacct"] else None,
-            report=partial(slurm_job, client, settings["cluster"]),
-            write=Commenter(settings["slurm.sacctmgr"], settings["slurm.sacct"]).write,
+            accounts=Sacct(config.slurm.sacct) if config.slurm.sacct else None,
+            report=partial(slurm_job, client, config.cluster),
+            write=Commenter(config.slurm.sacctmgr, config.slurm.sacct).write,
             name=name,
             measured=lambda: bool(client.instant(promql.ANY_METRICS, float(unix_time()))),
         ),
     )
 
 
-def _show(settings: config.Config, store: Store) -> int:
-    found = store.summaries(settings["user"], unix_time() - settings["since"])
-    if settings["format"] == "json":
+def _show(config: SummariesConfig, store: Store) -> int:
+    found = store.summaries(config.user, float(unix_time()) - config.since)
+    if config.format == "json":
         sys.stdout.writelines(f"{json.dumps(each)}\n" for each in found)
         return 0
-    whose = f" of {settings['user']}" if settings["user"] else ""
+    whose = f" of {config.user}" if config.user else ""
     document = Document(f"Jobs{whose}", (table(found),))
     sys.stdout.write(plain.render(document, paint(sys.stdout)))
     return 0

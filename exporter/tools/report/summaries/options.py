@@ -1,37 +1,64 @@
-# ruff: noqa: FBT003 - a table
 """The options of `gpu-exporter summaries`."""
 
 from __future__ import annotations
 
-from exporter.config.option import Option, boolean, choice, positive_duration, text
-from exporter.tools.report.options import OPTIONS as REPORT_OPTIONS
+from dataclasses import dataclass
+from pathlib import Path
 
-_WORK, _SLURM, _SHOW = "What is done", "Slurm", "What is shown"
-OPTIONS = (
-    Option(
-        "state-dir", "/var/lib/gpu-exporter-summaries", text, "DIR",
-        "Where ended jobs are noted (DIR/ended), summaries kept (DIR/summaries.sqlite) and hints (DIR/hints).", _WORK,
-    ),
-    Option(
-        "comment", "jobstats", choice("jobstats", "short", "none"), "FORM",
-        "What becomes a job's AdminComment: jobstats (reportseff reads it too), short (one line) or none.", _WORK,
-    ),
-    Option(
-        "cluster", "", text, "NAME",
-        "Only series with this `cluster` label: another Slurm's jobs in the same Prometheus have the same ids.", _WORK,
-    ),
-    Option("settle", 30.0, positive_duration, "DURATION", "Time between a job's end and its summary.", _WORK),
-    Option("look-back", 86400.0, positive_duration, "DURATION", "How far the first round looks in slurmdbd.", _WORK),
-    Option("retention", 7776000.0, positive_duration, "DURATION", "How long summaries are kept.", _WORK),
-    Option("budget", 50.0, positive_duration, "DURATION", "Time of one round; the rest is left to the next.", _WORK),
-    Option(
-        "slurm.sacct", "sacct", text, "COMMAND", "Empty: there is no slurmdbd, and nowhere to put comments.", _SLURM
-    ),
-    Option("slurm.sacctmgr", "sacctmgr", text, "COMMAND", "Writes comments into slurmdbd.", _SLURM),
-    Option("slurm.scontrol", "scontrol", text, "COMMAND", "Names array elements without slurmdbd.", _SLURM),
-    Option("list", False, boolean, "", "Show the summaries that were made, and do nothing else.", _SHOW),
-    Option("user", "", text, "NAME", "Only this user's.", _SHOW),
-    Option("since", 604800.0, positive_duration, "DURATION", "How far to look back.", _SHOW),
-    Option("format", "text", choice("text", "json"), "FORMAT", "text or json.", _SHOW),
-    *(option for option in REPORT_OPTIONS if option.name.startswith("prometheus.")),
-)  # fmt: skip
+from exporter.config.kinds import boolean, choice, path, positive_duration, text
+from exporter.config.option import option, section
+from exporter.tools.report.options import PrometheusConfig
+
+_WORK, _SLURM, _SHOW, _FROM = "What is done", "Slurm", "What is shown", "Where from"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmCommands:
+    """`--slurm.*`."""
+
+    sacct: str = option("sacct", text, "Empty: there is no slurmdbd, and nowhere to put comments.", metavar="COMMAND")
+    sacctmgr: str = option("sacctmgr", text, "Writes comments into slurmdbd.", metavar="COMMAND")
+    scontrol: str = option("scontrol", text, "Names array elements without slurmdbd.", metavar="COMMAND")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummariesConfig:
+    """Every option of `gpu-exporter summaries`."""
+
+    state_dir: Path = option(
+        "/var/lib/gpu-exporter-summaries",
+        path,
+        "Where ended jobs are noted (DIR/ended), summaries kept (DIR/summaries.sqlite) and hints (DIR/hints).",
+        metavar="DIR",
+        group=_WORK,
+    )
+    comment: str = option(
+        "jobstats",
+        choice("jobstats", "short", "none"),
+        "What becomes a job's AdminComment: jobstats (reportseff reads it too), short (one line) or none.",
+        metavar="FORM",
+        group=_WORK,
+    )
+    cluster: str = option(
+        "",
+        text,
+        "Only series with this `cluster` label: another Slurm's jobs in the same Prometheus have the same ids.",
+        metavar="NAME",
+        group=_WORK,
+    )
+    settle: float = option(
+        "30s", positive_duration, "Time between a job's end and its summary.", metavar="DURATION", group=_WORK
+    )
+    look_back: float = option(
+        "1d", positive_duration, "How far the first round looks in slurmdbd.", metavar="DURATION", group=_WORK
+    )
+    retention: float = option("90d", positive_duration, "How long summaries are kept.", metavar="DURATION", group=_WORK)
+    budget: float = option(
+        "50s", positive_duration, "Time of one round; the rest is left to the next.", metavar="DURATION", group=_WORK
+    )
+    slurm: SlurmCommands = section(SlurmCommands, group=_SLURM)
+    list: bool = option("false", boolean, "Show the summaries that were made, and do nothing else.", group=_SHOW)
+    user: str = option("", text, "Only this user's.", metavar="NAME", group=_SHOW)
+    since: float = option("7d", positive_duration, "How far to look back.", metavar="DURATION", group=_SHOW)
+    format: str = option("text", choice("text", "json"), "text or json.", metavar="FORMAT", group=_SHOW)
+    prometheus: PrometheusConfig = section(PrometheusConfig, group=_FROM)

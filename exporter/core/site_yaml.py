@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from exporter.host.site_file import SiteFileError, read
+from exporter.core.site_file import SiteFileError, read
 
 _LARGEST = 1 << 20
 """Bytes; a ConfigMap cannot hold more either."""

@@ -1,0 +1,126 @@
+"""The options of the sources of owners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from exporter.attribution.containers.names import Folders
+from exporter.attribution.work_class import ClassRule, parse_rules
+from exporter.config.kinds import Choice, Pairs, boolean, choice, duration, names, optional_path, path, text
+from exporter.config.network import http_url
+from exporter.config.option import option, section
+
+AUTO, ON, OFF = "auto", "on", "off"
+"""Modes of a source. `auto` costs next to nothing where the source is not there. `on`: that it is missing shows."""
+_POD_RESOURCES = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+
+
+def _folders(given: Mapping[str, Any]) -> Folders:
+    return Folders(**given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesConfig:
+    """`--attribution.kubernetes` and what is below it."""
+
+    mode: str = option(
+        AUTO,
+        Choice((AUTO, ON, OFF), or_path=True),
+        "Pods: on, off, or auto, which is on where the kubelet's socket is or pods run on the GPUs. A path is on, with the "
+        f"socket there in place of {_POD_RESOURCES}.",
+        metavar="MODE",
+        name="",
+    )
+    api: bool = option(
+        "false",
+        boolean,
+        "Ask the API server for this node's pods and what they belong to: exact names of workloads, labels, restarts. "
+        "The node's name there is $NODE_NAME, else the host's.",
+    )
+    pod_labels: tuple[str, ...] = option(
+        "", names, "Pod labels to show on gpu_workload_info, as label_NAME.", metavar="NAMES"
+    )
+
+    @property
+    def socket(self) -> Path:
+        """The kubelet's pod-resources socket."""
+        return Path(self.mode) if self.mode.startswith("/") else _POD_RESOURCES
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainersConfig:
+    """`--attribution.containers` and what is below it."""
+
+    mode: str = option(
+        AUTO,
+        choice(AUTO, ON, OFF),
+        "Names of containers without a scheduler: off; auto: where their engines' files may be read; on: a failure "
+        "where not.",
+        metavar="MODE",
+        name="",
+    )
+    folders: Folders = option(
+        ",".join(f"{item.name}={item.default}" for item in fields(Folders)),
+        Pairs({item.name: path for item in fields(Folders)}, _folders),
+        "Folders of the container engines, which names of containers come from: data of Docker, storage of root's "
+        "Podman, state of containerd.",
+        metavar="ENGINE=DIR",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NomadConfig:
+    """`--attribution.nomad.*`."""
+
+    address: str = option(
+        "", http_url, "Nomad's local agent, e.g. http://127.0.0.1:4646; empty: it is not asked.", metavar="URL"
+    )
+    token_file: Path | None = option(
+        "", optional_path, "Token for it, with node:read, agent:read and read-job.", metavar="FILE"
+    )
+    ca_file: Path | None = option(
+        "", optional_path, "CA file to verify the Nomad agent's certificate, for https.", metavar="FILE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmConfig:
+    """`--attribution.slurm` and what is below it."""
+
+    mode: str = option(
+        AUTO,
+        choice(AUTO, ON, OFF),
+        "Slurm jobs: on, off, or auto, which is on where slurmd's files or job cgroups are.",
+        metavar="MODE",
+        name="",
+    )
+    mapping_dir: Path | None = option("", optional_path, "Directory of the prolog's per-GPU job files.", metavar="DIR")
+    scontrol: str = option(
+        "scontrol", text, "The scontrol to ask about a new job id; empty: slurmctld is not asked.", metavar="COMMAND"
+    )
+    gres_conf: Path = option(
+        "/etc/slurm/gres.conf",
+        path,
+        "Path of gres.conf, which maps GRES indexes to device files.",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributionConfig:
+    """`--attribution.*`."""
+
+    kubernetes: KubernetesConfig = section(KubernetesConfig)
+    containers: ContainersConfig = section(ContainersConfig)
+    nomad: NomadConfig = section(NomadConfig)
+    slurm: SlurmConfig = section(SlurmConfig)
+    classes: tuple[ClassRule, ...] = option(
+        "",
+        parse_rules,
+        "Class of work by owner, e.g. namespace=serving:service,partition=debug*:interactive.",
+        metavar="RULES",
+    )
+    retention: float = option("2m", duration, "Time an ended workload stays on the metrics.", metavar="DURATION")

@@ -1,0 +1,64 @@
+"""The options of the daemon: those of its parts together, in the order of the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.attribution.config import AttributionConfig
+from exporter.collectors.config import CollectorsConfig
+from exporter.config.kinds import duration, path, text
+from exporter.config.option import option, section
+from exporter.daemon.logs import LogConfig
+from exporter.exposition.config import MetricsConfig
+from exporter.faults.config import FaultsConfig
+from exporter.ledger.config import LedgerConfig
+from exporter.node.nccl_status import NcclConfig
+from exporter.progress.config import ProgressConfig
+from exporter.sampling.config import ProcessConfig, SamplingConfig
+from exporter.web.config import WebConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathsConfig:
+    """`--path.*`: mounts and files of the host."""
+
+    procfs: Path = option("/proc", path, "Mount of the host's procfs.", metavar="DIR")
+    sysfs: Path = option("/sys", path, "Mount of the host's sysfs.", metavar="DIR")
+    cgroupfs: Path = option("/sys/fs/cgroup", path, "Mount of the host's cgroups.", metavar="DIR")
+    kmsg: Path = option("/dev/kmsg", path, "Kernel log to read XIDs from, where readable.", metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputConfig:
+    """`--simulate` and `--driver.*`."""
+
+    simulate: str = option("", text, "Simulated GPUs in place of the driver, e.g. 8xH200:training.", metavar="SPEC")
+    capture: str = option("", text, "Recorded answers in place of the driver.", metavar="FILE", name="driver.capture")
+    exit_after: float = option(
+        "0s",
+        duration,
+        "In a container: end after so long without library, devices or permission, so that a new one gets them; "
+        "0 is never.",
+        metavar="DURATION",
+        name="driver.exit-after",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaemonConfig:
+    """Every option of the daemon."""
+
+    web: WebConfig = section(WebConfig, group="Web")
+    paths: PathsConfig = section(PathsConfig, "path", group="Paths")
+    sample: SamplingConfig = section(SamplingConfig, group="Sampling")
+    process: ProcessConfig = section(ProcessConfig, group="Processes")
+    metrics: MetricsConfig = section(MetricsConfig, group="Metrics")
+    attribution: AttributionConfig = section(AttributionConfig, group="Attribution")
+    progress: ProgressConfig = section(ProgressConfig, group="Attribution")
+    nccl: NcclConfig = section(NcclConfig, group="Attribution")
+    faults: FaultsConfig = section(FaultsConfig, "", group="Faults")
+    input: InputConfig = section(InputConfig, "", group="Input")
+    log: LogConfig = section(LogConfig, group="Logging")
+    collectors: CollectorsConfig = section(CollectorsConfig, group="Collectors")
+    ledger: LedgerConfig = section(LedgerConfig, group="Ledger")

@@ -1,0 +1,44 @@
+"""The options of faults, of the GPUs that a node should have, and of maintenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config.kinds import natural, optional_path, text
+from exporter.config.option import option, section
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateConfig:
+    """`--state.*`."""
+
+    folder: str = option(
+        "auto",
+        text,
+        "Directory where faults are kept over restarts; empty: nowhere; auto: /var/lib/gpu-exporter, nowhere with "
+        "--simulate.",
+        metavar="DIR",
+        name="dir",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultsConfig:
+    """`--state.*`, `--expect.gpus` and `--maintenance.file`."""
+
+    state: StateConfig = section(StateConfig)
+    expect_gpus: int = option(
+        "0",
+        natural,
+        "GPUs this node must have; 0: as many as its past, gres.conf and PCI bus say.",
+        metavar="N",
+        name="expect.gpus",
+    )
+    maintenance_file: Path | None = option(
+        "/run/gpu-exporter/maintenance",
+        optional_path,
+        "While it exists, this node is in maintenance.",
+        metavar="FILE",
+        name="maintenance.file",
+    )

@@ -1,0 +1,27 @@
+"""The options of the web server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from exporter.config.kinds import optional_path, text, url_path
+from exporter.config.network import address
+from exporter.config.option import option
+from exporter.core.project import RUNBOOKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebConfig:
+    """`--web.*`."""
+
+    listen_address: tuple[str, int] = option(":9836", address, "Address to serve on.", metavar="ADDRESS")
+    telemetry_path: str = option("/metrics", url_path, "Path of the metrics.", metavar="PATH")
+    config_file: Path | None = option(
+        "",
+        optional_path,
+        "TLS and basic auth, in the format of Prometheus exporters.",
+        metavar="FILE",
+        name="config.file",
+    )
+    runbook_url: str = option(RUNBOOKS, text, "Where the status page links to; {name} is the runbook's.", metavar="URL")
