@@ -50,7 +50,7 @@ def test_list_is_kept_as_it_was_with_why_a_mutant_is_equivalent(
 def test_survivors_are_of_functions_there_are(room: str) -> None:
     for survivor in kept.load(room):
         path, function = survivor.split(":")[0].rsplit(".", 1)
-        assert path.startswith(f"exporter.{room}"), survivor
+        assert path.startswith(f"exporter.{room.replace('/', '.')}"), survivor
         parts = path.split(".")
         of = parts.pop() if parts[-1][:1].isupper() or (parts[-1].startswith("_") and parts[-1][1:2].isupper()) else ""
         found = import_module(".".join(parts))
