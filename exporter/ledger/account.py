@@ -98,7 +98,7 @@ class TargetEntry:
     free_clock: float | None = None
     """Hertz: the highest SM clock seen while it was busy and not throttled."""
     unowned_seconds: float = 0.0
-    """GPU seconds run by nobody known."""
+    """GPU seconds run by nobody known, those on the instances of a GPU included; 0 for an instance."""
     seen: float = 0.0
     """The ledger's clock at its last pass."""
 
@@ -110,6 +110,8 @@ class OwnerEntry:
     seconds: Seconds = ZERO
     past: Mapping[str, Past] = field(default_factory=dict[str, Past])
     """By target uuid: those it held or ran on."""
+    used: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By GPU uuid: GPU seconds it ran there and on its instances, whatever its share."""
     joules: Joules = Joules(0.0)
     idle_seconds: float = 0.0
     """Since any of its targets last did something for it."""

@@ -45,8 +45,6 @@ class Signals:
 class Past:
     """What one owner did on one target in the passes so far."""
 
-    used_seconds: float = 0.0
-    """GPU seconds it ran, whatever its share."""
     straggling_seconds: float = 0.0
     """In which the owner's other targets waited for this one."""
     quiet_seconds: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from exporter.attribution.owner import NOBODY, OWNER_LABELS, Owner
+from exporter.attribution.owner import NOBODY, OWNER_LABELS
 from exporter.attribution.ownership import Target
 from exporter.core.families import (
     DEVICE,
@@ -62,22 +62,14 @@ def _with_each(states: tuple[str, ...], whose: tuple[Values, ...]) -> tuple[Valu
 
 
 def _used(ledger: Ledger) -> Iterable[Sample]:
-    """By GPU, its instances' part included; what nobody known ran has empty owner labels."""
-    found: dict[tuple[str, str, Owner], float] = {}
-    split = {entry.target.parent_uuid for entry in ledger.targets.values()}
-    for entry in ledger.targets.values():
-        if entry.target.uuid not in split:
-            key = (*_gpu(entry.target), NOBODY)
-            found[key] = found.get(key, 0.0) + entry.unowned_seconds * entry.target.share
+    """Yield the used time by GPU, its instances' included; what nobody known ran has empty owner labels."""
+    gpus = {uuid: entry for uuid, entry in ledger.targets.items() if not entry.target.parent_uuid}
+    for entry in gpus.values():
+        yield Sample(entry.unowned_seconds, (*_device(entry), *NOBODY.labels))
     for owner, row in ledger.owners.items():
-        for target, past in _pasts(ledger, row):
-            key = (*_gpu(target), owner)
-            found[key] = found.get(key, 0.0) + past.used_seconds
-    return (Sample(seconds, (gpu, uuid, *owner.labels)) for (gpu, uuid, owner), seconds in found.items())
-
-
-def _gpu(target: Target) -> tuple[str, str]:
-    return str(target.index), target.parent_uuid or target.uuid
+        for uuid, seconds in row.used.items():
+            if uuid in gpus and owner != NOBODY:
+                yield Sample(seconds, (*_device(gpus[uuid]), *owner.labels))
 
 
 def _pasts(ledger: Ledger, entry: OwnerEntry) -> Iterable[tuple[Target, Past]]:

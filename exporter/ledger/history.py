@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import NOBODY, Owner
 from exporter.ledger.account import OwnerEntry, Reading
 from exporter.ledger.division import Division, OwnerShare, demands
 from exporter.ledger.evidence import NO_PAST, Evidence, Past, Signals
@@ -28,7 +28,7 @@ _FADES = 3600.0
 
 
 class Used(NamedTuple):
-    """Seconds on one target by holding, in their order, and those of nobody known."""
+    """Seconds on one target by holding, in their order, and those of nobody known, which are in no holding."""
 
     owned: Sequence[float]
     rest: float
@@ -44,13 +44,20 @@ def used(reading: Reading, division: Division, seconds: float, owners: Mapping[O
     seen = [part.demand * seconds for part in division.owner_shares]
     busy = _caught_up(reading, division, seconds)
     if busy is None:
-        return Used(seen, 0.0 if seen else (division.busy or 0.0) * seconds)
+        return _apart(reading, seen, 0.0 if seen else (division.busy or 0.0) * seconds)
     whole = demands(busy, reading.holdings)
     owned = [
         most if _was_there(owners.get(holding.owner), reading) else min(least, most)
         for holding, least, most in zip(reading.holdings, seen, whole, strict=True)
     ]
-    return Used(owned, max(0.0, busy - sum(owned)))
+    return _apart(reading, owned, max(0.0, busy - sum(owned)))
+
+
+def _apart(reading: Reading, owned: Sequence[float], rest: float) -> Used:
+    """Return the seconds with those of nobody's holding in the rest, which is kept for as long as the GPU is there."""
+    each = [(holding.owner == NOBODY, seconds) for holding, seconds in zip(reading.holdings, owned, strict=True)]
+    of_nobody = sum([seconds for nobody, seconds in each if nobody])
+    return Used([0.0 if nobody else seconds for nobody, seconds in each], rest + of_nobody)
 
 
 def _caught_up(reading: Reading, division: Division, seconds: float) -> float | None:
@@ -65,21 +72,18 @@ def _was_there(known: OwnerEntry | None, reading: Reading) -> bool:
     return known is not None and reading.target.uuid in known.past
 
 
-def past(  # noqa: PLR0913 - what it is made of
+def past(
     before: Past,
     reading: Reading,
     division: Division,
     part: OwnerShare,
     seconds: float,
-    *,
-    used: float,
     limits: Limits,
 ) -> Past:
-    """One owner on one target after one more pass, `used` seconds of which it ran."""
+    """Return the past of one owner on one target after one more pass."""
     ran = part.demand > limits[ACTIVE]
     quiet = before.quiet_seconds + (seconds if division.busy is not None else 0.0)
     return Past(
-        used_seconds=before.used_seconds + used * reading.target.share,
         straggling_seconds=before.straggling_seconds,
         quiet_seconds=0.0 if ran else quiet,
         ran=before.ran or ran,

@@ -37,6 +37,7 @@ class _Sum:
     observed: bool = False
     """Of at least one of its targets it is known whether it was busy."""
     past: dict[str, Past] = field(default_factory=dict[str, Past])
+    used: dict[str, float] = field(default_factory=dict[str, float])
 
 
 def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> Ledger:
@@ -59,13 +60,23 @@ def advance(ledger: Ledger, current: LedgerInput, limits: Limits = DEFAULTS) -> 
 
 
 def prune(ledger: Ledger, retention: float) -> Ledger:
-    """The ledger without the owners and targets that no pass of the last `retention` seconds had."""
+    """Return the ledger without the owners and targets that no pass of the last `retention` seconds had."""
     oldest = ledger.clock - retention
     targets = {uuid: entry for uuid, entry in ledger.targets.items() if entry.seen >= oldest}
     owners = {owner: entry for owner, entry in ledger.owners.items() if entry.seen >= oldest}
-    if len(targets) == len(ledger.targets) and len(owners) == len(ledger.owners):
+    if len(targets) < len(ledger.targets):
+        owners = {owner: _without_gone(entry, targets) for owner, entry in owners.items()}
+    elif len(owners) == len(ledger.owners):
         return ledger
     return replace(ledger, targets=targets, owners=owners)
+
+
+def _without_gone(entry: OwnerEntry, targets: Collection[str]) -> OwnerEntry:
+    return replace(
+        entry,
+        past={uuid: past for uuid, past in entry.past.items() if uuid in targets},
+        used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets},
+    )
 
 
 def _at(ledger: Ledger, clock: float, began: UnixTime) -> Ledger:
@@ -150,7 +161,9 @@ def _targets(
     entries: dict[str, TargetEntry] = {}
     for reading in current.readings:
         uuid = reading.target.uuid
-        within = [(each.target.share, divisions[each.target.uuid]) for each in instances.get(uuid, ())]
+        inside = [each.target for each in instances.get(uuid, ())]
+        within = [(each.share, divisions[each.uuid]) for each in inside]
+        rest = sum([ran[each.uuid].rest * each.share for each in inside]) if inside else ran[uuid].rest
         states = gather(within) if within else divisions[uuid].states
         known = ledger.targets.get(uuid)
         entries[uuid] = TargetEntry(
@@ -159,7 +172,7 @@ def _targets(
             seconds=_added(known.seconds if known else ZERO, states, seconds),
             signals=reading.signals or (known.signals if known else None),
             free_clock=free_clock(known.free_clock if known else None, reading.signals, seconds),
-            unowned_seconds=(known.unowned_seconds if known else 0.0) + (0.0 if within else ran[uuid].rest),
+            unowned_seconds=0.0 if reading.target.parent_uuid else (known.unowned_seconds if known else 0.0) + rest,
             seen=clock,
         )
     return entries
@@ -206,13 +219,15 @@ def _sums(
         for part, owned in zip(division.owner_shares, ran[target.uuid].owned, strict=True):
             total = sums.get(part.owner)
             if total is None:
-                known = ledger.owners.get(part.owner)
-                total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past) if known else {})
+                known = ledger.owners.get(part.owner, OwnerEntry())
+                total = sums[part.owner] = _Sum(list(ZERO), past=dict(known.past), used=dict(known.used))
             total.joules = Joules(total.joules + max(0.0, joules) * part.energy)
             total.active = total.active or part.demand > limits[ACTIVE]
             total.observed = total.observed or division.busy is not None
             before = total.past.get(target.uuid, NO_PAST)
-            total.past[target.uuid] = past(before, reading, division, part, seconds, used=owned, limits=limits)
+            total.past[target.uuid] = past(before, reading, division, part, seconds, limits)
+            gpu = target.parent_uuid or target.uuid
+            total.used[gpu] = total.used.get(gpu, 0.0) + owned * target.share
             for state, share in part.state_shares:
                 total.states[state] += share * target.share
     return sums
@@ -238,6 +253,7 @@ def _owner(ledger: Ledger, current: LedgerInput, owner: Owner, total: _Sum) -> O
     return OwnerEntry(
         seconds=_added(entry.seconds, total.states, seconds),
         past=total.past,
+        used=total.used,
         joules=Joules(entry.joules + total.joules),
         idle_seconds=idle,
         start_time=start,

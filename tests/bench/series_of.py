@@ -101,7 +101,13 @@ def _pages(driver: Driver, node: Node, clock: _Clock) -> Iterator[str]:
 
 
 def _kept(lines: Iterable[str]) -> list[str]:
-    return sorted(line for line in lines if not line.startswith(("#", *_OWN)))
+    return sorted(_rounded(line) for line in lines if not line.startswith(("#", *_OWN)))
+
+
+def _rounded(line: str) -> str:
+    """Return the series with twelve digits: sums that are made in another order differ in the last ones."""
+    series, _, value = line.rpartition(" ")
+    return f"{series} {float(value):.12g}"
 
 
 def _print(name: str, pages: Iterable[str], *, verbose: bool) -> None:

@@ -156,9 +156,8 @@ def owners_get_no_more_energy_than_was_drawn(last: Ledger, steps: list[LedgerInp
 
 def what_is_used_sums_to_the_busy_time(last: Ledger, steps: list[LedgerInput]) -> None:
     """Whatever the shares, and with what nobody is known to have run."""
-    used = sum(past.used_seconds for entry in last.owners.values() for past in entry.past.values())
-    split = {entry.target.parent_uuid for entry in last.targets.values()}
-    unowned = sum(e.unowned_seconds * e.target.share for e in last.targets.values() if e.target.uuid not in split)
+    used = sum(seconds for entry in last.owners.values() for seconds in entry.used.values())
+    unowned = sum(entry.unowned_seconds for entry in last.targets.values())
     busy = sum(
         max(0.0, step.seconds) * each.target.share * (each.signals.busy or 0.0)
         for step in steps
@@ -166,7 +165,7 @@ def what_is_used_sums_to_the_busy_time(last: Ledger, steps: list[LedgerInput]) -
         for each in step.readings
         if each.signals and not any(other.target.parent_uuid == each.target.uuid for other in step.readings)
     )
-    assert used + unowned <= busy * (1 + NEAR) + NEAR
+    assert used + unowned == pytest.approx(busy, rel=NEAR, abs=NEAR)
 
 
 def no_total_decreases(before: Ledger, after: Ledger) -> None:

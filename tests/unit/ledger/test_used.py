@@ -26,10 +26,7 @@ def passed(ledger: Ledger, reading: Reading, seconds: float = 1.0) -> Ledger:
 
 def used(ledger: Ledger) -> tuple[float, float, float]:
     """Seconds of Alice, of Bob, and of no known owner."""
-    alice, bob = (
-        sum(past.used_seconds for past in ledger.owners[owner].past.values()) if owner in ledger.owners else 0.0
-        for owner in (ALICE, BOB)
-    )
+    alice, bob = (sum(ledger.owners[owner].used.values()) if owner in ledger.owners else 0.0 for owner in (ALICE, BOB))
     return round(alice, 9), round(bob, 9), round(ledger.targets["GPU-0"].unowned_seconds, 9)
 
 
