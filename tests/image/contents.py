@@ -80,7 +80,12 @@ def test_image_built_twice_alone_and_for_two_platforms_has_one_digest(alone: Ima
 
 def test_program_runs_in_the_image_as_nobody(alone: Image) -> None:
     (program,) = alone.configuration["config"]["Entrypoint"]
-    command = ["chroot", f"--userspec={alone.configuration['config']['User']}", alone.root, f"/usr/bin/{program}"]
+    command = [
+        "/usr/sbin/chroot",
+        f"--userspec={alone.configuration['config']['User']}",
+        alone.root,
+        f"/usr/bin/{program}",
+    ]
     done = subprocess.run([*command, "--version"], env={}, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"gpu-exporter {__version__}\n", "")
