@@ -47,7 +47,7 @@ def twice(once: Archive) -> Iterator[Archive]:
         with again.open("w") as out:
             for name in ("history.om", "alerts.om"):
                 out.writelines(_again((once.folder / name).read_text()))
-            for rules in ("alerts.om", *(path.name for path in once.folder.glob("layer*.om"))):
+            for rules in ("alerts.om", *sorted(path.name for path in once.folder.glob("layer*.om"))):
                 out.writelines(_of_replica((once.folder / rules).read_text()))
             out.write("# EOF\n")
         archive.add(again)

@@ -26,6 +26,8 @@ class Archive:
 
     folder: Path
     span: Span
+    lookback: str = "5m"
+    """For how long a series counts after its last sample: text that promtool reads cannot say that one ended."""
 
     def add(self, text: Path) -> None:
         command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", text, self.data]
@@ -39,13 +41,14 @@ class Archive:
         """Context manager: the URL of a Prometheus on this data."""
         config = self.folder / "prometheus.yml"
         config.write_text("global: {}\n")
-        return prometheus(config, self.folder, "--query.lookback-delta=5m")
+        return prometheus(config, self.folder, f"--query.lookback-delta={self.lookback}")
 
     def evaluate(self) -> None:
         """Add what recording rules and alerts make of the data; each layer of rules needs those below it."""
         span = replace(self.span, step=RULES_EVERY)
         for number, layer in enumerate(_layers(_recordings())):
-            self._add_lines(f"layer{number}", lambda url, layer=layer: _recorded(url, layer, span))
+            for name, rules, part in _parts(layer, span):
+                self._add_lines(f"layer{number}{name}", lambda url, rules=rules, part=part: _recorded(url, rules, part))
         self._add_lines("alerts", lambda url: _alerts(url, span))
 
     def _add_lines(self, name: str, lines: Any) -> None:
@@ -85,13 +88,49 @@ def _recordings() -> dict[str, str]:
 
 
 def _layers(rules: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Rules whose expressions ask no rule of the same or a later layer; one may ask what it was itself before."""
+    """Rules whose expressions ask no rule of the same or a later layer; one may ask what it was itself before.
+
+    Rules that ask for one another's past are a layer of their own, in the order of the file.
+    """
     left = dict(rules)
     while left:
-        ready = {name: expr for name, expr in left.items() if not _names(expr) & left.keys() - {name}}
-        assert ready, "recording rules go round in a circle"
+        asked = {name: _names(expr) & left.keys() - {name} for name, expr in left.items()}
+        ready = {name: left[name] for name, names in asked.items() if not names}
+        ready = ready or {name: left[name] for name in _circle(asked)}
         yield ready
         left = {name: expr for name, expr in left.items() if name not in ready}
+
+
+def _circle(asked: Mapping[str, set[str]]) -> list[str]:
+    """Rules that ask for one another and for no other rule."""
+    reached = {name: _reached(name, asked) for name in asked}
+    return next([each for each in asked if each in names] for name, names in reached.items() if _alike(names, reached))
+
+
+def _alike(names: set[str], reached: Mapping[str, set[str]]) -> bool:
+    return all(reached[name] == names for name in names)
+
+
+def _reached(name: str, asked: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    new = asked[name]
+    while new:
+        found |= new
+        new = {each for one in new for each in asked[one]} - found
+    return found
+
+
+_FIRST_EVALUATIONS = 5
+
+
+def _parts(layer: Mapping[str, str], span: Span) -> Iterator[tuple[str, dict[str, str], Span]]:
+    """A name, rules and the span to evaluate them for. Rules that ask for their own past get some minutes first."""
+    looking_back = {name: expr for name, expr in layer.items() if _names(expr) & layer.keys()}
+    yield "", {name: expr for name, expr in layer.items() if name not in looking_back}, span
+    middle = span.start + _FIRST_EVALUATIONS * span.step
+    for part in (replace(span, end=middle - span.step), replace(span, start=middle)):
+        for number, (name, expr) in enumerate(looking_back.items()):
+            yield f"-{part.start}-{number}", {name: expr}, part
 
 
 def _names(expr: str) -> set[str]:
