@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from exporter.attribution.allocations import weights, within_pods
+from exporter.attribution.allocations import UnreservedUse, weights, within_pods
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
 from exporter.attribution.process_index import ProcessIndex, ProcessIndexer
 from exporter.attribution.source import Match, OwnerSource, View
-from exporter.attribution.unreserved import UnreservedUse
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
