@@ -43,6 +43,7 @@ class Attribution:
     def __init__(self, sources: Iterable[OwnerSource], cgroupfs: Path = Path("/sys/fs/cgroup")) -> None:
         """`sources` are in order of trust."""
         self._sources = tuple(sources)
+        self._readers = [reader for source in self._sources for reader in source.readers]
         self._unreserved = UnreservedUse()
         self._indexer = ProcessIndexer(cgroupfs)
         self._index: ProcessIndex | None = None
@@ -57,18 +58,16 @@ class Attribution:
     @property
     def changes(self) -> int:
         """How often what sources report of allocations has changed."""
-        return sum(getattr(source, "changes", 0) for source in self._sources)
+        return sum(getattr(reader, "changes", 0) for reader in self._readers)
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
-        for source in self._sources:
-            for reader in source.readers:
-                reader.start(threads)
+        for reader in self._readers:
+            reader.start(threads)
 
     def stop(self) -> None:
-        for source in self._sources:
-            for reader in source.readers:
-                reader.stop()
+        for reader in self._readers:
+            reader.stop()
 
     def join(
         self,

@@ -79,11 +79,6 @@ class PodOwners:
         self._resolver = AllocationResolver()
         self._first = FirstSeen()
 
-    @property
-    def changes(self) -> int:
-        """How often what the kubelet reports has changed."""
-        return self._kubernetes.changes
-
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         view = self._kubernetes.view(now)
         index = of_this_kubelet(processes, {*view.pods, *view.logged})

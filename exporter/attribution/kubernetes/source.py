@@ -100,11 +100,6 @@ class Kubernetes:
         """Whether the API server is asked for pods, and what it has not reported may yet come."""
         return self._watch is not None
 
-    @property
-    def changes(self) -> int:
-        """How often what the kubelet reports has changed."""
-        return self._poller.changes
-
     def wake(self) -> None:
         self._poller.wake()
 

@@ -120,11 +120,6 @@ class Nomad:
         self._first = FirstSeen()
         self.readers = (agent,) if agent else ()
 
-    @property
-    def changes(self) -> int:
-        """How often what the agent reports has changed."""
-        return self._agent.changes if self._agent else 0
-
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         report = self._agent.report(now) if self._agent else AgentReport()
         running = {

@@ -47,11 +47,6 @@ class Cgroups(_JobSource):
 
     name = PROGRAM
 
-    @property
-    def changes(self) -> int:
-        """How often what any of the sources reports of the node's jobs has changed."""
-        return self._jobs.slurm.changes
-
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         jobs, node = self._jobs.at(processes, now), self._jobs.slurm.node
         return View(

@@ -74,12 +74,6 @@ class Slurm:
     def node(self) -> NodeView:
         return self._local_files.answer.value
 
-    @property
-    def changes(self) -> int:
-        """How often what is reported of the node's jobs has changed."""
-        known = len(self._job_cache.jobs) if self._job_cache else 0
-        return known + sum(source.changes for source in (self._mapping, self._local_files, self._ended) if source)
-
     def job(self, job: str) -> Job | None:
         """What slurmctld reports; whose it is by the prolog, which came first: labels of a series never change."""
         cached = self._job_cache.jobs.get(job) if self._job_cache else None
