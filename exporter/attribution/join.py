@@ -13,12 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from exporter.attribution.allocations import weights, within_pods
+from exporter.attribution.allocations import UnreservedUse, weights, within_pods
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, SourceHealth, Target, WorkloadInfo
 from exporter.attribution.process_index import ProcessIndex, ProcessIndexer
 from exporter.attribution.source import Match, OwnerSource, View
-from exporter.attribution.unreserved import UnreservedUse
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
 from exporter.host.model import HostProcess
@@ -44,6 +43,7 @@ class Attribution:
     def __init__(self, sources: Iterable[OwnerSource], cgroupfs: Path = Path("/sys/fs/cgroup")) -> None:
         """`sources` are in order of trust."""
         self._sources = tuple(sources)
+        self._readers = [reader for source in self._sources for reader in source.readers]
         self._unreserved = UnreservedUse()
         self._indexer = ProcessIndexer(cgroupfs)
         self._index: ProcessIndex | None = None
@@ -57,14 +57,12 @@ class Attribution:
 
     def start(self, threads: Threads | None = None) -> None:
         threads = threads or Threads()
-        for source in self._sources:
-            for reader in source.readers:
-                reader.start(threads)
+        for reader in self._readers:
+            reader.start(threads)
 
     def stop(self) -> None:
-        for source in self._sources:
-            for reader in source.readers:
-                reader.stop()
+        for reader in self._readers:
+            reader.stop()
 
     def join(
         self,

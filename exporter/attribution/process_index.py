@@ -7,8 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.cgroup_place import placed
-from exporter.attribution.cgroup_trust import understood
+from exporter.attribution.cgroup_place import placed, understood
 from exporter.attribution.devices import Devices
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime, UnixTime

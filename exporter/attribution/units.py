@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from exporter.attribution.naming import of_user, process_owner
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import Owner, of_user, process_owner
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex
 from exporter.attribution.source import View, named, own_cgroups
 from exporter.core.clock import MonotonicTime

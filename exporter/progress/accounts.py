@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.cgroup_trust import understood
+from exporter.attribution.cgroup_place import understood
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.text import lines, read_text
 from exporter.progress.reporters import of_user

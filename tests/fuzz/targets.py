@@ -13,10 +13,11 @@ import h11
 
 from exporter.attribution import cgroup, devices, documents
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.containers import docker, podman
-from exporter.attribution.kubernetes import node_object, pod_group, pod_resources, resource_slices
-from exporter.attribution.nomad import allocation
-from exporter.attribution.slurm import device_program, environ, gres, job, job_files, job_json, prolog_files
+from exporter.attribution.containers import engines
+from exporter.attribution.kubernetes import node_object, pod_resources, resource_slices
+from exporter.attribution.kubernetes.pod import group_size
+from exporter.attribution.nomad import agent
+from exporter.attribution.slurm import device_program, environ, gres, job, prolog_files, show_job
 from exporter.collectors import sxid, xid_messages
 from exporter.config.option import ConfigError
 from exporter.core.clock import UnixTime
@@ -104,7 +105,7 @@ def _head(data: bytes) -> object:
 
 def _pod(data: bytes) -> object:
     pod = documents.decoded(data)
-    return pod_group.group_size(pod), documents.parts(documents.part(pod, "spec"), "containers")
+    return group_size(pod), documents.parts(documents.part(pod, "spec"), "containers")
 
 
 def _ras(parse: Callable[[str], nccl_ras.RasAnswer]) -> Callable[[bytes], object]:
@@ -119,7 +120,7 @@ def _ras(parse: Callable[[str], nccl_ras.RasAnswer]) -> Callable[[bytes], object
 
 
 def _tasks(data: bytes) -> object:
-    tasks = allocation.tasks(documents.part({"all": documents.decoded(data)}, "all").get("allocations"))
+    tasks = agent.tasks(documents.part({"all": documents.decoded(data)}, "all").get("allocations"))
     assert all(math.isfinite(float(task.restarts or 0)) for task in tasks), tasks
     return tasks
 
@@ -128,7 +129,7 @@ def _docker(data: bytes) -> object:
     folder = _SCRATCH / "containers" / seeds.CONTAINER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.v2.json").write_bytes(data)
-    return docker.find(_SCRATCH, seeds.CONTAINER)
+    return engines.find_docker(_SCRATCH, seeds.CONTAINER)
 
 
 def _cgroup_files(data: bytes) -> object:
@@ -156,13 +157,13 @@ TARGETS: Mapping[str, Target] = {
     "scontrol-indices": Target(_text(job.indices), (b"0-3,7",)),
     "scontrol-duration": Target(_text(job.duration), (b"1-02:03:04",)),
     "scontrol-json": Target(
-        _allowed(job_json.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
+        _allowed(show_job.parse_jobs, ValueError), (b'{"jobs":[{"job_id":7,"nodes":"n[1-2]","gres_detail":["gpu:1(IDX:0)"]}]}',),
         3,
     ),
     "sacct": Target(_allowed(_text(sacct.parse), sacct.SacctError), (seeds.SACCT,)),
     "gres.conf": Target(_text(lambda text: gres.gpu_files(text, frozenset({"n1"}))), (b"NodeName=n[1-2] Name=gpu File=/dev/nvidia[0-3]",)),
     "mig-minors": Target(_text(gres.mig_minors), (b"gpu0/gi1/ci0/access 12",)),
-    "prolog-file": Target(_text(lambda text: job_files.parse("7", text)), (seeds.PROLOG,), 3),
+    "prolog-file": Target(_text(lambda text: prolog_files.parse_job_file("7", text)), (seeds.PROLOG,), 3),
     "prolog-jobs": Target(_text(prolog_files.jobs), (b"7\n8\n",)),
     "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
     "device-program": Target(device_program.decode, (seeds.DEVICE_PROGRAM,)),
@@ -174,7 +175,7 @@ TARGETS: Mapping[str, Target] = {
     "node-object": Target(_allowed(lambda data: node_object.node_of(documents.decoded(data)).gpus, SourceError), (seeds.NODE,)),
     "nomad": Target(_allowed(_tasks, SourceError), (seeds.NOMAD,)),
     "docker": Target(_allowed(_docker, SourceError), (seeds.DOCKER,)),
-    "podman-list": Target(_allowed(lambda data: podman._in_list(data, seeds.CONTAINER), SourceError), (seeds.PODMAN,)),
+    "podman-list": Target(_allowed(lambda data: engines._in_list(data, seeds.CONTAINER), SourceError), (seeds.PODMAN,)),
     "nccl-ras-json": Target(_allowed(_ras(nccl_ras.parse_json), nccl_ras.RasError), (seeds.RAS_JSON,), 3),
     "nccl-ras-text": Target(_ras(nccl_ras.parse_text), (seeds.RAS_TEXT,), 3),
     "node-state": Target(_allowed(_text(drain.parse), drain.SlurmError), (b"NodeName=n1 State=IDLE+DRAIN\n   Reason=x [gpu-exporter: 1 good] [root@2026-01-01T00:00:00]\n",)),

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.containers import containerd, docker, podman
-from exporter.attribution.containers.container import CONTAINERD, DOCKER, PODMAN, Container
+from exporter.attribution.containers import engines
+from exporter.attribution.containers.engines import CONTAINERD, DOCKER, PODMAN, Container
 from exporter.attribution.ownership import SourceHealth
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
@@ -121,9 +121,9 @@ class ContainerNames:
     def _finder(self, engine: str) -> Callable[[_Key], Container | None]:
         folders = self._folders or Folders()
         finders: Mapping[str, Callable[[_Key], Container | None]] = {
-            DOCKER: lambda key: docker.find(folders.docker, key.id),
-            PODMAN: lambda key: podman.find(folders.podman, key.id),
-            CONTAINERD: lambda key: containerd.find(folders.containerd, key.id, key.namespace),
+            DOCKER: lambda key: engines.find_docker(folders.docker, key.id),
+            PODMAN: lambda key: engines.find_podman(folders.podman, key.id),
+            CONTAINERD: lambda key: engines.find_containerd(folders.containerd, key.id, key.namespace),
         }
         return finders[engine]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from exporter.attribution.cgroup import GUESTS, LXC, MACHINE, Cgroup
-from exporter.attribution.containers.container import Container
+from exporter.attribution.containers.engines import Container
 from exporter.attribution.containers.names import ContainerNames
-from exporter.attribution.naming import of_user
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import Owner, of_user
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
 from exporter.attribution.source import UNNAMED, View, named, own_cgroups

@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from exporter.attribution.devices import DeviceName, Devices
-from exporter.attribution.kubernetes.naming import PodPlace
 from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.root import PodPlace
 from exporter.attribution.kubernetes.source import KubernetesView, PodName
 from exporter.attribution.ownership import NOT_HERE
 from exporter.attribution.source import Amounts

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
 from exporter.attribution.documents import decoded, part, text, whole
-from exporter.attribution.kubernetes import owner_kinds
+from exporter.attribution.kubernetes import projects
 from exporter.attribution.kubernetes.api_server import ApiServer, StatusError
-from exporter.attribution.kubernetes.pod import Reference, controller_of
-from exporter.attribution.kubernetes.pod_group import job_pods
-from exporter.attribution.kubernetes.root import Above, Missing
+from exporter.attribution.kubernetes.pod import Pod, controller_of, job_pods
+from exporter.attribution.kubernetes.projects import Reference
+from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
 from exporter.attribution.ownership import SourceHealth
+from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
@@ -83,7 +84,7 @@ class OwnerObjects:
 
     def _read(self, key: Key) -> Above | None:
         """None where it is not known: then it is asked for again after a while."""
-        resource = f"{owner_kinds.group(key.reference)}/{key.reference.kind}"
+        resource = f"{projects.group(key.reference)}/{key.reference.kind}"
         refused = self._refused.get(resource)
         found = None
         if refused is None or self._clock() - refused >= RETRY_SECONDS:
@@ -110,7 +111,7 @@ class OwnerObjects:
 
     def _request(self, key: Key) -> Above | None:
         """None for another object than the reference means: anybody can write a reference, only one has the uid."""
-        accept = _WHOLE if owner_kinds.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
+        accept = _WHOLE if projects.group(key.reference) == "batch" and key.reference.kind == "Job" else _METADATA
         answer = decoded(whole(self._server.lines(_path(key), {}, stream=False, accept=accept)))
         metadata = part(answer, "metadata")
         if not key.reference.uid or text(metadata, "uid") != key.reference.uid:
@@ -125,8 +126,73 @@ _VERSION = re.compile(r"[a-z0-9.-]{1,100}/v[0-9][a-z0-9]{0,15}")
 def _path(key: Key) -> str:
     """Empty for a kind that is not known here, and for what is no name."""
     reference = key.reference
-    resource = owner_kinds.resource(reference)
+    resource = projects.resource(reference)
     named = _NAME.fullmatch(reference.name) and _NAME.fullmatch(key.namespace) and _VERSION.fullmatch(reference.version)
     if not resource or not named:
         return ""
     return f"/apis/{reference.version}/namespaces/{key.namespace}/{resource}/{reference.name}"
+
+
+PodName = tuple[str, str]
+
+
+class PodRoots:
+    """The root owners of this node's pods: asked for until they are known, then kept while the pod is there.
+
+    Without the API server, and for pods that it has not reported, names alone are judged.
+    """
+
+    def __init__(self, objects: OwnerObjects | None = None) -> None:
+        self._objects = objects
+        self._known: dict[PodName, tuple[Pod | None, Root]] = {}
+        """What is settled, with what it was judged by."""
+        self._first: dict[PodName, MonotonicTime] = {}
+        self._keys: dict[PodName, set[Key]] = {}
+
+    def of(self, pods: Mapping[PodName, Pod | None], now: MonotonicTime, *, may_come: bool) -> Mapping[PodName, Root]:
+        """By pod; those whose owners are still being asked for are left out for HOLD_SECONDS at most.
+
+        `pods` has None for one that the API server has not reported; `may_come`: whether it may yet.
+        """
+        self._first = {name: self._first.get(name, now) for name in pods}
+        self._keys = {name: keys for name, keys in self._keys.items() if name in pods}
+        found: dict[PodName, Root] = {}
+        known: dict[PodName, tuple[Pod | None, Root]] = {}
+        for name, pod in pods.items():
+            known_root = self._known.get(name)
+            if known_root and _same(known_root[0], pod):
+                known[name], found[name] = known_root, known_root[1]
+                continue
+            root = self._judged(name, pod)
+            if root and (pod or not may_come) and not (root.inferred and self._objects and pod):
+                known[name] = (pod, root)
+            late = now - self._first[name] >= HOLD_SECONDS
+            if root and (pod or late or not may_come):
+                found[name] = root
+            elif late:
+                found[name] = known_root[1] if known_root else by_name(name[1])
+        self._known = known
+        if self._objects:
+            self._objects.keep({key for keys in self._keys.values() for key in keys})
+        return found
+
+    def _judged(self, name: PodName, pod: Pod | None) -> Root | None:
+        """None while an owner is being asked for."""
+        if pod is None:
+            return by_name(name[1])
+        keys = self._keys.setdefault(name, set())
+
+        def ask(reference: Reference) -> Above | Missing:
+            if self._objects is None:
+                return Missing.UNKNOWN
+            keys.add(Key(pod.namespace, reference))
+            return self._objects.above(pod.namespace, reference)
+
+        return root_of(pod, ask)
+
+
+def _same(judged: Pod | None, pod: Pod | None) -> bool:
+    """Whether nothing that names are judged by has changed; a pod that the API server forgot keeps its owner."""
+    if pod is None or judged is None:
+        return pod is judged or pod is None
+    return (judged.uid, judged.controller, judged.projects) == (pod.uid, pod.controller, pod.projects)

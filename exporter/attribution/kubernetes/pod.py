@@ -2,18 +2,140 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, cast
 
 from exporter.attribution.documents import Document, part, parts, text
-from exporter.attribution.kubernetes.gpu_request import gpu_fraction, gpu_groups, requested_devices
-from exporter.attribution.kubernetes.pod_group import group_size
-from exporter.attribution.kubernetes.project_labels import LABELS
+from exporter.attribution.kubernetes.projects import LABELS, Reference
 from exporter.core.clock import UnixTime
-from exporter.host.text import count
+from exporter.host.text import count, natural
+
+_DEVICES = "nvidia.com/"
+"""Of a resource's name: NVIDIA's device plugin gives these out, and the kubelet lists them."""
+_SHARING = re.compile("gpu|cuda|mig-", re.IGNORECASE)
+"""In the name of a label, an annotation or a resource: something but NVIDIA's device plugin may give out GPUs."""
+_UUID = re.compile("(?:GPU|MIG)-[0-9a-f]{8}-")
+"""In the value of one: so it does."""
+_SHARING_GROUP = "runai-gpu-group"
+"""Label of KAI and Run:ai, on the pod that reserves a GPU and on those that share it; also before `/` and a group."""
+_FRACTION = "gpu-fraction"
+"""Their annotation: fraction of the GPU, above 0 and up to 1."""
+
+
+def requested_devices(pod: Document) -> int | None:
+    """Return how many devices the kubelet has to list; None where the pod may have been given others as well.
+
+    The kubelet lists no device of an init container. Claims, and the labels, annotations and resources of schedulers
+    that share GPUs, give out what the pod's containers do not ask for.
+    """
+    spec, metadata = part(pod, "spec"), part(pod, "metadata")
+    containers = parts(spec, "containers")
+    initial = [request for each in parts(spec, "initContainers") for request in _resources(each)]
+    if not containers or initial or parts(spec, "resourceClaims") or _shared(metadata):
+        return None
+    asked = [request for each in containers for request in _resources(each)]
+    if any(not name.startswith(_DEVICES) or amount is None for name, amount in asked):
+        return None
+    return sum(amount or 0 for _, amount in asked)
+
+
+def _shared(metadata: Document) -> bool:
+    written = chain(*(part(metadata, key).items() for key in ("labels", "annotations")))
+    return any(_SHARING.search(name) or _UUID.search(str(value)) for name, value in written)
+
+
+def _resources(container: Document) -> Iterator[tuple[str, int | None]]:
+    """Yield name and amount of the resources that are GPUs, or parts of one."""
+    limits = part(part(container, "resources"), "limits")
+    for name in limits:
+        if "/" in name and (name.startswith(_DEVICES) or _SHARING.search(name)):
+            yield name, natural(text(limits, name))
+
+
+def gpu_groups(metadata: Document) -> frozenset[str]:
+    """Return the groups of pods with which it shares reserved GPUs."""
+    labels = part(metadata, "labels")
+    return frozenset(
+        text(labels, key) for key in labels if key.partition("/")[0] == _SHARING_GROUP and text(labels, key)
+    )
+
+
+def gpu_fraction(metadata: Document) -> float | None:
+    """Return the fraction of its GPUs that it was given; None where nothing states it."""
+    written = text(part(metadata, "annotations"), _FRACTION)
+    return float(written) if re.fullmatch(r"(?:0?\.[0-9]{1,6}|1(?:\.0{1,6})?)", written) and float(written) else None
+
+
+_SIZES = (
+    "leaderworkerset.sigs.k8s.io/size",
+    "kueue.x-k8s.io/pod-group-total-count",
+    "pod-group.scheduling.sigs.k8s.io/min-available",
+    "gang.scheduling.koordinator.sh/min-available",
+    "jobset.sigs.k8s.io/replicatedjob-replicas",
+    "jobset.sigs.k8s.io/global-replicas",
+)
+"""Labels or annotations that hold the number: LeaderWorkerSet, Kueue, coscheduling, Koordinator, JobSet."""
+_TASK_GROUPS, _TASK_GROUP = "yunikorn.apache.org/task-groups", "yunikorn.apache.org/task-group-name"
+_VARIABLES = re.compile(r"PET_NNODES|NNODES|LWS_GROUP_SIZE|VC_[A-Z0-9_]+_NUM")
+"""Of the containers, as controllers set them: torchrun's nodes (Kubeflow), LeaderWorkerSet, Volcano."""
+_MAX_PODS = 1 << 20
+_LONGEST = 1 << 16
+"""Characters of an annotation that is read as JSON."""
+
+
+def group_size(pod: Document) -> int | None:
+    """Return how many pods work together with this one: the largest number that controllers and schedulers wrote on it.
+
+    None where nothing reports one.
+    """
+    return max(_sizes(pod), default=None)
+
+
+def _sizes(pod: Document) -> Iterator[int]:
+    metadata = part(pod, "metadata")
+    for written in (part(metadata, "annotations"), part(metadata, "labels")):
+        for key in _SIZES:
+            yield from _number(text(written, key))
+    yield from _task_group(part(metadata, "annotations"))
+    for container in parts(part(pod, "spec"), "containers"):
+        for variable in parts(container, "env"):
+            if _VARIABLES.fullmatch(text(variable, "name")):
+                yield from _number(text(variable, "value"))
+
+
+def _task_group(annotations: Document) -> Iterator[int]:
+    """YuniKorn writes all groups on each pod, and which of them it is in."""
+    written = annotations.get(_TASK_GROUPS)
+    if not isinstance(written, str) or len(written) > _LONGEST:
+        return
+    try:
+        groups: Any = json.loads(written)
+    except (ValueError, RecursionError):
+        return
+    for group in parts({"groups": groups}, "groups"):
+        size = cast("object", group.get("minMember"))
+        if text(group, "name") == text(annotations, _TASK_GROUP) and isinstance(size, int):
+            yield from _number(str(size))
+
+
+def job_pods(spec: Document) -> int | None:
+    """Pods of a Job that run at once; None for one whose pods have no numbers: they work each for itself."""
+    count = spec.get("parallelism")
+    valid = isinstance(count, int) and not isinstance(count, bool) and 0 < count < _MAX_PODS
+    return cast("int", count) if valid and text(spec, "completionMode") == "Indexed" else None
+
+
+def _number(written: str) -> Iterator[int]:
+    """`4`, or torchrun's `1:4`: up to so many."""
+    last = written.rpartition(":")[2]
+    if last.isascii() and last.isdigit() and len(last) < len(str(_MAX_PODS)) and int(last) > 0:
+        yield int(last)
+
 
 _CONFIG_HASH, _CONFIG_MIRROR = "kubernetes.io/config.hash", "kubernetes.io/config.mirror"
 """Annotations of a static pod: the uid that its cgroup carries, which is not the API object's."""
@@ -21,16 +143,6 @@ _HASH = re.compile("[0-9a-f]{32}")
 """No other pod's uid looks like it."""
 CLASS_LABEL = "gpu-exporter/class"
 """Pod label by which its owner reports what class of work it is."""
-
-
-class Reference(NamedTuple):
-    """The object that made another one, as an owner reference names it."""
-
-    version: str
-    """`apps/v1`: API group and version."""
-    kind: str
-    name: str
-    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

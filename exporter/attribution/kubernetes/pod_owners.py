@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.kubernetes.allocations import MIG_PLACE, AllocationResolver, PodAllocations, pod_allocations
-from exporter.attribution.kubernetes.naming import PodPlace, nameless_pod, pod_info, pod_owner
-from exporter.attribution.kubernetes.nested import of_this_kubelet
-from exporter.attribution.kubernetes.pod_roots import PodRoots
-from exporter.attribution.kubernetes.root import Root
+from exporter.attribution.kubernetes.owner_objects import PodRoots
+from exporter.attribution.kubernetes.root import PodPlace, Root, nameless_pod, pod_info, pod_owner
 from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, KubernetesView, PodName, PodNames
-from exporter.attribution.naming import EXACT, INFERRED
-from exporter.attribution.owner import Owner
+from exporter.attribution.owner import EXACT, INFERRED, Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
 from exporter.attribution.source import Amounts, View, named
@@ -233,4 +230,34 @@ def _elsewhere(
     """Devices that a pod runs on although they were given to others."""
     return sum(
         1 for uid, name in named.items() for uuid in running[uid] if holders.get(uuid) and name not in holders[uuid]
+    )
+
+
+def of_this_kubelet(index: ProcessIndex, known: Collection[str]) -> ProcessIndex:
+    """Return the index with each process in its outer pod, unless the inner one's uid is among the `known` ones.
+
+    A cluster inside of a pod (k3s, kind) has a kubelet of its own. To this node's kubelet all that runs in there is the
+    pod that it gave the GPU to.
+    """
+    if not any(each.nested_in for each in (*(group.cgroup for group in index.groups), *index.places.values())):
+        return index
+    return replace(
+        index,
+        groups=[replace(group, cgroup=_pod_of_this_kubelet(group.cgroup, known)) for group in index.groups],
+        places={path: _pod_of_this_kubelet(cgroup, known) for path, cgroup in index.places.items()},
+    )
+
+
+def _pod_of_this_kubelet(cgroup: Cgroup, known: Collection[str]) -> Cgroup:
+    outer = parse_path(cgroup.nested_in)
+    if not outer.pod or cgroup.pod in known or (known and outer.pod not in known):
+        return cgroup
+    return replace(
+        cgroup,
+        pod=outer.pod,
+        qos=outer.qos,
+        pod_path=outer.pod_path,
+        container=outer.container,
+        runtime=outer.runtime,
+        container_path=outer.container_path,
     )

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from exporter.attribution.kubernetes import name_patterns, project_labels
-from exporter.attribution.kubernetes.owner_kinds import known
-from exporter.attribution.kubernetes.pod import Pod, Reference
-from exporter.attribution.kubernetes.project_labels import JUPYTERHUB, TEMPLATE_HASH
+from exporter.attribution.kubernetes import projects
+from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.projects import JUPYTERHUB, TEMPLATE_HASH, Reference, known
+from exporter.attribution.owner import INFERRED, Owner
+from exporter.attribution.ownership import WorkloadInfo
 
 _MAX_ABOVE = 8
 """Owners of owners; no project has more than six."""
@@ -61,7 +62,7 @@ class _Step(NamedTuple):
 
 
 def by_name(pod: str) -> Root:
-    guess = name_patterns.guess(pod)
+    guess = projects.guess(pod)
     return Root(guess.name, guess.kind, guess.part_of, inferred=True)
 
 
@@ -77,11 +78,11 @@ def _named(pod: Pod, steps: Sequence[_Step]) -> Root:
     checked = [step.reference for step in steps if step.checked]
     if steps and steps[-1].complete:
         return _of_checked(checked)
-    label = project_labels.named(pod.projects)
+    label = projects.named(pod.projects)
     if label and not (checked and label.name == checked[-1].name):
         agrees = any(each.name == label.name or each.name.startswith(f"{label.name}-") for each in checked)
         made = label.kind == "RayCluster" and not checked
-        name = name_patterns.of_ray_cluster(label.name) if made else label.name
+        name = projects.of_ray_cluster(label.name) if made else label.name
         return Root(name, label.kind, _cron(label.kind, name), inferred=not agrees)
     if checked:
         return _below(checked, steps[-1].reference)
@@ -134,4 +135,48 @@ def _of_reference(reference: Reference, pod: Pod) -> Root:
 
 
 def _cron(kind: str, name: str) -> str:
-    return name_patterns.whole(name) if kind == "Job" else ""
+    return projects.whole(name) if kind == "Job" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """Pod and container that something runs in; the container is empty where it is not known."""
+
+    namespace: str
+    pod: str
+    container: str = ""
+
+
+def pod_owner(place: PodPlace, root: Root) -> Owner:
+    """Pods of one workload share its name; each is an owner of its own."""
+    return Owner(
+        workload=f"{place.namespace}/{root.name}",
+        kind="pod",
+        namespace=place.namespace,
+        pod=place.pod,
+        container=place.container,
+    )
+
+
+def nameless_pod(uid: str) -> Owner:
+    """Return the owner of a pod of which only the uid is known."""
+    return Owner(workload=f"pod:{uid}", kind="pod")
+
+
+def pod_info(pod: Pod | None, uid: str, container: str, trust: str, root: Root | None) -> WorkloadInfo:
+    root = root or Root("")
+    trust = INFERRED if root.inferred else trust
+    info = WorkloadInfo(pod_uid=uid, trust=trust, owner_kind=root.kind, part_of=root.part_of)
+    if pod is None:
+        return info
+    images = dict(pod.containers.values())
+    return replace(
+        info,
+        pod_uid=pod.uid,
+        image=images.get(container, ""),
+        start_time=pod.start_time,
+        pod_labels=pod.labels,
+        requested_class=pod.requested_class,
+        restarts=pod.restarts.get(container),
+        pods=max(pod.group_size or 0, root.pods or 0) or None,
+    )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.documents import MAX_BYTES
+from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.documents import MAX_BYTES, Document, part, parts, text
 from exporter.core.clock import monotonic_time
-from exporter.host.text import bounded
+from exporter.core.record import record
+from exporter.host.text import bounded, count
 
 if TYPE_CHECKING:
     import http.client
@@ -83,3 +85,77 @@ def _whole(response: http.client.HTTPResponse, seconds: float) -> bytes:
         if monotonic_time() - began > seconds:
             raise SourceError("an answer that does not end")
     return bytes(found)
+
+
+TYPES = ("service", "batch", "system", "sysbatch")
+"""What Nomad calls the types of its jobs."""
+_RUNS = ("running", "pending")
+_MAX_ALLOCATIONS = 4096
+
+
+@record
+class Task:
+    """One task of one allocation."""
+
+    allocation: str
+    name: str
+    namespace: str
+    job: str
+    parent: str = ""
+    """Of a run of a periodic or dispatched job: that job."""
+    type: str = ""
+    devices: tuple[DeviceName, ...] = ()
+    restarts: int | None = None
+
+
+def tasks(answer: Any) -> tuple[Task, ...]:
+    """Of the answer to /v1/node/ID/allocations: tasks of what runs or is about to; anything else is left out."""
+    listed = cast("Sequence[Any]", answer) if isinstance(answer, list) else ()
+    documents = [cast("Document", each) for each in listed[:_MAX_ALLOCATIONS] if isinstance(each, dict)]
+    return tuple(task for each in documents if text(each, "ClientStatus") in _RUNS for task in _tasks_of(each))
+
+
+def _tasks_of(allocation: Document) -> Iterator[Task]:
+    job, states = part(allocation, "Job"), part(allocation, "TaskStates")
+    identity, called = text(allocation, "ID").lower(), text(allocation, "JobID")
+    if not identity or not called:
+        return
+    kind = text(job, "Type")
+    given = part(part(allocation, "AllocatedResources"), "Tasks")
+    for name in given:
+        yield Task(
+            allocation=identity,
+            name=bounded(name),
+            namespace=text(allocation, "Namespace") or "default",
+            job=called,
+            parent=text(job, "ParentID"),
+            type=kind if kind in TYPES else "",
+            devices=tuple(_gpus(part(given, name))),
+            restarts=count(part(states, name).get("Restarts")),
+        )
+
+
+def _gpus(resources: Document) -> Iterator[DeviceName]:
+    for devices in parts(resources, "Devices"):
+        if text(devices, "Type") == "gpu":
+            yield from _device_names(devices.get("DeviceIDs"))
+
+
+def offered(answer: Any) -> tuple[DeviceName, ...]:
+    """GPUs that Nomad may give out here, of the answer to /v1/node/ID."""
+    node = cast("Document", answer) if isinstance(answer, dict) else cast("Document", {})
+    groups = parts(part(node, "NodeResources"), "Devices")
+    return tuple(
+        name
+        for group in groups
+        if text(group, "Type") == "gpu"
+        for name in _device_names([each.get("ID") for each in parts(group, "Instances")])
+    )
+
+
+def _device_names(ids: Any) -> Iterator[DeviceName]:
+    listed = cast("Sequence[Any]", ids) if isinstance(ids, list) else ()
+    for each in listed:
+        found = kubernetes_device(each) if isinstance(each, str) else None
+        if found:
+            yield found

@@ -11,10 +11,8 @@ from exporter.attribution.cgroup import Cgroup
 from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.documents import Document, part, text
-from exporter.attribution.naming import INFERRED
-from exporter.attribution.nomad.agent import Agent
-from exporter.attribution.nomad.allocation import Task, offered, tasks
-from exporter.attribution.owner import Owner
+from exporter.attribution.nomad.agent import Agent, Task, offered, tasks
+from exporter.attribution.owner import INFERRED, Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
 from exporter.attribution.source import Amounts, View, named, own_cgroups

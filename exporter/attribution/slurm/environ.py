@@ -8,7 +8,7 @@ from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import indices
-from exporter.attribution.slurm.job_files import mig_instances
+from exporter.attribution.slurm.prolog_files import mig_instances
 from exporter.core.clock import UnixTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads

@@ -6,13 +6,77 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm import conf
 from exporter.attribution.slurm.job import hosts
-from exporter.host.text import read_text
+from exporter.host.text import lines, read_text
+
+_FIELD = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\S+))')
+_UNCOMMENTED = re.compile(r"(?:[^\\#]|\\.|\\$)*")
+_INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
+_KIND = re.compile(r"gpu:([^:()]+:|[^:()]*[^:()0-9][^:()]*(?:\(|$))")
+_MAX_INCLUDES = 64
+"""Files that include each other have no end."""
+
+
+def conf_text(conf: Path) -> str:
+    """The file with those it includes in their places. Raises OSError where it cannot be read."""
+    return "\n".join(_with_included(conf, [_MAX_INCLUDES]))
+
+
+def conf_fields(conf_text: str) -> Iterator[Mapping[str, str]]:
+    """Of each line, by names in small letters."""
+    for line in _lines(conf_text):
+        yield {key.lower(): quoted or plain for key, quoted, plain in _FIELD.findall(line)}
+
+
+def gpu_kinds(conf_text: str, nodes: frozenset[str]) -> tuple[str, ...]:
+    """Types of the GPUs that slurm.conf gives the node that goes by one of `nodes`, in its order and small letters."""
+    default = ""
+    for each in conf_fields(conf_text):
+        names = hosts(each.get("nodename", ""))
+        given = each.get("gres", default)
+        if names == ("DEFAULT",):
+            default = given
+        elif not nodes.isdisjoint(names):
+            return tuple(kind for part in given.lower().split(",") if (kind := _kind(part)))
+    return ()
+
+
+def _kind(gres: str) -> str:
+    """Of `gpu:h100:4` or `gpu:3090:4`; empty for `gpu:4`, and for what is no GPU."""
+    match = _KIND.match(gres)
+    kind = match[1].rstrip(":(") if match else ""
+    return "" if kind == "no_consume" else kind
+
+
+def _with_included(conf: Path, left: list[int]) -> Iterator[str]:
+    """`left` is how many more files may be read."""
+    for line in _lines(conf.read_bytes().decode("utf-8", "replace")):
+        included = _INCLUDE.fullmatch(line)
+        if not included:
+            yield line
+        elif left[0] > 0:
+            left[0] -= 1
+            with contextlib.suppress(OSError):
+                yield from _with_included(conf.parent / included[1], left)
+
+
+def _lines(conf_text: str) -> Iterator[str]:
+    """As Slurm reads them: each without its comment, and then with the next one where it ends with a backslash."""
+    begun = ""
+    for line in lines(conf_text):
+        match = _UNCOMMENTED.match(line)
+        begun += match[0].rstrip() if match else ""
+        if (len(begun) - len(begun.rstrip("\\"))) % 2:
+            begun = begun[:-1]
+            continue
+        yield begun
+        begun = ""
+    yield begun
+
 
 NVIDIA_MAJOR = 195
 DEFAULT = Path("/etc/slurm/gres.conf")
@@ -44,10 +108,10 @@ def _missing(file: Path) -> bool:
 def files_of(gres_conf: Path, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Files of each GPU of the node, by index. Raises OSError where there is no gres.conf that can be read."""
     used = in_use(gres_conf)
-    found = _gpus(conf.text(used), nodes)
+    found = _gpus(conf_text(used), nodes)
     if len({kind for kind, _ in found}) > 1:
         with contextlib.suppress(OSError):  # then all there is to go by is gres.conf
-            found = _as_numbered(found, conf.kinds(conf.text(used.with_name("slurm.conf")), nodes))
+            found = _as_numbered(found, gpu_kinds(conf_text(used.with_name("slurm.conf")), nodes))
     return tuple(files for _, files in found)
 
 
@@ -59,7 +123,7 @@ def gpu_files(text: str, nodes: frozenset[str]) -> tuple[tuple[str, ...], ...]:
 def _gpus(text: str, nodes: frozenset[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Type and files of each."""
     found: list[tuple[str, tuple[str, ...]]] = []
-    for fields in conf.fields(text):
+    for fields in conf_fields(text):
         here = not nodes or "nodename" not in fields or not nodes.isdisjoint(hosts(fields["nodename"]))
         if not here or fields.get("name", "").lower() != "gpu":
             continue
@@ -88,7 +152,7 @@ def detection(text: str, nodes: frozenset[str]) -> str:
     line that begins with `Name=` is nobody's.
     """
     everywhere = ""
-    for fields in conf.fields(text):
+    for fields in conf_fields(text):
         said = fields.get("autodetect", "").lower()
         first = next(iter(fields), "")
         if said and first == "nodename" and not nodes.isdisjoint(hosts(fields["nodename"])):
@@ -149,7 +213,7 @@ def read(gres_conf: Path, procfs: Path, nodes: frozenset[str]) -> tuple[DeviceNa
     that NVML's order stays (slurmctld refuses a node with fewer than NVML has), and without NVML by their files.
     """
     try:
-        text, files = conf.text(in_use(gres_conf)), files_of(gres_conf, nodes)
+        text, files = conf_text(in_use(gres_conf)), files_of(gres_conf, nodes)
     except PermissionError:
         return UNREADABLE
     except OSError:

@@ -9,16 +9,109 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from exporter.attribution.cgroup import Cgroup
-from exporter.attribution.naming import EXACT, INFERRED, LOW, process_owner
-from exporter.attribution.owner import Owner
+from exporter.attribution.devices import Devices
+from exporter.attribution.owner import EXACT, INFERRED, LOW, Owner, process_owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.slurm.allocations import JobAllocation, contested, job_allocations
 from exporter.attribution.slurm.environ import Environs, JobEnviron
-from exporter.attribution.slurm.naming import job_info, job_owner
-from exporter.attribution.slurm.source import MAPPING, STEPS, Slurm
+from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.local_view import Allocation
+from exporter.attribution.slurm.source import ENVIRON, MAPPING, STEPS, TRUST, Slurm
 from exporter.attribution.source import Amounts, Match, named
 from exporter.core.clock import MonotonicTime
+
+
+def job_owner(job: str, known: Job | None, job_environ: JobEnviron | None, user: str) -> Owner:
+    """Return the owner of a job: by slurmctld first, then by the kernel's word on the `user`, then by the job's own."""
+    return Owner(
+        workload=f"slurm:{job}",
+        kind="slurm",
+        slurm_job=job,
+        user=known.user if known else user or (job_environ.user if job_environ else ""),
+        account=known.account if known else job_environ.account if job_environ else "",
+        partition=known.partition if known else job_environ.partition if job_environ else "",
+    )
+
+
+def job_info(known: Job | None, job_environ: JobEnviron | None, step: str, trust: str) -> WorkloadInfo:
+    own = job_environ or JobEnviron()
+    if known is None:
+        return WorkloadInfo(job_name=own.name, slurm_step=step, trust=trust, nodes=own.node_count, tasks=own.task_count)
+    return WorkloadInfo(
+        slurm_array_job=known.array_job,
+        slurm_array_task=known.array_task,
+        slurm_het_job=known.het_job,
+        slurm_het_offset=known.het_offset,
+        slurm_step=step,
+        job_name=known.name,
+        qos=known.qos,
+        time_limit_seconds=known.time_limit_seconds,
+        start_time=known.start_time,
+        trust=trust,
+        nodes=known.node_count or own.node_count,
+        tasks=known.task_count or own.task_count,
+        part_of=_whole(known),
+        restarts=known.restarts,
+    )
+
+
+def _whole(job: Job) -> str:
+    """Return the array, or the heterogeneous job, that it is a part of."""
+    whole = job.array_job or job.het_job
+    return f"slurm:{whole}" if whole else ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobAllocation:
+    """What one job is allocated: `targets` by the most trusted source that knows, and by the word of each."""
+
+    targets: Amounts
+    source: str
+    by_source: Mapping[str, Amounts]
+
+    @property
+    def low_trust(self) -> bool:
+        return self.source == ENVIRON
+
+
+def job_allocations(
+    by_job: Mapping[str, Mapping[str, Allocation]], devices: Devices
+) -> tuple[Mapping[str, JobAllocation], Mapping[str, int], Mapping[str, int]]:
+    """From what each source reports of each job; the most trusted word counts, the others are compared with it.
+
+    With it the conflicts of each source, and how many devices it names, with nobody to know better, that are not here.
+    """
+    found: dict[str, JobAllocation] = {}
+    conflicts, unresolved = Counter[str](), Counter[str]()
+    for job, by_source in by_job.items():
+        every = {source: _resolved(by_source[source], devices) for source in TRUST if source in by_source}
+        # One that names devices, and none that can be found here, does not know.
+        resolved = {source: targets for source, targets in every.items() if targets or not by_source[source]}
+        best = next(iter(resolved or every), "")
+        unresolved[best] += sum(not devices.find(name) for name in by_source.get(best, ()))
+        if not resolved:
+            continue
+        targets = resolved[best]
+        for source, other in resolved.items():
+            conflicts[source] += len(targets.keys() ^ other.keys())
+            targets = {uuid: other.get(uuid) if amount is None else amount for uuid, amount in targets.items()}
+        found[job] = JobAllocation(targets, best, {**resolved, best: targets})
+    return found, +conflicts, +unresolved
+
+
+def contested(given: Mapping[str, JobAllocation]) -> Mapping[str, AbstractSet[str]]:
+    """By target: the jobs, where there are several, of which each is allocated all of it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for job, each in given.items():
+        for uuid, amount in () if each.low_trust else each.targets.items():
+            if amount is None:
+                found[uuid].add(job)
+    return {uuid: jobs for uuid, jobs in found.items() if len(jobs) > 1}
+
+
+def _resolved(held: Allocation, devices: Devices) -> Amounts:
+    return {target.uuid: amount for name, amount in held.items() for target in devices.find(name)}
+
 
 _SLURMD = ("slurmd.service", "slurmstepd.scope")
 _STEPS_OF_SLURM = ("extern", "")

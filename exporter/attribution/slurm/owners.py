@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_index import ProcessIndex
-from exporter.attribution.slurm.jobs import Jobs
-from exporter.attribution.slurm.naming import job_owner
+from exporter.attribution.slurm.jobs import Jobs, job_owner
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS
 from exporter.attribution.source import Reader, View, named, own_cgroups
 from exporter.core.clock import MonotonicTime

@@ -52,6 +52,11 @@ class JobCache:
     def start(self, threads: Threads | None = None) -> None:
         (threads or Threads()).start("scontrol", self._run)
 
+    @property
+    def changes(self) -> int:
+        """How many jobs it has learned of."""
+        return len(self.jobs)
+
     def stop(self) -> None:
         """Ask the thread to end; one that waits for scontrol is left behind."""
         self._stopped = True

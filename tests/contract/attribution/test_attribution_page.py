@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution import naming
+from exporter.attribution import owner
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.containers.names import SOURCE as CONTAINERS
 from exporter.attribution.join import LAST_OWNER_SECONDS
@@ -35,6 +35,6 @@ def test_page_lists_the_sources_in_order_of_trust() -> None:
     assert tuple(rows) == SOURCES
 
 
-@pytest.mark.parametrize("trust", [naming.EXACT, naming.INFERRED, naming.LOW])
+@pytest.mark.parametrize("trust", [owner.EXACT, owner.INFERRED, owner.LOW])
 def test_page_explains_the_trusts(trust: str) -> None:
     assert f"`{trust}`" in PAGE

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from exporter.attribution.allocations import SETTLE_SECONDS
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS
 from exporter.attribution.containers.names import ContainerNames, Folders
 from exporter.attribution.factory import Parts, attribution_of
@@ -18,7 +19,6 @@ from exporter.attribution.nomad.source import AgentPoller
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS
-from exporter.attribution.unreserved import SETTLE_SECONDS
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.nomad_agent import ALLOCATION, NODE, NomadAgent, allocation
 from tests.unit.attribution.test_containers import DOCKER, docker

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from exporter.attribution.kubernetes.api_server import ApiServer
-from exporter.attribution.kubernetes.naming import pod_info
-from exporter.attribution.kubernetes.owner_objects import RETRY_SECONDS, Key, OwnerObjects
-from exporter.attribution.kubernetes.pod import Pod, Reference
-from exporter.attribution.kubernetes.pod_roots import PodRoots
-from exporter.attribution.kubernetes.root import Above, Missing, Root
+from exporter.attribution.kubernetes.owner_objects import RETRY_SECONDS, Key, OwnerObjects, PodRoots
+from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.projects import Reference
+from exporter.attribution.kubernetes.root import Above, Missing, Root, pod_info
 from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.core.clock import MonotonicTime
 

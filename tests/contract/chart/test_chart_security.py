@@ -9,7 +9,7 @@ import bcrypt
 import pytest
 import yaml
 
-from exporter.attribution.kubernetes.owner_kinds import KINDS
+from exporter.attribution.kubernetes.projects import KINDS
 from exporter.web import webconfig
 from tests.contract.chart import podsecurity
 from tests.contract.chart.conftest import Documents, One, Render, Values

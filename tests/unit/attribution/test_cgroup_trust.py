@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_trust import understood
+from exporter.attribution.cgroup_place import understood
 from exporter.attribution.factory import Parts, attribution_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 

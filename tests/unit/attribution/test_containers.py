@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from exporter.attribution.cgroup import Cgroup, parse_path
-from exporter.attribution.containers.container import Container
+from exporter.attribution.containers.engines import Container
 from exporter.attribution.containers.names import ContainerNames, Folders
 from exporter.attribution.factory import Parts, attribution_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of

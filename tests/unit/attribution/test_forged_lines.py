@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.attribution.cgroup_trust import understood
-from exporter.attribution.slurm.job_files import parse
+from exporter.attribution.cgroup_place import understood
+from exporter.attribution.slurm.prolog_files import parse_job_file
 from exporter.host.process import parse_uid
 from exporter.progress.processes import Cgroups, in_host_namespace, process
 from exporter.tools.report.summaries.hints import update
@@ -53,7 +53,7 @@ def test_name_of_a_users_cgroup_is_no_path_of_a_job(mark: str, tmp_path: Path) -
 
 
 def test_name_of_a_job_is_not_its_user(mark: str) -> None:
-    found = parse("5", f"SLURM_JOB_ID=5\nSLURM_JOB_USER=alice\nSLURM_JOB_NAME=x{mark}SLURM_JOB_USER=root\n")
+    found = parse_job_file("5", f"SLURM_JOB_ID=5\nSLURM_JOB_USER=alice\nSLURM_JOB_NAME=x{mark}SLURM_JOB_USER=root\n")
 
     assert found is not None
     assert found.job.user == "alice"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
-from exporter.attribution.slurm import conf, gres
+from exporter.attribution.slurm import gres
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
 from exporter.faults.expected import slurm_gpus
 
@@ -129,7 +129,7 @@ def test_kinds_of_gpus_have_their_numbers_in_the_order_of_slurm_conf(
     ],
 )
 def test_kinds_that_slurm_conf_gives_a_node(given: str, kinds: tuple[str, ...]) -> None:
-    assert conf.kinds(f"NodeName=n1 Gres={given}\n", HERE) == kinds
+    assert gres.gpu_kinds(f"NodeName=n1 Gres={given}\n", HERE) == kinds
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_gres_conf_that_may_not_be_read_leaves_it_open_which_gpu_a_number_means(
     def refused(_: Path) -> str:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(conf, "text", refused)
+    monkeypatch.setattr(gres, "conf_text", refused)
     files = LocalFiles(SlurmSite(gres_conf=closed, procfs=tmp_path, cgroupfs=tmp_path), lambda *_: 0, str)
     found = [files.look(frozenset(), lambda _: None).devices for _ in range(2)]
 
@@ -223,5 +223,5 @@ def test_ordinary_file_is_no_device(tmp_path: Path) -> None:
 @given(st.text())
 def test_any_text_is_survived(text: str) -> None:
     gres.gpu_files(text, HERE)
-    conf.kinds(text, HERE)
+    gres.gpu_kinds(text, HERE)
     gres.mig_minors(text)

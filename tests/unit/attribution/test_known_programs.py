@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.attribution.known_programs import program_class
+from exporter.attribution.work_class import program_class
 
 
 @pytest.mark.parametrize(

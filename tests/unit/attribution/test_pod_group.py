@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.attribution.kubernetes.naming import pod_info
-from exporter.attribution.kubernetes.pod import pod_of
-from exporter.attribution.kubernetes.pod_group import group_size, job_pods
+from exporter.attribution.kubernetes.pod import group_size, job_pods, pod_of
+from exporter.attribution.kubernetes.root import pod_info
 
 
 def _pod(annotations: Any = None, labels: Any = None, **variables: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from exporter.attribution.kubernetes import owner_kinds
-from exporter.attribution.kubernetes.pod import Pod, Reference, controller_of, pod_of
+from exporter.attribution.kubernetes import projects
+from exporter.attribution.kubernetes.pod import Pod, controller_of, pod_of
+from exporter.attribution.kubernetes.projects import Reference
 from exporter.attribution.kubernetes.root import Above, Missing, Root, by_name, root_of
 
 _DATA = Path(__file__).parent / "data"
@@ -65,7 +66,7 @@ class _Objects:
 
     def __call__(self, reference: Reference) -> Above | Missing:
         metadata = self._above.get((reference.kind, reference.name))
-        if metadata is None or not owner_kinds.known(reference) or "*" in self._refused:
+        if metadata is None or not projects.known(reference) or "*" in self._refused:
             return Missing.UNKNOWN
         if reference.kind in self._refused or metadata["uid"] != reference.uid:
             return Missing.UNKNOWN

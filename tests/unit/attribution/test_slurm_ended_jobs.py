@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.allocations import SETTLE_SECONDS
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
 from exporter.attribution.slurm.reconciliation import Steps
-from exporter.attribution.unreserved import SETTLE_SECONDS
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node, job

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job, NodeGres, duration, hosts, indices, parse_job
-from exporter.attribution.slurm.naming import job_info
+from exporter.attribution.slurm.jobs import job_info
 
 LINE = (
     "JobId={id}{more} JobName={name} UserId=alice(1001) GroupId=users(100) MCS_label=N/A Priority=4294901758 Nice=0 "

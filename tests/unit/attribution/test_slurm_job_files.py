@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.devices import DeviceName
 from exporter.attribution.slurm.job import Job
-from exporter.attribution.slurm.job_files import JobFile, job_of, mig_instances, parse
+from exporter.attribution.slurm.prolog_files import JobFile, job_of, mig_instances, parse_job_file
 
 MIG = "MIG-00000000-0000-0000-0000-000000000001"
 FILE = f"""\
@@ -34,7 +34,7 @@ def test_all_that_the_prolog_knew() -> None:
         "7", "alice", "", "gpu", "a=b c", array_job="5", array_task="2", het_job="6", het_offset="1",
         time_limit_seconds=3600.0, start_time=1000.0, gres=None,
     )  # fmt: skip
-    assert parse("7", FILE) == JobFile(job, (0, 2, 3), (DeviceName(uuid=MIG),), "abc")
+    assert parse_job_file("7", FILE) == JobFile(job, (0, 2, 3), (DeviceName(uuid=MIG),), "abc")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_all_that_the_prolog_knew() -> None:
 )
 def test_job_that_slurm_would_let_run_a_year_has_no_limit(end: int, limit: float | None) -> None:
     """For so long runs a job with TimeLimit=UNLIMITED, by what its prolog is told (24.11)."""
-    found = parse("7", FILE.replace("END_TIME=4600", f"END_TIME={end}"))
+    found = parse_job_file("7", FILE.replace("END_TIME=4600", f"END_TIME={end}"))
 
     assert found
     assert found.job.time_limit_seconds == limit
@@ -50,7 +50,7 @@ def test_job_that_slurm_would_let_run_a_year_has_no_limit(end: int, limit: float
 
 @pytest.mark.parametrize("text", ["", "SLURM_JOB_ID=8\n", "7\n", "SLURM_JOB_ID\n"])
 def test_file_of_no_or_another_job_is_none(text: str) -> None:
-    assert parse("7", text) is None
+    assert parse_job_file("7", text) is None
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_only_mig_instances_are_taken_from_what_cuda_sees() -> None:
 
 @given(st.text(), st.text())
 def test_any_text_is_survived(name: str, text: str) -> None:
-    parse(job_of(name), text)
-    parse("7", f"SLURM_JOB_ID=7\n{text}")
+    parse_job_file(job_of(name), text)
+    parse_job_file("7", f"SLURM_JOB_ID=7\n{text}")
     mig_instances(text)
 
 
@@ -80,7 +80,7 @@ _ALL_TOLD = f"{FILE}SLURM_JOB_RESTART_COUNT=2\nSLURM_JOB_NUM_NODES=4\n"
 
 
 def test_newer_slurm_tells_its_prolog_all_there_is() -> None:
-    found = parse("7", _ALL_TOLD)
+    found = parse_job_file("7", _ALL_TOLD)
 
     assert found
     assert found.complete
@@ -89,7 +89,7 @@ def test_newer_slurm_tells_its_prolog_all_there_is() -> None:
 
 @pytest.mark.parametrize("text", [FILE, f"{_ALL_TOLD}SLURM_SHARDS_ON_NODE=2\n"])
 def test_older_slurm_and_parts_of_gpus_leave_something_to_ask(text: str) -> None:
-    found = parse("7", text)
+    found = parse_job_file("7", text)
 
     assert found
     assert not found.complete
@@ -97,7 +97,9 @@ def test_older_slurm_and_parts_of_gpus_leave_something_to_ask(text: str) -> None
 
 @pytest.mark.parametrize("nothing", ["(null)", "N/A"])
 def test_what_slurm_writes_for_nothing_is_nothing(nothing: str) -> None:
-    found = parse("7", f"SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\nSLURM_JOB_ACCOUNT={nothing}\nSLURM_JOB_QOS={nothing}\n")
+    found = parse_job_file(
+        "7", f"SLURM_JOB_ID=7\nSLURM_JOB_GPUS=0\nSLURM_JOB_ACCOUNT={nothing}\nSLURM_JOB_QOS={nothing}\n"
+    )
 
     assert found is not None
     assert (found.job.account, found.job.qos) == ("", "")

@@ -9,8 +9,8 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.slurm.environ import JobEnviron
 from exporter.attribution.slurm.job import Job
+from exporter.attribution.slurm.jobs import job_owner
 from exporter.attribution.slurm.local_view import LocalFiles, SlurmSite
-from exporter.attribution.slurm.naming import job_owner
 from exporter.attribution.slurm.source import ENVIRON
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node, _refused, job

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from exporter.attribution.allocations import SETTLE_SECONDS
 from exporter.attribution.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_index import ProcessIndex
 from exporter.attribution.source import Amounts, Match, View, named
-from exporter.attribution.unreserved import SETTLE_SECONDS
 from exporter.core.clock import MonotonicTime
 from tests.attribution_kit.nodes import cgroup, gpu, host_process, of
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from exporter.attribution.allocations import SETTLE_SECONDS, UnreservedUse
 from exporter.attribution.factory import Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.kubernetes.source import Kubernetes, KubernetesSite
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.slurm.job import Job, NodeGres
-from exporter.attribution.unreserved import SETTLE_SECONDS, UnreservedUse
 from tests.attribution_kit.kubelet import GivenPod, Kubelet
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 from tests.attribution_kit.slurm_node import STEP, Node

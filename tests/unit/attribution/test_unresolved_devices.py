@@ -15,8 +15,8 @@ from exporter.attribution.kubernetes.allocations import (
     PodAllocations,
     pod_allocations,
 )
-from exporter.attribution.kubernetes.naming import PodPlace
 from exporter.attribution.kubernetes.pod_resources import PodDevice
+from exporter.attribution.kubernetes.root import PodPlace
 from exporter.attribution.kubernetes.source import KubernetesView
 from tests.attribution_kit.nodes import gpu, instance
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from exporter.attribution.kubernetes.naming import pod_info
-from exporter.attribution.kubernetes.owner_kinds import KINDS
 from exporter.attribution.kubernetes.pod import Pod
+from exporter.attribution.kubernetes.projects import KINDS
+from exporter.attribution.kubernetes.root import pod_info
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.work_class import ClassRule, WorkClass, WorkClasses, classify, parse_rules

@@ -1,0 +1,207 @@
+"""What an engine's own files say of one container: Docker, Podman and containerd.
+
+Files of root, or of this exporter's user, alone: what anybody else can write must not name containers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from exporter.attribution.background_source import SourceError
+from exporter.attribution.documents import Document, decoded, part, parts, text
+from exporter.core.clock import monotonic_time
+from exporter.core.record import record
+from exporter.host.text import bounded, read_regular
+
+DOCKER, PODMAN, CONTAINERD = "docker", "podman", "containerd"
+MAX_BYTES = 4 << 20
+"""Of a file about one container."""
+
+_PROJECTS = ("com.docker.compose.project", "io.podman.compose.project")
+_SERVICES = ("com.docker.compose.service", "io.podman.compose.service")
+_ALLOCATION = "com.hashicorp.nomad.alloc_id"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NOMAD_NAME = re.compile(rf"(?P<task>.+)-(?P<allocation>{_UUID})")
+"""Nomad's drivers for Docker and Podman call every container so."""
+
+
+@record
+class Container:
+    """`project` and `service` are of the compose file that it is of; `allocation` and `task` are Nomad's."""
+
+    name: str
+    engine: str
+    project: str = ""
+    service: str = ""
+    allocation: str = ""
+    task: str = ""
+    image: str = ""
+
+
+def container(engine: str, name: str, labels: Document, image: str = "") -> Container:
+    """From its name and labels, whichever file they stood in."""
+    project, service = _first(labels, _PROJECTS), _first(labels, _SERVICES)
+    nomad = _NOMAD_NAME.fullmatch(name)
+    if nomad and text(labels, _ALLOCATION) not in ("", nomad["allocation"]):
+        nomad = None
+    return Container(
+        name=name,
+        engine=engine,
+        project=project if service else "",
+        service=service if project else "",
+        allocation=nomad["allocation"] if nomad else "",
+        task=nomad["task"] if nomad else "",
+        image=image,
+    )
+
+
+def _first(labels: Mapping[str, object], names: tuple[str, ...]) -> str:
+    return next((found for name in names if (found := text(labels, name))), "")
+
+
+def read_trusted(path: Path, limit: int) -> bytes | None:
+    """The whole file; None where there is none. Raises SourceError and OSError."""
+    try:
+        content = read_regular(path, limit + 1, {0, os.geteuid()})
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if content is None:
+        raise SourceError(f"{path}: not a plain file of root")
+    if len(content) > limit:
+        raise SourceError(f"{path}: more than {limit} bytes")
+    return content
+
+
+def find_docker(folder: Path, container_id: str) -> Container | None:
+    """Return a container of Docker, from the file that its daemon keeps of it. None where it has no such container.
+
+    Raises SourceError and OSError.
+    """
+    content = read_trusted(folder / "containers" / container_id / "config.v2.json", MAX_BYTES)
+    if content is None:
+        return None
+    document = decoded(content)
+    name = text(document, "Name").lstrip("/")
+    if text(document, "ID") not in ("", container_id) or not name:
+        raise SourceError("not Docker's file of this container")
+    config = part(document, "Config")
+    return container(DOCKER, name, part(config, "Labels"), text(config, "Image"))
+
+
+_QUERY = "SELECT JSON FROM ContainerConfig WHERE ID = ? AND length(JSON) <= ?"
+_LISTS = ("overlay-containers/containers.json", "vfs-containers/containers.json", "btrfs-containers/containers.json")
+_MAX_LIST = 16 << 20
+_MAX_SECONDS = 2.0
+_STEPS = 1000
+"""Of the database's machine between two looks at the clock."""
+
+
+def find_podman(folder: Path, container_id: str) -> Container | None:
+    """Return a container of root's Podman, from its database (4.8 and newer), else from its list of containers.
+
+    None where Podman has no such container. Raises SourceError and OSError.
+    """
+    try:
+        found, failure = _in_database(folder / "db.sql", container_id), None
+    except SourceError as error:
+        found, failure = None, error
+    found = found or _in_lists(folder, container_id)
+    if found is None and failure is not None:
+        raise failure
+    return found
+
+
+def _in_database(path: Path, container_id: str) -> Container | None:
+    """Read without a lock: Podman never waits for this exporter. What is being written is read again later."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+        raise SourceError(f"{path}: not a plain file of root")
+    import sqlite3  # noqa: PLC0415 - memory that only nodes with Podman spend
+
+    uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+    began = monotonic_time()
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as database:
+            database.set_progress_handler(lambda: monotonic_time() - began > _MAX_SECONDS, _STEPS)
+            row = database.execute(_QUERY, (container_id, MAX_BYTES)).fetchone()
+    except sqlite3.Error as error:
+        raise SourceError(f"{path}: {error}") from None
+    if row is None:
+        return None
+    content = row[0]
+    document = decoded(content if isinstance(content, bytes) else str(content).encode("utf-8", "replace"))
+    name = text(document, "name")
+    return container(PODMAN, name, part(document, "labels"), text(document, "rootfsImageName")) if name else None
+
+
+def _in_lists(folder: Path, container_id: str) -> Container | None:
+    for name in _LISTS:
+        content = read_trusted(folder / name, _MAX_LIST)
+        if content is not None and (listed := _in_list(content, container_id)):
+            return listed
+    return None
+
+
+def _in_list(content: bytes, container_id: str) -> Container | None:
+    """The list knows names and no labels."""
+    try:
+        listed = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"containers.json: not JSON: {str(error)[:200]}") from None
+    for each in parts({"all": listed}, "all"):
+        if each.get("id") == container_id:
+            names: Any = each.get("names")
+            name = names[0] if isinstance(names, list) and names else ""  # pyright: ignore[reportUnknownVariableType]
+            return container(PODMAN, bounded(name), {}) if isinstance(name, str) and name else None
+    return None
+
+
+_BUNDLES = "io.containerd.runtime.v2.task"
+_KUBERNETES = "k8s.io"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_RANDOM = re.compile(r"[0-9a-f]{64}")
+_MAX_NAMESPACES = 64
+
+
+def find_containerd(folder: Path, container_id: str, namespace: str = "") -> Container | None:
+    """Return a container of containerd without Kubernetes, from the `config.json` of its bundle.
+
+    nerdctl writes the name into its annotations; the ids of `ctr` are names that people chose. None where there is no
+    such bundle. Raises SourceError and OSError.
+    """
+    if not _PLAIN.fullmatch(container_id) or (namespace and not _PLAIN.fullmatch(namespace)):
+        return None
+    bundles = folder / _BUNDLES
+    for each in (namespace,) if namespace else _namespaces(bundles):
+        content = read_trusted(bundles / each / container_id / "config.json", MAX_BYTES)
+        if content is not None:
+            return _of_bundle(content, container_id)
+    return None
+
+
+def _of_bundle(content: bytes, container_id: str) -> Container | None:
+    document = decoded(content)
+    if "ociVersion" not in document:
+        raise SourceError("not an OCI bundle")
+    annotations = part(document, "annotations")
+    name = text(annotations, "nerdctl/name") or ("" if _RANDOM.fullmatch(container_id) else container_id)
+    return container(CONTAINERD, name, annotations) if name else None
+
+
+def _namespaces(bundles: Path) -> tuple[str, ...]:
+    try:
+        names = sorted(each.name for each in bundles.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    return tuple(name for name in names if name != _KUBERNETES and _PLAIN.fullmatch(name))[:_MAX_NAMESPACES]
