@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
 
 DAEMON = (
-    "core", "driver", "host", "collectors", "attribution", "progress", "ledger", "config", "faults", "node",
+    "core", "driver", "host", "collectors", "attribution", "progress", "ledger", "config", "faults",
     "sampling", "exposition", "web", "daemon",
 )  # fmt: skip
 TOOLS = ("tools/simulator", "tools/capture", "tools/report", "tools/check", "tools/reference")

@@ -36,18 +36,16 @@ from exporter.faults.watch import FaultWatch, Site
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
 from exporter.ledger.thresholds import Thresholds
-from exporter.node.interface import Node
-from exporter.node.nccl_status import NcclReader
-from exporter.node.simulated_node import SimulatedNode, Simulation
-from exporter.node.this_node import Paths, ThisNode
-from exporter.node.unknown_node import UnknownNode
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.families import families
+from exporter.sampling.host_view import Host, HostDeadline
 from exporter.sampling.loop import Loop
-from exporter.sampling.node_deadline import NodeDeadline
 from exporter.sampling.sampler import Sampler
+from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
+from exporter.sampling.this_host import Paths, ThisHost
+from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
@@ -79,7 +77,7 @@ def assemble(
     accounts = Accounting(_options(config), workload_families(config["attribution.kubernetes.pod-labels"]))
     watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
     pace = pacing(config)
-    sampler = Sampler(driver, _node(config, driver, once=once), enabled(config), pace, accounts, process, faults=watch)
+    sampler = Sampler(driver, _host(config, driver, once=once), enabled(config), pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_pass, between, published)
     xids = _xid_sources(config, driver, sampler)
@@ -213,12 +211,12 @@ def _options(config: Config) -> AccountingOptions:
     )
 
 
-def _node(config: Config, driver: Driver, *, once: bool) -> Node:
+def _host(config: Config, driver: Driver, *, once: bool) -> Host:
     if config["simulate"]:
-        return SimulatedNode(cast("Simulation", driver).node)
+        return SimulatedHost(cast("Simulation", driver).node)
     if config["driver.capture"]:
-        return UnknownNode()
-    return NodeDeadline(_this_node(config, once=once), config["sample.interval"] / 2, stale_seconds(config))
+        return Host()
+    return HostDeadline(_this_host(config, once=once), config["sample.interval"] / 2, stale_seconds(config))
 
 
 def node_name(config: Config, driver: Driver) -> str:
@@ -229,7 +227,7 @@ def node_name(config: Config, driver: Driver) -> str:
     return named or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 
-def _this_node(config: Config, *, once: bool) -> ThisNode:
+def _this_host(config: Config, *, once: bool) -> ThisHost:
     paths = Paths(Path(config["path.procfs"]), Path(config["path.sysfs"]), Path(config["path.cgroupfs"]))
     users = UserNames()
     owners = attribution(
@@ -255,7 +253,7 @@ def _this_node(config: Config, *, once: bool) -> ThisNode:
         ),
         user_name=users.name,
     )
-    return ThisNode(
+    return ThisHost(
         paths,
         owners,
         users=users,

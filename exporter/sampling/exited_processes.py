@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import UnixTime
@@ -42,3 +42,12 @@ class ExitedProcesses:
             return listed.running
         left, time = self._left, listed.lists.time
         return tuple([process for process in listed.running if left.get((uuid, process.pid)) != time])
+
+
+def pids_by_target(running: Mapping[str, Sequence[GpuProcess]]) -> Mapping[str, Sequence[int]]:
+    """Return the pids on each GPU or MIG instance by its uuid, of processes by GPU uuid."""
+    found: dict[str, list[int]] = {}
+    for processes in running.values():
+        for process in processes:
+            found.setdefault(process.target, []).append(process.pid)
+    return found

@@ -12,11 +12,11 @@ from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES
 from exporter.core.families import AnyFamily
 from exporter.faults.families import FAULT_FAMILIES
+from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
-from exporter.node.nccl_status import NCCL_FAMILIES
-from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
 from exporter.sampling.exporter_families import NODE_FAMILIES
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
 
 @dataclass(frozen=True, slots=True)

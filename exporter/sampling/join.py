@@ -12,9 +12,9 @@ from exporter.core.clock import Moment, UnixTime
 from exporter.core.record import record
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
-from exporter.node.interface import Node
-from exporter.sampling.exited_processes import ExitedProcesses
+from exporter.sampling.exited_processes import pids_by_target
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.host_view import HostQuestion, HostView
 from exporter.sampling.readings import reading
 from exporter.sampling.targets import held_apart, target_of
 
@@ -23,7 +23,7 @@ from exporter.sampling.targets import held_apart, target_of
 class Join:
     """Never changed once made."""
 
-    running: Mapping[str, tuple[GpuProcess, ...]]
+    running: Mapping[str, Sequence[GpuProcess]]
     """By GPU uuid."""
     everyone: Sequence[GpuProcess]
     """The same, over all GPUs."""
@@ -52,32 +52,32 @@ class _Owned(NamedTuple):
 
 
 class Joiner:
-    """Makes the join of each pass; keeps who has left since the driver was last asked, and what has not changed."""
+    """Makes the question to the host and the join of each pass; keeps what has not changed."""
 
     def __init__(self) -> None:
-        self._exited = ExitedProcesses()
         self._devices: Sequence[Device] = ()
+        self._gpus: Sequence[Target] = ()
         self._targets: Sequence[Target] = ()
         self._owned: _Owned | None = None
 
-    def join(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> Join:
-        listed = {gpu.device.uuid: _listed(gpu) for gpu in gpus}
-        hosts = node.processes(sorted({process.pid for each in listed.values() for process in each.running}), at)
-        running = self._exited.remaining(listed, hosts)
+    def question(self, gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequence[int]]) -> HostQuestion:
+        """Ask about GPUs that have gone too: they can still be held, for their jobs do not know yet."""
+        devices = [gpu.device for gpu in gpus]
+        if devices != self._devices:
+            self._devices, self._gpus = devices, tuple([target_of(device) for device in devices])
+            self._targets = tuple([target_of(device) for device in held_apart(gpus)])
+        return HostQuestion(at, {gpu.device.uuid: _listed(gpu) for gpu in gpus}, self._gpus, self._targets, suspects)
+
+    def join(self, question: HostQuestion, view: HostView) -> Join:
+        running = view.running
+        if running is None:
+            running = {uuid: each.running for uuid, each in question.listed.items()}
         everyone = [process for processes in running.values() for process in processes]
-        pids = _pids(everyone)
-        ownership = node.ownership(self._targets_of(gpus), pids, hosts, at)
+        pids, ownership, hosts = pids_by_target(running), view.ownership, view.processes
         owned = self._owned
         if owned is None or not owned.of(ownership, pids):
             owned = self._owned = _Owned(ownership, pids, _starts(ownership, hosts), _unattributed(ownership, everyone))
         return Join(running, everyone, hosts, ownership, owned.starts, owned.unattributed)
-
-    def _targets_of(self, gpus: Sequence[Gpu]) -> Sequence[Target]:
-        """Of a GPU that has gone too: it can still be held, for its job does not know yet."""
-        devices = held_apart(gpus)
-        if devices != self._devices:
-            self._devices, self._targets = devices, tuple([target_of(device) for device in devices])
-        return self._targets
 
 
 def _starts(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, UnixTime]:
@@ -99,10 +99,3 @@ def _listed(gpu: Gpu) -> Processes:
     """Processes on the GPU as last read; those of a GPU that has gone are not known any more."""
     found = reading(gpu, "processes", Processes)
     return found if found and gpu.present else NO_PROCESSES
-
-
-def _pids(processes: Iterable[GpuProcess]) -> Mapping[str, Sequence[int]]:
-    found: dict[str, list[int]] = {}
-    for process in processes:
-        found.setdefault(process.target, []).append(process.pid)
-    return found

@@ -14,12 +14,12 @@ from exporter.driver.interface import Driver
 from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.faults.watch import FaultWatch, Site
-from exporter.node.interface import Node
 from exporter.sampling.accounting import Accounting, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import Gpus
+from exporter.sampling.host_view import Host
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
 
@@ -39,7 +39,7 @@ class Sampler:
     def __init__(  # noqa: PLR0913 - its parts
         self,
         driver: Driver,
-        node: Node,
+        host: Host,
         collectors: Sequence[AnyCollector],
         pacing: Pacing,
         accounting: Accounting,
@@ -49,7 +49,7 @@ class Sampler:
     ) -> None:
         """`process` reports how the exporter's own parts fare."""
         self._driver = driver
-        self._node = node
+        self._host = host
         self._collectors = collectors
         self._pacing = pacing
         self._accounting = accounting
@@ -61,11 +61,11 @@ class Sampler:
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
-        """Open the driver and begin to ask the node's sources; both in the background."""
+        """Open the driver and begin to ask the host's sources; both in the background."""
         threads = threads or Threads()
         self._gpus.threads.threads = threads
         self.connection.start(threads)
-        self._node.start(threads)
+        self._host.start(threads)
         self._faults.start(threads)
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
@@ -84,7 +84,7 @@ class Sampler:
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at)
+        result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
@@ -96,7 +96,7 @@ class Sampler:
     def stop(self) -> None:
         self.connection.stop()
         self._gpus.stop()
-        self._node.stop()
+        self._host.stop()
         self._faults.stop()
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
@@ -133,7 +133,7 @@ class Sampler:
             driver_error=state.error,
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
-            pci_gpus=self._node.pci_gpus(at),
+            pci_gpus=result.pci_gpus,
             gpus=self._gpu_statuses(result, started),
             collectors=self._collector_statuses(),
             sources=result.ownership.health,

@@ -29,12 +29,11 @@ from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text
-from exporter.node.interface import Node
-from exporter.node.simulated_node import SimulatedNode, Simulation
-from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.host_view import Host
+from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import OPTIONS
-from exporter.tools.check.reading import ChildError, PciNode, in_child_process, read_node
+from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import innermost
 from exporter.tools.report.fetch import TooLargeError, fetched
@@ -193,14 +192,14 @@ def _look(settings: config.Config, stage: Stage, seconds: float) -> Report | Non
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
 
 
-def _node(settings: config.Config, driver: object) -> Node:
+def _node(settings: config.Config, driver: object) -> Host:
     if settings["simulate"]:
-        return SimulatedNode(cast("Simulation", driver).node)
-    return UnknownNode() if settings["driver.capture"] else _pci(settings)
+        return SimulatedHost(cast("Simulation", driver).node)
+    return Host() if settings["driver.capture"] else _pci(settings)
 
 
-def _pci(settings: config.Config) -> PciNode:
-    return PciNode(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
+def _pci(settings: config.Config) -> PciHost:
+    return PciHost(Path(settings["path.sysfs"]), Path(settings["path.procfs"]))
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:

@@ -22,7 +22,7 @@ from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
 from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.node.owner_host import HostFiles, OwnerHost
+from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
 
 PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""

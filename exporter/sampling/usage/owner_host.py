@@ -16,9 +16,8 @@ from exporter.host.freezer import Freezer
 from exporter.host.kept_files import KeptFiles
 from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.node.carried_usage import CarriedUsage
-from exporter.node.process_totals import ProcessTotals
-from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
+from exporter.sampling.usage.signals import NOTHING_SAID, Counters, Tasks, signals
+from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""
