@@ -40,8 +40,7 @@ from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.families import families
 from exporter.sampling.host_view import Host, HostDeadline
-from exporter.sampling.loop import Loop
-from exporter.sampling.sampler import Sampler
+from exporter.sampling.sampler import Loop, Sampler
 from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.sampling.this_host import Paths, ThisHost

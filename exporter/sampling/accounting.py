@@ -29,9 +29,8 @@ from exporter.sampling.gpus import Gpu
 from exporter.sampling.host_view import Host
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
-from exporter.sampling.process_table import ProcessTable, unattributed_bytes
+from exporter.sampling.rows import ProcessTable, WorkloadRows, unattributed_bytes
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
-from exporter.sampling.workload_rows import WorkloadRows
 
 R = TypeVar("R")
 

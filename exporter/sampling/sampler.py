@@ -1,7 +1,8 @@
-"""One pass: read the GPUs, join their owners, advance the ledger, publish."""
+"""One pass: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,8 @@ from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.faults.watch import FaultWatch, Site
 from exporter.sampling.accounting import Accounting, AccountingResult
-from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
+from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
-from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import Gpus
 from exporter.sampling.host_view import Host
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
@@ -167,3 +167,37 @@ class Sampler:
         gpus, stale = self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
         return LazyRows(lambda: gpu_statuses(gpus, hung, result, monotonic, stale))
+
+
+class Loop:
+    """Runs one pass per interval and keeps the last snapshot.
+
+    A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
+    ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
+    """
+
+    def __init__(
+        self, run_pass: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+    ) -> None:
+        self._run_pass = run_pass
+        self._interval = interval
+        self._published = published
+        self._stopped = threading.Event()
+        self.snapshot = Snapshot()
+        self.alive_at = monotonic_time()
+        """When the last pass ended; before there is one, when the loop was made."""
+
+    def start(self, threads: Threads) -> None:
+        threads.start("sampler", self._run, longest_pause=self._interval)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        due = monotonic_time()
+        while not self._stopped.is_set():
+            self.snapshot = self._run_pass()
+            self.alive_at = monotonic_time()
+            self._published(self.snapshot)
+            due = max(due + self._interval, monotonic_time())
+            self._stopped.wait(due - monotonic_time())

@@ -13,8 +13,7 @@ from exporter.host.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWat
 from exporter.host.rdma import PciPath, Port
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.progress.progress import Progress, Reported
-from exporter.sampling.exited_processes import ExitedProcesses
-from exporter.sampling.host_view import Host, HostQuestion, HostView
+from exporter.sampling.host_view import ExitedProcesses, Host, HostQuestion, HostView
 from exporter.sampling.usage.network_port_source import EVERY
 
 

@@ -20,8 +20,7 @@ from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.host.users import UserNames
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
-from exporter.sampling.exited_processes import ExitedProcesses, pids_by_target
-from exporter.sampling.host_view import HostQuestion, HostView
+from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target
 from exporter.sampling.usage.host_reader import HostReader
 from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.usage.network_port_source import NetworkPortSource

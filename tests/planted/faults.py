@@ -41,7 +41,7 @@ FAULTS = (
     ),
     # Sampling
     Fault(
-        "sampling/cached_reading.py",
+        "sampling/reader.py",
         "if monotonic - answered > stale",
         "if stale < 0",
         "unit/sampling/test_cached_reading.py",

@@ -18,9 +18,9 @@ from exporter.host.cgroup import Hierarchy
 from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
+from exporter.host.process import Turns
 from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
-from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
 

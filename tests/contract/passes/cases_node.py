@@ -15,7 +15,7 @@ from exporter.host.nccl_ras import Rank as NcclRank
 from exporter.host.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
 from exporter.progress.progress import Progress, Reported, StepTimes
-from exporter.sampling.aged import aged
+from exporter.sampling.blocks import aged
 from exporter.sampling.snapshot import ProcessHealth
 from exporter.sampling.usage.nccl_status import NcclStatus
 from tests.contract.passes.cases_owners import two_owners_of_two_gpus

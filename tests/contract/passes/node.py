@@ -12,8 +12,7 @@ from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Reported
-from exporter.sampling.exited_processes import ExitedProcesses
-from exporter.sampling.host_view import HostQuestion, HostView
+from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView
 from exporter.sampling.usage.nccl_status import Statuses
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.freezer import LOOK_SECONDS, Freezer
+from exporter.host.cgroup import LOOK_SECONDS, Freezer
 from exporter.host.model import HostProcess, ProcessSignals
 from exporter.sampling.usage.host_reader import HostReader
 
