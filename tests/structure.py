@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1] / "exporter"
 
 DAEMON = (
-    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "faults", "node",
+    "core", "config", "driver", "host", "collectors", "attribution", "progress", "ledger", "faults",
     "sampling", "exposition", "web", "daemon",
 )  # fmt: skip
 TOOLS = ("tools/simulator", "tools/capture", "tools/report", "tools/check", "tools/reference")

@@ -29,8 +29,8 @@ class KubernetesConfig:
     mode: str = option(
         AUTO,
         Choice((AUTO, ON, OFF), or_path=True),
-        "Pods: on, off, or auto, which is on where the kubelet's socket is or pods run on the GPUs. A path is on, with the "
-        f"socket there in place of {_POD_RESOURCES}.",
+        "Pods: on, off, or auto, which is on where the kubelet's socket is or pods run on the GPUs. A path is on, with "
+        f"the socket there in place of {_POD_RESOURCES}.",
         metavar="MODE",
         name="",
     )

@@ -34,19 +34,16 @@ from exporter.faults.expected import SlurmNode, boot_id, slurm_gpus, slurm_maint
 from exporter.faults.watch import FaultWatch, Site
 from exporter.host.presence import exists
 from exporter.host.users import UserNames
-from exporter.node.interface import Node
-from exporter.node.nccl_status import NcclReader
-from exporter.node.simulated_node import SimulatedNode, Simulation
-from exporter.node.this_node import Paths, ThisNode
-from exporter.node.unknown_node import UnknownNode
 from exporter.progress.config import ProgressConfig
 from exporter.progress.reader import ProgressReader
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.families import families
-from exporter.sampling.loop import Loop
-from exporter.sampling.node_deadline import NodeDeadline
-from exporter.sampling.sampler import Sampler
+from exporter.sampling.host_view import Host, HostDeadline
+from exporter.sampling.sampler import Loop, Sampler
+from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
+from exporter.sampling.this_host import Paths, ThisHost
+from exporter.sampling.usage.nccl_status import NcclReader
 from exporter.sampling.xids import follow_driver, follow_kernel_log
 
 STATE_DIR = Path("/var/lib/gpu-exporter")
@@ -78,7 +75,7 @@ def assemble(
     accounts = Accounting(_options(config), workload_families(config.attribution.kubernetes.pod_labels))
     watch = FaultWatch(replace(fault_site(config, driver), read_only=once))
     pace, collectors = pacing(config.sample), config.collectors.enabled
-    sampler = Sampler(driver, _node(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
+    sampler = Sampler(driver, _host(config, driver, once=once), collectors, pace, accounts, process, faults=watch)
     between = min(pace.interval, _SOON) if once else pace.interval
     loop = Loop(sampler.run_pass, between, published)
     xids = _xid_sources(config, driver, sampler)
@@ -205,12 +202,12 @@ def _options(config: DaemonConfig) -> AccountingOptions:
     )
 
 
-def _node(config: DaemonConfig, driver: Driver, *, once: bool) -> Node:
+def _host(config: DaemonConfig, driver: Driver, *, once: bool) -> Host:
     if config.input.simulate:
-        return SimulatedNode(cast("Simulation", driver).node)
+        return SimulatedHost(cast("Simulation", driver).node)
     if config.input.capture:
-        return UnknownNode()
-    return NodeDeadline(_this_node(config, once=once), config.sample.interval / 2, stale_seconds(config.sample))
+        return Host()
+    return HostDeadline(_this_host(config, once=once), config.sample.interval / 2, stale_seconds(config.sample))
 
 
 def node_name(config: DaemonConfig, driver: Driver) -> str:
@@ -220,12 +217,12 @@ def node_name(config: DaemonConfig, driver: Driver) -> str:
     return os.environ.get("NODE_NAME", "") or os.environ.get("SLURMD_NODENAME", "") or socket.gethostname()
 
 
-def _this_node(config: DaemonConfig, *, once: bool) -> ThisNode:
+def _this_host(config: DaemonConfig, *, once: bool) -> ThisHost:
     paths = Paths(config.paths.procfs, config.paths.sysfs, config.paths.cgroupfs)
     users = UserNames()
     mounts = Mounts(procfs=paths.procfs, cgroupfs=paths.cgroupfs)
     owners = attribution(config.attribution, mounts, user_name=users.name)
-    return ThisNode(
+    return ThisHost(
         paths,
         owners,
         users=users,

@@ -13,9 +13,9 @@ from exporter.daemon.logs import LogConfig
 from exporter.exposition.config import MetricsConfig
 from exporter.faults.config import FaultsConfig
 from exporter.ledger.config import LedgerConfig
-from exporter.node.nccl_status import NcclConfig
 from exporter.progress.config import ProgressConfig
 from exporter.sampling.config import ProcessConfig, SamplingConfig
+from exporter.sampling.usage.nccl_status import NcclConfig
 from exporter.web.config import WebConfig
 
 

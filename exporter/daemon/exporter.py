@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.sampling.driver_connection import DriverState
-from exporter.sampling.loop import Loop
-from exporter.sampling.sampler import Sampler
+from exporter.sampling.sampler import Loop, Sampler
 from exporter.sampling.snapshot import Snapshot
 
 XidSources = Mapping[str, Callable[[threading.Event], None]]

@@ -7,7 +7,7 @@ import threading
 from exporter.core.threads import Threads
 from exporter.daemon.exporter import Exporter
 from exporter.exposition.page import PageStore
-from exporter.sampling.aged import aged
+from exporter.sampling.blocks import aged
 from exporter.sampling.snapshot import ProcessHealth, Snapshot
 from exporter.web.settings import WebSettings
 

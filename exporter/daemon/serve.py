@@ -26,7 +26,7 @@ from exporter.daemon.pacing import stale_seconds
 from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore
-from exporter.node.interface import pci_gpus
+from exporter.host.pci import pci_gpus
 from exporter.sampling.config import SamplingConfig
 from exporter.sampling.snapshot import Snapshot
 from exporter.web.app import App, Pages

@@ -8,11 +8,38 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from exporter.core.clock import MonotonicTime
 from exporter.core.units import Bytes
 from exporter.host.model import HostUsage
 from exporter.host.presence import exists
-from exporter.host.pressure import pressure_seconds
 from exporter.host.text import lines, natural, read_text
+
+RESOURCES = ("cpu", "io", "memory")
+
+
+def parse_pressure(text: str, kind: str = "some") -> float | None:
+    """Seconds in which at least one task was stalled (`some`), or all that wanted to run were (`full`), since boot.
+
+    None where the file does not say.
+    """
+    for line in lines(text):
+        words = line.split()
+        if words[:1] == [kind]:
+            totals = [natural(word.removeprefix("total=")) for word in words if word.startswith("total=")]
+            return None if not totals or totals[0] is None else totals[0] / 1e6
+    return None
+
+
+def pressure_seconds(folder: str) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Stall seconds by resource from a cgroup's `*.pressure` files, `some` and `full`; empty without PSI."""
+    texts = {each: read_text(f"{folder}/{each}.pressure") for each in RESOURCES}
+    some, full = ({each: parse_pressure(text, kind) for each, text in texts.items()} for kind in ("some", "full"))
+    return _known(some), _known(full)
+
+
+def _known(found: Mapping[str, float | None]) -> Mapping[str, float]:
+    return {resource: seconds for resource, seconds in found.items() if seconds is not None}
+
 
 UNLIMITED = 1 << 60
 """Version 1 writes no limit as a number just under 2^63."""
@@ -184,3 +211,39 @@ def _cores(quota: str, period: str) -> float | None:
 
 def _scaled(number: int | None, unit: float) -> float | None:
     return None if number is None else number * unit
+
+
+LOOK_SECONDS = 3.0
+_MOST = 256
+"""Cgroups remembered."""
+
+
+class Freezer:
+    """Looked at every few seconds for each cgroup that is asked for."""
+
+    def __init__(self, cgroupfs: Path) -> None:
+        self._cgroupfs = cgroupfs
+        self._unified = "" if hierarchy(cgroupfs) is Hierarchy.V2 else "/unified"
+        self._found: dict[str, tuple[MonotonicTime, bool]] = {}
+
+    def frozen(self, cgroup: str, now: MonotonicTime) -> bool:
+        """Of a process with this text in /proc/PID/cgroup: itself or a cgroup above it."""
+        known = self._found.get(cgroup)
+        if known is not None and now - known[0] < LOOK_SECONDS:
+            return known[1]
+        if len(self._found) >= _MOST:
+            self._found.clear()
+        found = any(self._states(cgroup))
+        self._found[cgroup] = (now, found)
+        return found
+
+    def _states(self, cgroup: str) -> Iterator[bool]:
+        for line in lines(cgroup):
+            _, _, named = line.partition(":")
+            controllers, _, path = named.partition(":")
+            if ".." in path.split("/"):
+                continue
+            if not controllers:
+                yield parse_flat(read_text(f"{self._cgroupfs}{self._unified}{path}/cgroup.events")).get("frozen") == 1
+            elif controllers == "freezer":
+                yield read_text(f"{self._cgroupfs}/freezer{path}/freezer.state").strip() == "FROZEN"

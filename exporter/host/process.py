@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.core.units import Bytes
@@ -14,8 +14,35 @@ from exporter.host.kept_files import KeptFile, KeptFiles, room
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
 from exporter.host.text import lines, natural, read_text
-from exporter.host.turns import Turns
 from exporter.host.users import account
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Turns(Generic[T]):
+    """Gives turns by size, `limit` in all or one alone: first to those who never had one, then to who waits longest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._waiting: dict[T, None] = {}
+        """Those who had a turn, in the order of their next one."""
+
+    def next(self, sizes: Mapping[T, int]) -> Collection[T]:
+        """Who has a turn now. Those that `sizes` does not name are forgotten."""
+        if sum(sizes.values()) <= self._limit:
+            self._waiting = dict.fromkeys(sizes)
+            return sizes.keys()
+        waiting = [name for name in self._waiting if name in sizes]
+        chosen: dict[T, None] = {}
+        left = self._limit
+        for name in [*(name for name in sizes if name not in self._waiting), *waiting]:
+            if chosen and sizes[name] > left:
+                break
+            chosen[name] = None
+            left -= sizes[name]
+        self._waiting = dict.fromkeys([*(name for name in waiting if name not in chosen), *chosen])
+        return chosen.keys()
+
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

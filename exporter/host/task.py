@@ -9,8 +9,7 @@ from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.process import CLOCK_TICKS, parse_stat
 from exporter.host.process_io import LOOK_SECONDS, IoRates, ProcessIo
-from exporter.host.run_queue import RunQueue, parse_run_queue
-from exporter.host.task_wait import Sleep, TaskWait, is_for_storage
+from exporter.host.task_wait import RunQueue, Sleep, TaskWait, is_for_storage, parse_run_queue
 
 _RUNNING = "R"
 _BLOCKED = frozenset("DI")

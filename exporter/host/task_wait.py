@@ -1,14 +1,29 @@
-"""What a task that does not run waits in, by the kernel's name of the function (/proc/PID/wchan)."""
+"""What a task waits for: a CPU (/proc/PID/schedstat), or a function of the kernel (/proc/PID/wchan)."""
 
 from __future__ import annotations
 
 import os
 from enum import Enum
+from typing import NamedTuple
 
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.host.process_io import LOOK_SECONDS
-from exporter.host.run_queue import RunQueue
-from exporter.host.text import read_text
+from exporter.host.text import natural, read_text
+
+
+class RunQueue(NamedTuple):
+    """Nanoseconds on a CPU, and ready without one, and how often it got one."""
+
+    used: int
+    delay: int
+    turns: int
+
+
+def parse_run_queue(text: str) -> RunQueue | None:
+    numbers = [natural(word) for word in text.split()[:3]]
+    known = [number for number in numbers if number is not None]
+    return RunQueue(*known) if len(known) == len(RunQueue._fields) else None
+
 
 _ANY_READ = "wait_woken"
 """From a socket, and just as well from a terminal: who waits for a key to be pressed."""

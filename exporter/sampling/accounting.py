@@ -17,21 +17,20 @@ from exporter.core.clock import Moment, MonotonicTime
 from exporter.core.families import AnyFamily, Family
 from exporter.core.record import record
 from exporter.core.units import Share
+from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.ledger.account import Ledger, LedgerInput, Reading
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
 from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import Suspects
 from exporter.ledger.states import STATES, limits
 from exporter.ledger.thresholds import Thresholds
-from exporter.node.interface import Node
-from exporter.node.nccl_status import NCCL_FAMILIES
-from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.counters import ProgressCounters
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.host_view import Host
 from exporter.sampling.join import Joiner
 from exporter.sampling.ledger_readings import LedgerReadings
-from exporter.sampling.process_table import ProcessTable, unattributed_bytes
-from exporter.sampling.workload_rows import WorkloadRows
+from exporter.sampling.rows import ProcessTable, WorkloadRows, unattributed_bytes
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
 
 R = TypeVar("R")
 
@@ -62,6 +61,7 @@ class AccountingResult:
     shares: Mapping[str, tuple[tuple[Owner, Share], ...]]
     states: Callable[[], Mapping[str, Mapping[str, float]]]
     """Seconds since start."""
+    pci_gpus: int | None
     dropped: Mapping[str, int]
 
 
@@ -78,47 +78,47 @@ class Accounting:
         self._limits = limits(vars(options.thresholds))
         self._workloads = WorkloadRows()
         self._suspects = Suspects()
+        self._suspected: Mapping[Owner, Sequence[int]] = {}
         self._progress = ProgressCounters()
         self._monotonic: MonotonicTime | None = None
         self._dropped = 0
 
-    def update(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> AccountingResult:
+    def update(self, gpus: Sequence[Gpu], host: Host, at: Moment) -> AccountingResult:
         """Account for the pass that started `at`."""
-        join = self._joiner.join(gpus, node, at)
-        usage, hosts = node.usage(join.ownership, join.hosts, at)
-        work = self._classes.of(join.ownership.info, hosts)
+        question = self._joiner.question(gpus, at, self._suspected)
+        view = host.view(question)
+        join = self._joiner.join(question, view)
+        work = self._classes.of(join.ownership.info, view.signals)
         readings = self._readings.of(gpus, join, at.monotonic)
-        ports = node.network_ports([each.target for each in readings], at)
-        reported = node.progress(join.ownership, at)
         current = LedgerInput(
             time=at.unix,
             seconds=0.0 if self._monotonic is None else at.monotonic - self._monotonic,
             interval=self._options.interval,
             readings=readings,
-            hosts=hosts,
+            hosts=view.signals,
             work={owner: each.name for owner, each in work.items()},
             spread=frozenset(owner for owner, info in join.ownership.info.items() if info.spread),
-            slow_ports=ports.troubled_gpus,
+            slow_ports=view.ports.troubled_gpus,
             starts=join.starts,
-            ranks=reported.ranks,
-            host_signals_known=node.host_signals_known(),
+            ranks=view.reported.ranks,
+            host_signals_known=view.known_signals,
         )
         before = self._ledger
         self._ledger = prune(advance(before, current, self._limits), self._options.retention)
         self._monotonic = at.monotonic
-        nccl = node.nccl(self._suspects.of(before, self._ledger, readings, at.monotonic))
-        workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, usage, work)
+        self._suspected = self._suspects.of(before, self._ledger, readings, at.monotonic)
+        workloads = self._workloads.of(self._ledger.owners.keys(), join, readings, view.usage, work)
         processes = ProcessTable(gpus, join, self._options.process_limit)
         self._dropped += processes.folded
-        ledger, progress = self._ledger, self._progress.blocks(reported, self._ledger.owners)
+        ledger, progress = self._ledger, self._progress.blocks(view.reported, self._ledger.owners)
 
         def blocks() -> Iterator[AnyBlock]:
             yield from _filled(LEDGER_FAMILIES, ledger)
             yield from _filled(SHARE_FAMILIES, _share_rows(readings, join.ownership.unreserved))
             yield from _filled(self._workload_families, workloads)
             yield from _filled(PROCESS_FAMILIES, processes)
-            yield from _filled(NCCL_FAMILIES if nccl else (), nccl)
-            yield from _filled(NETWORK_PORT_FAMILIES if ports.ports else (), ports)
+            yield from _filled(NCCL_FAMILIES if view.nccl else (), view.nccl)
+            yield from _filled(NETWORK_PORT_FAMILIES if view.ports.ports else (), view.ports)
             yield from progress
 
         return AccountingResult(
@@ -129,7 +129,8 @@ class Accounting:
             unattributed_bytes=partial(unattributed_bytes, gpus, join),
             shares=_shares(readings),
             states=partial(_states, ledger),
-            dropped={"process_limit": self._dropped, "watch_budget": node.skipped_tasks()},
+            pci_gpus=view.pci_gpus,
+            dropped={"process_limit": self._dropped, "watch_budget": view.skipped_tasks},
         )
 
 

@@ -1,21 +1,28 @@
-"""From the cached readings of the GPUs to finished samples: which series show in this pass."""
+"""From cached readings to what is shown: series, the status of GPUs, and what of both outlives a pass."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from exporter.collectors.base import AnyCollector
+from exporter.collectors.info import Info
+from exporter.collectors.memory import Memory
+from exporter.collectors.power import Power
+from exporter.collectors.temperature import Temperature
+from exporter.collectors.utilization import Utilization
 from exporter.collectors.xid import XID_FAMILIES, XidCounts
-from exporter.core.block import Block, LazyBlock
+from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import MonotonicTime
 from exporter.driver.interface import Device
-from exporter.sampling.cached_reading import CachedReading, is_fresh, outlives_device
-from exporter.sampling.exporter_families import NODE_FAMILIES
+from exporter.sampling.accounting import AccountingResult
+from exporter.sampling.families import NODE_FAMILIES
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import Outcome
-from exporter.sampling.snapshot import CollectorStatus, NodeStatus
+from exporter.sampling.reader import CachedReading, Outcome, is_fresh, outlives_device
+from exporter.sampling.readings import reading, readings_of
+from exporter.sampling.snapshot import CollectorStatus, GpuStatus, NodeStatus, ProcessHealth, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -94,3 +101,75 @@ def collector_statuses(
         )
         for name, found in by_collector.items()
     )
+
+
+_OWN = frozenset(family.name for family in NODE_FAMILIES)
+
+
+def aged(snapshot: Snapshot, seconds: float, process: ProcessHealth) -> Snapshot:
+    """`snapshot`, `seconds` after its pass: counters and descriptions as they were, no gauges of GPUs and owners."""
+    status = _later(snapshot.status, seconds, process)
+
+    def series() -> Iterator[AnyBlock]:
+        for block in snapshot.series():
+            if outlives_device(block.family) and block.family.name not in _OWN:
+                yield block
+        yield from node_blocks(status)
+
+    return Snapshot(status, series, (), snapshot.monotonic)
+
+
+def _later(status: NodeStatus, seconds: float, process: ProcessHealth) -> NodeStatus:
+    return replace(
+        status,
+        gpus=tuple(replace(gpu, up=False, age=gpu.age + seconds) for gpu in status.gpus),
+        sources=tuple(replace(source, success=False, age=source.age + seconds) for source in status.sources),
+        unattributed_processes=None,
+        process=process,
+    )
+
+
+R = TypeVar("R")
+
+
+def gpu_statuses(
+    gpus: Sequence[Gpu], hung: Mapping[str, float], result: AccountingResult, monotonic: MonotonicTime, stale: float
+) -> Iterator[GpuStatus]:
+    """As the pass at `monotonic` found them; `hung` is how long the read of each GPU had been running by then."""
+    leaked, states = result.unattributed_bytes(), result.states()
+    for gpu in gpus:
+        uuid = gpu.device.uuid
+        up = gpu.answers(monotonic, stale)
+        info = reading(gpu, "info", Info)
+        utilization, memory, power, temperature = (
+            _shown(gpu, "utilization", Utilization, monotonic, stale),
+            _shown(gpu, "memory", Memory, monotonic, stale),
+            _shown(gpu, "power", Power, monotonic, stale),
+            _shown(gpu, "temperature", Temperature, monotonic, stale),
+        )
+        yield GpuStatus(
+            index=gpu.device.index,
+            uuid=uuid,
+            model=info.model if info else "",
+            up=up,
+            age=monotonic - gpu.answered,
+            hung_seconds=hung[uuid],
+            busy_ratio=utilization.share if utilization else None,
+            busy_seconds=utilization.busy.total if utilization and utilization.busy else None,
+            memory_used_bytes=memory.used if memory else None,
+            memory_total_bytes=memory.total if memory else None,
+            power_watts=power.watts if power else None,
+            joules=power.joules if power else None,
+            temperature_celsius=temperature.gpu if temperature else None,
+            unattributed_bytes=leaked.get(uuid) if up else None,
+            owners=result.shares.get(uuid, ()),
+            states=states.get(uuid, {}),
+        )
+
+
+def _shown(gpu: Gpu, name: str, kind: type[R], monotonic: MonotonicTime, stale: float) -> R | None:
+    """None where the GPU has none of it, or it is stale."""
+    cached = readings_of(gpu).get(name)
+    if cached is None or not is_fresh(cached, monotonic, gpu.answered, stale):
+        return None
+    return cached.reading if isinstance(cached.reading, kind) else None

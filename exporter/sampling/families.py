@@ -2,21 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from exporter import __version__
 from exporter.attribution.families import SHARE_FAMILIES, workload_families
 from exporter.attribution.process_families import PROCESS_FAMILIES
 from exporter.collectors import COLLECTORS
 from exporter.collectors.sxid import SXID_FAMILIES
 from exporter.collectors.xid import XID_FAMILIES
-from exporter.core.families import AnyFamily
+from exporter.core.families import (
+    DEVICE,
+    NODE,
+    AnyFamily,
+    Columns,
+    Sample,
+    Shown,
+    Unit,
+    by,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    in_columns,
+    info,
+)
 from exporter.faults.families import FAULT_FAMILIES
+from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.ledger.families import FAMILIES as LEDGER_FAMILIES
-from exporter.node.nccl_status import NCCL_FAMILIES
-from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
 from exporter.progress.families import PROGRESS_FAMILIES
-from exporter.sampling.exporter_families import NODE_FAMILIES
+from exporter.sampling.snapshot import GpuStatus, NodeStatus
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES
+
+DRIVER_LABELS = ("driver", "nvml", "cuda")
+
+
+def _per_gpu(value: Callable[[GpuStatus], float | None]) -> Callable[[NodeStatus], Iterable[Sample]]:
+    def samples(status: NodeStatus) -> Columns:
+        numbers = [(value(gpu), (str(gpu.index), gpu.uuid)) for gpu in status.gpus]
+        return in_columns([(number, labels) for number, labels in numbers if number is not None])
+
+    return samples
+
+
+def _driver(status: NodeStatus) -> Iterable[Sample]:
+    return (Sample(1, (status.driver, status.nvml, status.cuda)),) if status.driver else ()
+
+
+def _build(_: NodeStatus) -> Iterable[Sample]:
+    return (Sample(1, (__version__, sys.version.split()[0])),)
+
+
+def _unresolved(status: NodeStatus) -> Iterable[Sample]:
+    return (Sample(count, (h.source, reason)) for h in status.sources for reason, count in h.unresolved.items())
+
+
+# fmt: off
+NODE_FAMILIES: tuple[AnyFamily, ...] = (
+    gauges("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`; absent while no thread of the exporter can ask it.", Unit.NONE, _per_gpu(lambda g: g.up), DEVICE, NODE),
+    gauges("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, _per_gpu(lambda g: g.unattributed_bytes), DEVICE, NODE),
+    gauges("gpu_devices", "GPUs of this node that the driver gives a handle for, that it counts (enumerated), and that the PCI bus shows; fewer by driver is a lost GPU.", Unit.NONE, by(lambda s: (("driver", s.driver_gpus), ("enumerated", s.enumerated_gpus), ("pci", s.pci_gpus))), ("source",), NODE),
+    info("gpu_driver_info", "Versions of the driver, of NVML and of CUDA.", _driver, DRIVER_LABELS, NODE),
+    info("gpu_exporter_build_info", "Version of this exporter and of its Python.", _build, ("version", "python"), NODE),
+    gauge("gpu_exporter_simulated", "1 when the GPUs are simulated, or replayed from a capture.", Unit.NONE, lambda s: s.simulated, NODE),
+    gauges("gpu_exporter_driver_error", "1 while the driver is not available, with NVML's code for the reason; absent while it is.", Unit.NONE, by(lambda s: ((s.driver_error, 1.0),) if s.driver_error else ()), ("error",), NODE),
+    gauges("gpu_scrape_collector_success", "Whether the collector's last read succeeded on every GPU, with every answer it had before.", Unit.NONE, by(lambda s: ((c.name, c.success) for c in s.collectors)), ("collector",), NODE),
+    gauges("gpu_scrape_collector_duration_seconds", "Time the collector's last read took, over all GPUs.", Unit.SECONDS, by(lambda s: ((c.name, c.seconds) for c in s.collectors)), ("collector",), NODE),
+    counters("gpu_exporter_readings_rejected_total", "Answers of the driver that cannot be true (out of range, or a counter that leapt or fell back for a moment) and were left out.", Unit.NONE, by(lambda s: ((c.name, c.rejected) for c in s.collectors)), ("collector",), NODE, shown=Shown.NONZERO),
+    gauge("gpu_exporter_last_sample_timestamp_seconds", "Unix time of the pass these metrics come from.", Unit.SECONDS, lambda s: float(s.time) or None, NODE),
+    gauge("gpu_exporter_sample_interval_seconds", "Time between two passes, as configured.", Unit.SECONDS, lambda s: s.interval, NODE),
+    gauge("gpu_exporter_pass_duration_seconds", "Time the last pass took, waiting for the GPUs included.", Unit.SECONDS, lambda s: s.pass_seconds, NODE),
+    counter("gpu_exporter_passes_total", "Passes ended since the start.", Unit.NONE, lambda s: s.passes, NODE),
+    counter("gpu_exporter_driver_calls_total", "Calls made to the driver library since the start.", Unit.NONE, lambda s: s.driver_calls, NODE),
+    gauges("gpu_exporter_device_sample_age_seconds", "Time since the GPU last answered.", Unit.SECONDS, _per_gpu(lambda g: g.age if g.age != float("inf") else None), DEVICE, NODE),
+    gauges("gpu_exporter_attribution_success", "Whether the attribution source answered last time it was asked.", Unit.NONE, by(lambda s: ((h.source, h.success) for h in s.sources)), ("source",), NODE),
+    gauges("gpu_exporter_attribution_age_seconds", "Age of the source's last good answer.", Unit.SECONDS, by(lambda s: ((h.source, h.age if h.age != float("inf") else None) for h in s.sources)), ("source",), NODE),
+    gauges("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust, or running processes contradict it.", Unit.NONE, by(lambda s: ((h.source, h.conflicts) for h in s.sources)), ("source",), NODE),
+    gauges("gpu_exporter_attribution_unresolved_devices", "Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance named by its place alone (DRA), a device that the driver does not show.", Unit.NONE, _unresolved, ("source", "reason"), NODE),
+    gauges("gpu_exporter_attribution_stale", "Ended jobs of which something is left on this node (the prolog's file, a cgroup); they hold nothing.", Unit.NONE, by(lambda s: ((h.source, h.stale) for h in s.sources)), ("source",), NODE),
+    gauges("gpu_exporter_xid_source_up", "Whether XIDs are heard of from this source: the driver's events (nvml) and the kernel log (kmsg).", Unit.NONE, by(lambda s: s.xid_sources.items()), ("source",), NODE),
+    gauges("gpu_exporter_thread_up", "Whether the thread runs; 0 while one that failed waits to be run again.", Unit.NONE, by(lambda s: ((name, t.down_since is None) for name, t in s.process.threads.items())), ("thread",), NODE),
+    counters("gpu_exporter_thread_failures_total", "Times the thread failed, or could not be started.", Unit.NONE, by(lambda s: ((name, t.failures) for name, t in s.process.threads.items())), ("thread",), NODE),
+    gauge("gpu_exporter_web_config_reload_success", "Whether the web configuration file and its certificates are in force as they are now; absent without a file.", Unit.NONE, lambda s: s.process.web_reload_success, NODE),
+    gauge("gpu_exporter_web_certificate_expiry_timestamp_seconds", "Unix time at which the server's certificate ends; absent without TLS.", Unit.SECONDS, lambda s: s.process.certificate_expiry, NODE),
+    gauge("gpu_exporter_unattributed_processes", "GPU processes whose owner is not known.", Unit.NONE, lambda s: s.unattributed_processes, NODE),
+    counters("gpu_exporter_series_dropped_total", "Process rows folded into pid 'other', and threads beyond the budget for watching, summed over passes.", Unit.NONE, by(lambda s: s.dropped.items()), ("reason",), NODE),
+)
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The join of one pass: which processes run on which GPU, as the driver and the host show them, and whose they are."""
+"""The join of one pass: which processes run on which GPU, whose they are, and who holds how much of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
@@ -10,20 +10,20 @@ from exporter.attribution.ownership import Ownership, Target
 from exporter.collectors.processes import NO_PROCESSES, GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime
 from exporter.core.record import record
+from exporter.core.units import Share
 from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
-from exporter.node.interface import Node
-from exporter.sampling.exited_processes import ExitedProcesses
+from exporter.ledger.account import Holding
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.host_view import HostQuestion, HostView, pids_by_target
 from exporter.sampling.readings import reading
-from exporter.sampling.targets import held_apart, target_of
 
 
 @record
 class Join:
     """Never changed once made."""
 
-    running: Mapping[str, tuple[GpuProcess, ...]]
+    running: Mapping[str, Sequence[GpuProcess]]
     """By GPU uuid."""
     everyone: Sequence[GpuProcess]
     """The same, over all GPUs."""
@@ -52,32 +52,32 @@ class _Owned(NamedTuple):
 
 
 class Joiner:
-    """Makes the join of each pass; keeps who has left since the driver was last asked, and what has not changed."""
+    """Makes the question to the host and the join of each pass; keeps what has not changed."""
 
     def __init__(self) -> None:
-        self._exited = ExitedProcesses()
         self._devices: Sequence[Device] = ()
+        self._gpus: Sequence[Target] = ()
         self._targets: Sequence[Target] = ()
         self._owned: _Owned | None = None
 
-    def join(self, gpus: Sequence[Gpu], node: Node, at: Moment) -> Join:
-        listed = {gpu.device.uuid: _listed(gpu) for gpu in gpus}
-        hosts = node.processes(sorted({process.pid for each in listed.values() for process in each.running}), at)
-        running = self._exited.remaining(listed, hosts)
+    def question(self, gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequence[int]]) -> HostQuestion:
+        """Ask about GPUs that have gone too: they can still be held, for their jobs do not know yet."""
+        devices = [gpu.device for gpu in gpus]
+        if devices != self._devices:
+            self._devices, self._gpus = devices, tuple([target_of(device) for device in devices])
+            self._targets = tuple([target_of(device) for device in held_apart(gpus)])
+        return HostQuestion(at, {gpu.device.uuid: _listed(gpu) for gpu in gpus}, self._gpus, self._targets, suspects)
+
+    def join(self, question: HostQuestion, view: HostView) -> Join:
+        running = view.running
+        if running is None:
+            running = {uuid: each.running for uuid, each in question.listed.items()}
         everyone = [process for processes in running.values() for process in processes]
-        pids = _pids(everyone)
-        ownership = node.ownership(self._targets_of(gpus), pids, hosts, at)
+        pids, ownership, hosts = pids_by_target(running), view.ownership, view.processes
         owned = self._owned
         if owned is None or not owned.of(ownership, pids):
             owned = self._owned = _Owned(ownership, pids, _starts(ownership, hosts), _unattributed(ownership, everyone))
         return Join(running, everyone, hosts, ownership, owned.starts, owned.unattributed)
-
-    def _targets_of(self, gpus: Sequence[Gpu]) -> Sequence[Target]:
-        """Of a GPU that has gone too: it can still be held, for its job does not know yet."""
-        devices = held_apart(gpus)
-        if devices != self._devices:
-            self._devices, self._targets = devices, tuple([target_of(device) for device in devices])
-        return self._targets
 
 
 def _starts(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, UnixTime]:
@@ -101,8 +101,72 @@ def _listed(gpu: Gpu) -> Processes:
     return found if found and gpu.present else NO_PROCESSES
 
 
-def _pids(processes: Iterable[GpuProcess]) -> Mapping[str, Sequence[int]]:
-    found: dict[str, list[int]] = {}
-    for process in processes:
-        found.setdefault(process.target, []).append(process.pid)
-    return found
+def target_of(device: Device) -> Target:
+    mig = device.mig
+    return Target(
+        uuid=device.uuid,
+        index=device.index,
+        pci_bus_id=device.pci_bus_id,
+        minor=device.minor,
+        parent_uuid=device.parent_uuid,
+        gpu_instance=mig.gpu_instance if mig else None,
+        compute_instance=mig.compute_instance if mig else None,
+        profile=mig.profile if mig else "",
+        share=mig.share if mig else Share(1.0),
+    )
+
+
+def held_apart(gpus: Iterable[Gpu]) -> list[Device]:
+    """GPUs without MIG, and MIG instances."""
+    return [device for gpu in gpus for device in gpu.device.instances or (gpu.device,)]
+
+
+def holdings(
+    uuid: str, running: Iterable[GpuProcess], ownership: Ownership, shown: Collection[int], *, listed: bool = True
+) -> tuple[Holding, ...]:
+    """Who holds one target, by the shares its sources state, else evenly. `shown` are the pids that /proc shows.
+
+    `listed`: whether the driver tells its processes.
+
+    A process of nobody known holds what the known holders leave, which is nothing where no source states shares.
+    """
+    by_owner: dict[Owner, list[GpuProcess]] = {owner: [] for owner in ownership.holders.get(uuid, ())}
+    for process in running:
+        if process.target == uuid:
+            by_owner.setdefault(ownership.processes.get(process.pid, NOBODY), []).append(process)
+    holder = _only_holder(uuid, by_owner, ownership, shown)
+    if holder:
+        by_owner = {holder: by_owner[NOBODY]}
+    shares = _shares(uuid, tuple(by_owner), ownership)
+    return tuple(
+        [
+            Holding(owner, shares[owner], tuple([each.pid for each in processes]), _utilization(processes), listed)
+            for owner, processes in by_owner.items()
+        ]
+    )
+
+
+def _only_holder(
+    uuid: str, by_owner: Mapping[Owner, Sequence[GpuProcess]], ownership: Ownership, shown: Collection[int]
+) -> Owner | None:
+    """Who alone was given all of the target, where what runs there is out of sight: it is his, as far as is known."""
+    strangers = by_owner.get(NOBODY)
+    if not strangers:
+        return None
+    known = [owner for owner in by_owner if owner != NOBODY]
+    if len(known) != 1 or by_owner[known[0]] or any(process.pid in shown for process in strangers):
+        return None
+    return known[0] if ownership.weights.get((uuid, known[0]), 1.0) >= 1.0 else None
+
+
+def _shares(uuid: str, owners: Sequence[Owner], ownership: Ownership) -> Mapping[Owner, Share]:
+    known = [owner for owner in owners if owner != NOBODY]
+    weights = {owner: ownership.weights.get((uuid, owner), 1.0 / len(known)) for owner in known}
+    total = max(sum(weights.values()), 1.0)
+    shares = {owner: Share(weight / total) for owner, weight in weights.items()}
+    return {**shares, NOBODY: Share(max(1.0 - sum(shares.values()), 0.0))}
+
+
+def _utilization(processes: Iterable[GpuProcess]) -> float | None:
+    known = [process.utilization["sm"] for process in processes if "sm" in process.utilization]
+    return min(sum(known), 1.0) if known else None

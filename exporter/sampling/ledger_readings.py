@@ -10,7 +10,7 @@ from exporter.core.units import Joules
 from exporter.driver.interface import Device
 from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.join import Join
+from exporter.sampling.join import Join, holdings, target_of
 from exporter.sampling.readings import (
     Throttled,
     busy_seconds,
@@ -20,7 +20,6 @@ from exporter.sampling.readings import (
     signals,
     throttled,
 )
-from exporter.sampling.targets import holdings, target_of
 
 
 class LedgerReadings:

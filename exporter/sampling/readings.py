@@ -19,9 +19,8 @@ from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.record import record
 from exporter.core.units import Joules
 from exporter.ledger.evidence import Signals
-from exporter.sampling.cached_reading import CachedReading
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import NO_STATE
+from exporter.sampling.reader import NO_STATE, CachedReading
 
 R = TypeVar("R")
 

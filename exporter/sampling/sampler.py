@@ -1,7 +1,8 @@
-"""One pass: read the GPUs, join their owners, advance the ledger, publish."""
+"""One pass: read the GPUs, join their owners, advance the ledger, publish. A loop runs one per interval."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,12 +15,11 @@ from exporter.driver.interface import Driver
 from exporter.faults.evidence import seen
 from exporter.faults.families import FAULT_FAMILIES
 from exporter.faults.watch import FaultWatch, Site
-from exporter.node.interface import Node
 from exporter.sampling.accounting import Accounting, AccountingResult
-from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
+from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_statuses, node_blocks, xid_blocks
 from exporter.sampling.driver_connection import DriverConnection, DriverState
-from exporter.sampling.gpu_statuses import gpu_statuses
 from exporter.sampling.gpus import Gpus
+from exporter.sampling.host_view import Host
 from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
 
@@ -39,7 +39,7 @@ class Sampler:
     def __init__(  # noqa: PLR0913 - its parts
         self,
         driver: Driver,
-        node: Node,
+        host: Host,
         collectors: Sequence[AnyCollector],
         pacing: Pacing,
         accounting: Accounting,
@@ -49,7 +49,7 @@ class Sampler:
     ) -> None:
         """`process` reports how the exporter's own parts fare."""
         self._driver = driver
-        self._node = node
+        self._host = host
         self._collectors = collectors
         self._pacing = pacing
         self._accounting = accounting
@@ -61,11 +61,11 @@ class Sampler:
         self._passes = 0
 
     def start(self, threads: Threads | None = None) -> None:
-        """Open the driver and begin to ask the node's sources; both in the background."""
+        """Open the driver and begin to ask the host's sources; both in the background."""
         threads = threads or Threads()
         self._gpus.threads.threads = threads
         self.connection.start(threads)
-        self._node.start(threads)
+        self._host.start(threads)
         self._faults.start(threads)
 
     def run_pass(self, at: Moment | None = None) -> Snapshot:
@@ -84,7 +84,7 @@ class Sampler:
             self.connection.refresh(failure)
         if self._faults.due(at.monotonic):
             self._look_for_faults(state, at)
-        result = self._accounting.update(self._gpus.all, self._node, at)
+        result = self._accounting.update(self._gpus.all, self._host, at)
         self._passes += 1
         return self._publish(state, result, at, monotonic_time() - began)
 
@@ -96,7 +96,7 @@ class Sampler:
     def stop(self) -> None:
         self.connection.stop()
         self._gpus.stop()
-        self._node.stop()
+        self._host.stop()
         self._faults.stop()
 
     def _look_for_faults(self, state: DriverState, at: Moment) -> None:
@@ -133,7 +133,7 @@ class Sampler:
             driver_error=state.error,
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
-            pci_gpus=self._node.pci_gpus(at),
+            pci_gpus=result.pci_gpus,
             gpus=self._gpu_statuses(result, started),
             collectors=self._collector_statuses(),
             sources=result.ownership.health,
@@ -167,3 +167,37 @@ class Sampler:
         gpus, stale = self._gpus.all, self._pacing.stale
         hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
         return LazyRows(lambda: gpu_statuses(gpus, hung, result, monotonic, stale))
+
+
+class Loop:
+    """Runs one pass per interval and keeps the last snapshot.
+
+    A pass that takes longer than the interval delays the next one; missed passes are not made up for. A bug in one pass
+    ends the thread, which is run again: the last snapshot is served meanwhile, with its age.
+    """
+
+    def __init__(
+        self, run_pass: Callable[[], Snapshot], interval: float, published: Callable[[Snapshot], None]
+    ) -> None:
+        self._run_pass = run_pass
+        self._interval = interval
+        self._published = published
+        self._stopped = threading.Event()
+        self.snapshot = Snapshot()
+        self.alive_at = monotonic_time()
+        """When the last pass ended; before there is one, when the loop was made."""
+
+    def start(self, threads: Threads) -> None:
+        threads.start("sampler", self._run, longest_pause=self._interval)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        due = monotonic_time()
+        while not self._stopped.is_set():
+            self.snapshot = self._run_pass()
+            self.alive_at = monotonic_time()
+            self._published(self.snapshot)
+            due = max(due + self._interval, monotonic_time())
+            self._stopped.wait(due - monotonic_time())

@@ -1,6 +1,6 @@
 """Whether this code makes the same series as that of another revision: `make same-series BASE=v1.0.0`.
 
-Both are asked for every pass of all captures and of 1,000 passes of simulated nodes (`series_of.py`). A difference is
+Each runs its own `series_of.py`: every pass of all captures, and 1,000 passes of simulated nodes. A difference is
 printed with the first lines that differ; a change of what is measured shows here, and has to be meant.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import io
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -32,7 +31,6 @@ def main() -> int:
         packed = subprocess.run(["git", "archive", given.base], cwd=ROOT, check=True, capture_output=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(base)  # noqa: S202 - our own
-        shutil.copy(Path(__file__).with_name("series_of.py"), base / "tests" / "bench")
         before, after = _series(base, given.passes), _series(ROOT, given.passes)
     difference = difflib.unified_diff(before, after, given.base, "here", n=0, lineterm="")
     lines = list(islice(difference, _SHOWN))

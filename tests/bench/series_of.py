@@ -15,31 +15,23 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.driver.interface import Driver
-from exporter.node.interface import Node
-from exporter.node.simulated_node import SimulatedNode
-from exporter.node.unknown_node import UnknownNode
+from exporter.exposition.config import HIDDEN_METRICS
+from exporter.exposition.page import Renderer
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.capture.replay import load
 from exporter.tools.simulator import simulate
 from exporter.tools.simulator.faults import KINDS
 from exporter.tools.simulator.patterns import PATTERNS
 
-try:
-    from exporter.config.option import HIDDEN_METRICS
-    from exporter.exposition.page import Renderer
-
-    RENDERER = partial(Renderer, HIDDEN_METRICS)
-except ImportError:  # up to 23b2ed2b
-    from exporter.exposition.series_profile import Profile, Selection
-    from exporter.exposition.text import Renderer
-
-    RENDERER = partial(Renderer, Selection(Profile.DEFAULT))
-
+RENDERER = partial(Renderer, HIDDEN_METRICS)
 START = 1_700_000_000.0
 PASSES = 20
 _MODELS = ("T4", "V100", "A100", "A100-mig", "L40S", "RTX4090", "H100", "H100-mig", "H200", "B200")
@@ -55,12 +47,12 @@ def main() -> int:
     given = parser.parse_args()
     for capture in sorted(given.captures.glob("*.json")):
         clock = _Clock()
-        _print(capture.stem, _pages(load(capture, clock), UnknownNode(), clock), verbose=given.verbose)
+        _print(capture.stem, _pages(load(capture, clock), Host(), clock), verbose=given.verbose)
     for number in range(given.passes // PASSES):
         clock = _Clock()
         chance = random.Random(number)  # noqa: S311 - the same each time
         driver = simulate(_specification(chance), clock)
-        pages = _pages(driver, SimulatedNode(driver.node), clock)
+        pages = _pages(driver, SimulatedHost(driver.node), clock)
         _print(f"simulation {number}", pages, verbose=given.verbose)
     return 0
 
@@ -84,9 +76,9 @@ def _specification(chance: random.Random) -> str:
     return f"{gpus}x{model}:{patterns};seed={seed};driver={driver};churn={churn};fault={fault}"
 
 
-def _pages(driver: Driver, node: Node, clock: _Clock) -> Iterator[str]:
+def _pages(driver: Driver, host: Any, clock: _Clock) -> Iterator[str]:
     accounting = Accounting(AccountingOptions(), workload_families(()))
-    sampler = Sampler(driver, node, COLLECTORS, Pacing(deadline=20.0), accounting)
+    sampler = Sampler(driver, host, COLLECTORS, Pacing(deadline=20.0), accounting)
     sampler.connection._attempt()
     sampler.connection.first.set()
     renderer = RENDERER()

@@ -20,9 +20,9 @@ from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.families import Family, Sample, Shown, Type, Unit, in_columns
 from exporter.exposition.page import Renderer
-from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -117,7 +117,7 @@ def cycles(spec: str) -> Iterator[list[AnyBlock]]:
     now = [1_700_000_000.0]
     driver = simulate(spec, lambda: now[0])
     accounting = Accounting(AccountingOptions(retention=10.0), workload_families(()))
-    sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, Pacing(deadline=20.0), accounting)
+    sampler = Sampler(driver, SimulatedHost(driver.node), COLLECTORS, Pacing(deadline=20.0), accounting)
     sampler.connection._attempt()
     sampler.connection.first.set()
     for second in range(CYCLES):

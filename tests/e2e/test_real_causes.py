@@ -17,7 +17,7 @@ from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
 from exporter.ledger.evidence import Signals
 from exporter.ledger.ledger import advance
 from exporter.ledger.states import STATES
-from exporter.node.usage import HostReader
+from exporter.sampling.usage.host_reader import HostReader
 from tests.e2e.causes import CGROUPFS, Cgroup, cgroup, data_on_disk, running, wait_until_blocked
 
 OWNER = Owner(workload="slurm:42", kind="slurm", slurm_job="42")

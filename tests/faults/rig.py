@@ -10,8 +10,8 @@ from pathlib import Path
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
 from exporter.driver.nvml import NvmlDriver
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.snapshot import Snapshot
 from tests.fake_nvml.scenario import Scenario, node, uuid
@@ -44,7 +44,7 @@ class Rig:
     def __init__(self, scenario: Path, deadline: float = PATIENT) -> None:
         self.scenario = Scenario(scenario, {**node(2), "epoch": 1_000_000_000})
         self.sampler = Sampler(
-            NvmlDriver(), UnknownNode(), COLLECTORS, Pacing(1.0, deadline, 10.0), Accounting(AccountingOptions(), ())
+            NvmlDriver(), Host(), COLLECTORS, Pacing(1.0, deadline, 10.0), Accounting(AccountingOptions(), ())
         )
         self.deadline = deadline
         self.now = time.time()

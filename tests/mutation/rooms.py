@@ -62,18 +62,7 @@ ROOMS = {
         ),
         0.8,
     ),
-    "host": Room(("tests/unit/host", "tests/unit/node"), 0.8),
-    "node": Room(
-        (
-            "tests/unit/node",
-            "tests/unit/host",
-            "tests/unit/sampling",
-            "tests/unit/simulator",
-            "tests/contract/passes",
-            "tests/contract/ledger",
-        ),
-        0.8,
-    ),
+    "host": Room(("tests/unit/host",), 0.8),
     "config": Room(("tests/unit/config", "tests/unit/cli"), 0.8),
     "driver": Room(
         ("tests/unit/driver", "tests/unit/collectors", "tests/unit/capture", "tests/contract/test_captures.py"),

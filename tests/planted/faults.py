@@ -41,7 +41,7 @@ FAULTS = (
     ),
     # Sampling
     Fault(
-        "sampling/cached_reading.py",
+        "sampling/reader.py",
         "if monotonic - answered > stale",
         "if stale < 0",
         "unit/sampling/test_cached_reading.py",
@@ -61,7 +61,7 @@ FAULTS = (
         "monotonic",
         "unit/sampling/test_late_gpu.py",
     ),
-    Fault("sampling/node_deadline.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_node_deadline.py"),
+    Fault("sampling/host_view.py", "<= self._stale", "<= self._stale * 100", "unit/sampling/test_host_view.py"),
     # Owners
     Fault("attribution/slurm/scontrol.py", "> RETURN_SECONDS", "> 1e9", "unit/attribution/test_scontrol.py"),
     Fault("attribution/slurm/scontrol.py", "now + UNKNOWN_SECONDS", "now", "unit/attribution/test_scontrol.py"),
@@ -120,7 +120,7 @@ FAULTS = (
     # The host
     Fault("host/task.py", "queue.delay / 1e9", "queue.delay / 1e6", "unit/host/test_threads.py"),
     Fault("host/process.py", "stat.cpu_ticks / CLOCK_TICKS", "stat.cpu_ticks", "unit/host/test_process.py"),
-    Fault("node/network_ports.py", "and name not in _HARMLESS", "", "unit/node/test_network_ports.py"),
+    Fault("host/network_ports.py", "and name not in _HARMLESS", "", "unit/host/test_network_ports.py"),
     Fault("web/tls.py", 'made.set_ciphers(":".join(tls.ciphers))', "pass", "unit/web/test_tls_context.py"),
     Fault("web/auth.py", "self._users.get(name, self._decoy)", 'self._users.get(name, "")', "unit/web/test_auth.py"),
     Fault("tools/report/summaries/worker.py", "last - _SCAN_OVERLAP", "last", "unit/summaries/test_rounds.py"),

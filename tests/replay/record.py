@@ -18,11 +18,11 @@ from exporter.core.block import AnyBlock, Block, LazyBlock
 from exporter.core.clock import Moment
 from exporter.driver.interface import Device, DriverGoneError, Record, UnsupportedError
 from exporter.faults.families import FAULT_FAMILIES
-from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions, AccountingResult
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks, xid_blocks
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, Outcome, read_gpu
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.sampling.snapshot import GpuStatus, NodeStatus
 from exporter.tools.simulator.behaviour import Channel
 from exporter.tools.simulator.driver import SimulatedDriver
@@ -82,7 +82,7 @@ class CompressedNode:
         self._interval = interval
         self._wanted = frozenset(wanted)
         self._driver = SimulatedDriver(parse(f"@{scenario};node={name}"), lambda: self.now, lambda _: None)
-        self._node = SimulatedNode(self._driver.node)
+        self._node = SimulatedHost(self._driver.node)
         self._collectors = tuple(each for each in COLLECTORS if each.name not in _UNUSED)
         self._accounts = Accounting(AccountingOptions(interval=interval), workload_families(()))
         self._devices = {
@@ -162,7 +162,7 @@ class CompressedNode:
             driver_error=error,
             driver="580.95.05",
             driver_gpus=None if error else sum(gpu.present for gpu in self._gpus.values()),
-            pci_gpus=self._node.pci_gpus(Moment(now, now)),
+            pci_gpus=settlement.pci_gpus,
             gpus=gpus,
             collectors=collector_statuses(self._collectors, chain(*self._outcomes.values()), {}),
             sources=settlement.ownership.health,

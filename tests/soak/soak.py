@@ -26,9 +26,9 @@ from exporter.core.threads import Threads
 from exporter.daemon.serve import tune_runtime
 from exporter.exposition.page import PageStore
 from exporter.host.users import UserNames
-from exporter.node.this_node import Paths, ThisNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.this_host import Paths, ThisHost
 from exporter.tools.simulator import simulate
 from tests.soak.churn import RealProcesses, churn
 
@@ -75,7 +75,7 @@ def run(passes: int) -> Iterator[tuple[int, Figures, str]]:
     began, now = Moment(time.time(), time.monotonic()), [0]
     users = UserNames()
     owners = attribution(AttributionConfig(slurm=SlurmConfig(mode=OFF)), user_name=users.name)
-    node = ThisNode(Paths(), owners, users=users)
+    node = ThisHost(Paths(), owners, users=users)
     with churn(SLOTS, LIFE) as jobs:
         simulated = simulate("1xH200:training", lambda: began.unix + now[0])
         driver = RealProcesses(simulated, lambda _: jobs.pids)

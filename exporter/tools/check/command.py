@@ -28,12 +28,11 @@ from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text
-from exporter.node.interface import Node
-from exporter.node.simulated_node import SimulatedNode, Simulation
-from exporter.node.unknown_node import UnknownNode
+from exporter.sampling.host_view import Host
+from exporter.sampling.simulated_host import SimulatedHost, Simulation
 from exporter.tools.check import drain, program
 from exporter.tools.check.options import CheckConfig, HealthConfig
-from exporter.tools.check.reading import ChildError, PciNode, in_child_process, read_node
+from exporter.tools.check.reading import ChildError, PciHost, in_child_process, read_node
 from exporter.tools.check.render import FORMATS, short
 from exporter.tools.report.client import innermost
 from exporter.tools.report.fetch import TooLargeError, fetched
@@ -170,7 +169,7 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     if check.url:
         return _from_exporter(check.url, seconds, limits, ignored)
     driver = assembly.driver_of(daemon)
-    node = _node(daemon, driver)
+    node = _host(daemon, driver)
     collectors = daemon.collectors.enabled
     kmsg = None if driver.simulated else daemon.paths.kmsg
     deadline = min(seconds, _LONGEST_READ)
@@ -186,10 +185,10 @@ def _look(config: CheckConfig, stage: Stage, seconds: float) -> Report | None:
     return seen_within(judge(facts, limits, ignored), facts, "" if driver.simulated else own)
 
 
-def _node(config: DaemonConfig, driver: object) -> Node:
+def _host(config: DaemonConfig, driver: object) -> Host:
     if config.input.simulate:
-        return SimulatedNode(cast("Simulation", driver).node)
-    return UnknownNode() if config.input.capture else PciNode(config.paths.sysfs, config.paths.procfs)
+        return SimulatedHost(cast("Simulation", driver).node)
+    return Host() if config.input.capture else PciHost(config.paths.sysfs, config.paths.procfs)
 
 
 def _from_exporter(address: str, deadline: float, limits: Limits, ignored: Collection[str]) -> Report:

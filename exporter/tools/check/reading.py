@@ -7,27 +7,26 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from exporter.attribution import cgroup
 from exporter.attribution.families import workload_families
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.ownership import Ownership
 from exporter.collectors.base import AnyCollector
-from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.facts import from_blocks, to_json
 from exporter.faults.watch import FaultWatch
 from exporter.host import process, rdma
-from exporter.host.model import HostProcess
-from exporter.node.interface import Node, pci_gpus
-from exporter.node.network_port_source import seats
-from exporter.node.network_ports import NetworkPorts, PortWatch
-from exporter.node.unknown_node import UnknownNode
+from exporter.host.network_ports import PortWatch
+from exporter.host.pci import pci_gpus
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.usage.network_port_source import seats
 from exporter.sampling.xids import past_xids
 from exporter.tools.report.terminal import progress_message
 
@@ -45,40 +44,32 @@ _MOMENT = 1.0
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE})
 
 
-class PciNode(UnknownNode):
-    """The node as the check sees it: its PCI bus and the processes on its GPUs, and of whose they are the Slurm job."""
+class PciHost(Host):
+    """The machine as the check sees it: its PCI bus, its network ports, and the processes on its GPUs.
+
+    Of owners it knows the Slurm job, by cgroup alone, which no user can write.
+    """
 
     def __init__(self, sysfs: Path, procfs: Path) -> None:
         self._sysfs = sysfs
         self._procfs = procfs
 
-    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
-        del at
-        return {pid: found for pid in pids if (found := process.read(pid, self._procfs))}
-
-    def ownership(
-        self,
-        targets: Sequence[Target],
-        pids: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        at: Moment,
-    ) -> Ownership:
-        """By cgroup alone, which no user can write."""
-        del targets, pids, at
-        jobs = {pid: cgroup.parse(host.cgroup).job for pid, host in hosts.items()}
-        return Ownership({pid: Owner(f"slurm:{job}", "slurm", slurm_job=job) for pid, job in jobs.items() if job})
-
-    def pci_gpus(self, at: Moment) -> int | None:
-        del at
-        return pci_gpus(self._sysfs)
-
-    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
-        return PortWatch().look(rdma.ports(self._sysfs), seats(self._sysfs, targets), at.monotonic)
+    def view(self, question: HostQuestion) -> HostView:
+        processes = {pid: found for pid in question.pids if (found := process.read(pid, self._procfs))}
+        jobs = {pid: cgroup.parse(host.cgroup).job for pid, host in processes.items()}
+        owners = {pid: Owner(f"slurm:{job}", "slurm", slurm_job=job) for pid, job in jobs.items() if job}
+        ports, gpus = rdma.ports(self._sysfs), seats(self._sysfs, question.gpus)
+        return HostView(
+            processes=processes,
+            ownership=Ownership(owners),
+            pci_gpus=pci_gpus(self._sysfs),
+            ports=PortWatch().look(ports, gpus, question.at.monotonic),
+        )
 
 
 def read_node(
     driver: Driver,
-    node: Node,
+    host: Host,
     collectors: Sequence[AnyCollector],
     kmsg: Path | None,
     deadline: float,
@@ -90,7 +81,7 @@ def read_node(
     """
     pacing = Pacing(interval=deadline, deadline=deadline * _SHARE, stale=2 * deadline)
     accounting = Accounting(AccountingOptions(), workload_families(()))
-    sampler = Sampler(driver, node, collectors, pacing, accounting, faults=faults)
+    sampler = Sampler(driver, host, collectors, pacing, accounting, faults=faults)
     threads = Threads()
     sampler.start(threads)
     snapshot = sampler.run_pass()

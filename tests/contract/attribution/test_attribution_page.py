@@ -17,7 +17,7 @@ from exporter.attribution.process_index import HOLD_SECONDS
 from exporter.attribution.slurm import source as slurm
 from exporter.attribution.slurm.show_job import TIMEOUT_SECONDS
 from exporter.host.users import SOURCE as USER_DATABASE
-from exporter.sampling.node_deadline import SOURCE as HOST
+from exporter.sampling.host_view import SOURCE as HOST
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/attribution.md").read_text()
 SLURM = (slurm.MAPPING, slurm.PROGRAM, slurm.SCONTROL, slurm.STEPS, slurm.ENVIRON)

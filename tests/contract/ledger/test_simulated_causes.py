@@ -9,10 +9,10 @@ import pytest
 
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
-from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.reader import Memories, read_gpu
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
 
 START, PASSES = 1_700_000_000.0, 60
@@ -55,7 +55,7 @@ def states(spec: str) -> Mapping[str, Mapping[str, float]]:
     clock = [START]
     driver = simulate(spec, lambda: clock[0])
     driver.open()
-    node, accounts = SimulatedNode(driver.node), Accounting(AccountingOptions(), ())
+    node, accounts = SimulatedHost(driver.node), Accounting(AccountingOptions(), ())
     gpus = [Gpu(device) for device in driver.devices()]
     memories: list[Memories] = [{} for _ in gpus]
     settled: Mapping[str, Mapping[str, float]] = {}

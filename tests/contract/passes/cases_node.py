@@ -14,12 +14,12 @@ from exporter.core.threads import ThreadState
 from exporter.driver.interface import DeviceLostError, DriverError, DriverGoneError, Record, UnsupportedError, XidEvent
 from exporter.faults.watch import NAME, Site
 from exporter.host.nccl_ras import Rank as NcclRank
+from exporter.host.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
-from exporter.node.nccl_status import NcclStatus
-from exporter.node.network_ports import GpuSeat, NetworkPorts, PortStatus
 from exporter.progress.progress import Progress, Reported, StepTimes
-from exporter.sampling.aged import aged
+from exporter.sampling.blocks import aged
 from exporter.sampling.snapshot import ProcessHealth
+from exporter.sampling.usage.nccl_status import NcclStatus
 from tests.contract.passes.cases_owners import two_owners_of_two_gpus
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs

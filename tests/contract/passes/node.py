@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership, Target
 from exporter.core.clock import Moment
+from exporter.core.threads import Threads
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.node.nccl_status import Statuses
-from exporter.node.network_ports import NO_PORTS, NetworkPorts
-from exporter.node.unknown_node import UnknownNode
+from exporter.host.network_ports import NO_PORTS, NetworkPorts
 from exporter.progress.progress import Reported
+from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView
+from exporter.sampling.usage.nccl_status import Statuses
 
 
 @dataclass
-class ScriptedNode(UnknownNode):
+class ScriptedNode:
     """Answers are fields. Those that grow with time grow by the moment of the pass."""
 
     hosts: Mapping[int, HostProcess] = field(default_factory=dict[int, HostProcess])
@@ -34,51 +35,36 @@ class ScriptedNode(UnknownNode):
     """What the last pass asked for the owners of."""
     moments: set[Moment] = field(default_factory=set[Moment])
 
-    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
-        self.moments.add(at)
-        return {pid: self.hosts[pid] for pid in pids if pid in self.hosts}
+    def __post_init__(self) -> None:
+        self._exited = ExitedProcesses()
 
-    def ownership(
-        self,
-        targets: Sequence[Target],
-        pids: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        at: Moment,
-    ) -> Ownership:
-        self.moments.add(at)
-        self.targets = tuple(targets)
-        asked = {pid for each in pids.values() for pid in each}
-        assert hosts.keys() <= asked
+    def stages(self, question: HostQuestion) -> Iterator[HostView]:
+        self.moments.add(question.at)
+        self.targets, self.suspects = tuple(question.targets), question.suspects
+        assert all(each.uuid for each in (*question.gpus, *question.targets))
+        asked = set(question.pids)
+        processes = {pid: self.hosts[pid] for pid in question.pids if pid in self.hosts}
+        view = HostView(processes=processes, running=self._exited.remaining(question.listed, processes))
+        yield view
         known = {pid: owner for pid, owner in self.owned.processes.items() if pid in asked}
-        return replace(self.owned, processes=known)
+        view = replace(view, ownership=replace(self.owned, processes=known))
+        yield view
+        info = self.owned.info
+        owners = {owner: each for owner, each in self.reported.owners.items() if owner in info}
+        yield replace(
+            view,
+            usage=self.used,
+            signals={owner: each for owner, each in self.signals.items() if owner in info},
+            known_signals=self.known_signals,
+            skipped_tasks=self.skipped,
+            reported=Reported(owners, self.reported.results, self.reported.ranks),
+            pci_gpus=self.pci,
+            ports=self.ports,
+            nccl=self.statuses,
+        )
 
-    def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
-    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        self.moments.add(at)
-        assert hosts.keys() <= self.hosts.keys()
-        return self.used, {owner: each for owner, each in self.signals.items() if owner in ownership.info}
+    def start(self, threads: Threads) -> None:
+        """Nothing to start."""
 
-    def progress(self, ownership: Ownership, at: Moment) -> Reported:
-        self.moments.add(at)
-        owners = {owner: each for owner, each in self.reported.owners.items() if owner in ownership.info}
-        return Reported(owners, self.reported.results, self.reported.ranks)
-
-    def host_signals_known(self) -> frozenset[str]:
-        return self.known_signals
-
-    def skipped_tasks(self) -> int:
-        return self.skipped
-
-    def pci_gpus(self, at: Moment) -> int | None:
-        self.moments.add(at)
-        return self.pci
-
-    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
-        self.suspects = suspects
-        return self.statuses
-
-    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
-        self.moments.add(at)
-        assert all(each.uuid for each in targets)
-        return self.ports
+    def stop(self) -> None:
+        """Nothing runs."""

@@ -16,7 +16,7 @@ from exporter.driver.interface import Device, Driver, UnsupportedError, XidEvent
 from exporter.exposition.page import Renderer
 from exporter.faults.watch import FaultWatch, Site
 from exporter.sampling.accounting import Accounting, AccountingOptions
-from exporter.sampling.node_deadline import NodeDeadline
+from exporter.sampling.host_view import HostDeadline
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from tests.contract.passes.node import ScriptedNode
@@ -89,7 +89,7 @@ class Rig:
         """What happens on the machine before each pass."""
         options = AccountingOptions(1.0, 10.0, self.process_limit, class_rules=self.class_rules)
         self._faults = FaultWatch(self.site)
-        self._deadline = NodeDeadline(self.node, PATIENCE, PATIENCE)
+        self._deadline = HostDeadline(self.node, PATIENCE, PATIENCE)
         self.sampler = Sampler(
             self.driver,
             self._deadline,

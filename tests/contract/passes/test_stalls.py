@@ -9,7 +9,7 @@ import pytest
 
 from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.driver.interface import Record
-from exporter.sampling.gpu_threads import GpuThreads
+from exporter.sampling.gpus import GpuThreads
 from tests.contract.passes.node import ScriptedNode
 from tests.contract.passes.parts import JOB, POD, process, runs
 from tests.contract.passes.rig import BEGIN, Rig, gpu

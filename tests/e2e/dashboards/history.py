@@ -14,9 +14,9 @@ from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import Moment
 from exporter.exposition.config import HIDDEN_METRICS
-from exporter.node.simulated_node import SimulatedNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.sampler import Pacing, Sampler
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import sampling
 from exporter.tools.simulator.driver import SimulatedDriver
@@ -124,7 +124,7 @@ def _passes(node: Node, span: Span) -> Iterator[tuple[int, float, Snapshot]]:
     driver = SimulatedDriver(parse(f"{node.spec};start={span.start}"), clock)
     accounts = Accounting(AccountingOptions(interval=float(span.step)), workload_families())
     pacing = Pacing(interval=float(span.step), deadline=10.0, stale=3.0 * span.step)
-    sampler = Sampler(driver, SimulatedNode(driver.node), COLLECTORS, pacing, accounts)
+    sampler = Sampler(driver, SimulatedHost(driver.node), COLLECTORS, pacing, accounts)
     sampler.start()
     try:
         for at in span.times:

@@ -11,22 +11,25 @@ import pytest
 
 from exporter.attribution.ownership import Target
 from exporter.collectors import COLLECTORS
+from exporter.collectors.paced import Paced
+from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.units import Bytes
 from exporter.driver.interface import Driver
 from exporter.faults.facts import from_blocks, from_json, to_json
 from exporter.host.model import HostProcess
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.blocks import device_blocks
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.host_view import Host, HostQuestion
 from exporter.sampling.reader import read_gpu
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.check import reading
-from exporter.tools.check.reading import PciNode, read_node
+from exporter.tools.check.reading import PciHost, read_node
 from exporter.tools.simulator import simulate
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 NOW = UnixTime(1_700_000_000.0)
+MOMENT = Moment(NOW, MonotonicTime(0.0))
 PATIENCE = 60.0
 
 
@@ -50,7 +53,7 @@ def read(monkeypatch: pytest.MonkeyPatch, kmsg: Path) -> Iterator[Callable[[Driv
             assert 2 * pacing.deadline < PATIENCE, "to open the driver, to read the GPUs, and to write"
 
     monkeypatch.setattr(reading, "Sampler", Kept)
-    yield lambda driver: read_node(driver, UnknownNode(), COLLECTORS, kmsg, PATIENCE)
+    yield lambda driver: read_node(driver, Host(), COLLECTORS, kmsg, PATIENCE)
     for sampler in made:
         sampler.stop()
 
@@ -74,7 +77,7 @@ def test_thread_that_asks_no_gpu_costs_no_verdict(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", starts)
-    monkeypatch.setattr(UnknownNode, "start", lambda _, threads: threads.start("network-ports", lambda: None))
+    monkeypatch.setattr(Host, "start", lambda _, threads: threads.start("network-ports", lambda: None))
 
     facts = from_json(read(simulate("1xH200:training")), NOW)
 
@@ -109,25 +112,30 @@ def test_gpu_whose_nearest_port_is_down_is_found(tmp_path: Path) -> None:
     rdma_port(tmp_path, "mlx5_1", f"{far}/0000:4a:00.0", numa=1)
     targets = [Target("GPU-0", 0, "0000:18:00.0")]
 
-    found = PciNode(tmp_path, Path("/proc")).network_ports(targets, Moment(NOW, MonotonicTime(0.0)))
+    found = PciHost(tmp_path, Path("/proc")).view(HostQuestion(MOMENT, {}, gpus=targets))
 
-    assert found.troubled_gpus == {"GPU-0"}
+    assert found.ports.troubled_gpus == {"GPU-0"}
 
 
 def test_gpus_of_the_pci_bus_are_counted_where_it_is_shown(tmp_path: Path) -> None:
     folder = pci_device(tmp_path, "pci0000:15/0000:15:01.0/0000:18:00.0")
     for name, text in (("vendor", "0x10de"), ("class", "0x030200")):
         (folder / name).write_text(f"{text}\n")
-    node = PciNode(tmp_path, Path("/proc"))
 
-    assert node.pci_gpus(Moment(NOW, MonotonicTime(0.0))) == 1
+    assert PciHost(tmp_path, Path("/proc")).view(HostQuestion(MOMENT, {})).pci_gpus == 1
 
 
-def test_processes_of_slurm_jobs_are_known_by_their_cgroup(tmp_path: Path) -> None:
-    moment = Moment(NOW, MonotonicTime(0.0))
+def test_processes_of_slurm_jobs_are_known_by_their_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = {pid: _host(pid, path) for pid, path in ((7, "/slurm/uid_1000/job_4711/step_batch"), (8, "/user.slice"))}
 
-    known = PciNode(tmp_path, Path("/proc")).ownership([], {}, hosts, moment).processes
+    monkeypatch.setattr("exporter.host.process.read", lambda pid, _: hosts.get(pid))
+    running = tuple(GpuProcess(pid, "GPU-0", None, {}) for pid in (*hosts, 9))
+    listed = {"GPU-0": Processes(running, Paced(running, NOW), None, 0)}
+
+    view = PciHost(tmp_path, Path("/proc")).view(HostQuestion(MOMENT, listed))
+    known = view.ownership.processes
+
+    assert view.processes == hosts
 
     assert {pid: owner.slurm_job for pid, owner in known.items()} == {7: "4711"}
 

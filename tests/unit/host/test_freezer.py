@@ -9,9 +9,9 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
-from exporter.host.freezer import LOOK_SECONDS, Freezer
+from exporter.host.cgroup import LOOK_SECONDS, Freezer
 from exporter.host.model import HostProcess, ProcessSignals
-from exporter.node.usage import HostReader
+from exporter.sampling.usage.host_reader import HostReader
 
 JOB = Owner(workload="pod:a", kind="pod")
 STAT = "10 (x) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from exporter.host.launchers import launches
+from exporter.host.ancestors import launches
 
 
 @pytest.mark.parametrize(

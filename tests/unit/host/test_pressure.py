@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.host.pressure import parse_pressure, pressure_seconds
+from exporter.host.cgroup import parse_pressure, pressure_seconds
 
 PSI = "some avg10=1.00 avg60=0.50 avg300=0.10 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
 

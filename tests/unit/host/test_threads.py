@@ -13,10 +13,9 @@ import pytest
 from exporter.host import threads
 from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.run_queue import RunQueue, parse_run_queue
+from exporter.host.task_wait import RunQueue, parse_run_queue
 from exporter.host.text import read_text
-from exporter.host.threads import SCAN_SECONDS, ThreadReader, places
-from exporter.host.workers import Workers
+from exporter.host.threads import SCAN_SECONDS, ThreadReader, Workers, places
 from tests.attribution_kit.nodes import host_process
 
 STAT = "{pid} (py thon) {state} 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.host.turns import Turns
+from exporter.host.process import Turns
 
 
 def test_where_there_is_room_all_have_a_turn() -> None:

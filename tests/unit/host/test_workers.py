@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from exporter.host.threads import SCAN_TASKS, places
-from exporter.host.workers import Workers
+from exporter.host.threads import SCAN_TASKS, Workers, places
 from tests.unit.host.test_threads import process, reader_of, stat
 
 

@@ -18,9 +18,8 @@ from exporter.collectors.pcie import PCIE, Pcie, Slower
 from exporter.core.counters import NO_COUNTS, count, published
 from exporter.core.families import Sample, Unit, counter, gauge
 from exporter.sampling.blocks import collector_statuses, device_blocks, node_blocks
-from exporter.sampling.cached_reading import CachedReading, carried, is_fresh, kept
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.reader import read_gpu
+from exporter.sampling.reader import CachedReading, carried, is_fresh, kept, read_gpu
 from exporter.sampling.snapshot import NodeStatus
 from exporter.tools.simulator import SimulatedDriver, parse
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from exporter.collectors.paced import Paced
 from exporter.collectors.processes import GpuProcess, Processes
-from exporter.sampling.exited_processes import ExitedProcesses
+from exporter.sampling.host_view import ExitedProcesses
 
 
 def listed(at: float, *pids: int) -> Processes:

@@ -12,7 +12,7 @@ from exporter.collectors.temperature import Temperature
 from exporter.collectors.utilization import Utilization
 from exporter.core.clock import MonotonicTime
 from exporter.core.units import Joules, Watts
-from exporter.sampling.gpu_statuses import gpu_statuses
+from exporter.sampling.blocks import gpu_statuses
 from exporter.sampling.gpus import LATE, Gpu
 from exporter.sampling.snapshot import GpuStatus
 from tests.unit.sampling.scripted import Scripted

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from exporter.sampling.gpu_threads import GpuThreads
+from exporter.sampling.gpus import GpuThreads
 from tests.unit.sampling.scripted import until
 
 DEADLINE_SECONDS = 10.0

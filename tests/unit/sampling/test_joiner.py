@@ -13,10 +13,9 @@ from exporter.collectors.paced import Paced
 from exporter.collectors.processes import GpuProcess, Processes
 from exporter.core.clock import Moment, UnixTime
 from exporter.driver.interface import Device
-from exporter.host.model import HostProcess
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling import join
 from exporter.sampling.gpus import Gpu
+from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.join import Join, Joiner
 from tests.attribution_kit.nodes import host_process
 
@@ -32,7 +31,7 @@ class _Device(Device):
         raise NotImplementedError
 
 
-class _Node(UnknownNode):
+class _Host(Host):
     """Who runs what is `owners`; what is asked is noted."""
 
     def __init__(self, owners: Mapping[int, Owner]) -> None:
@@ -40,20 +39,12 @@ class _Node(UnknownNode):
         self.targets: list[Sequence[Target]] = []
         self.started = 1000.0
 
-    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
-        del at
-        return {pid: replace(host_process(pid, ""), start_time=UnixTime(self.started + pid)) for pid in pids}
-
-    def ownership(
-        self,
-        targets: Sequence[Target],
-        pids: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        at: Moment,
-    ) -> Ownership:
-        del pids, hosts, at
-        self.targets.append(targets)
-        return replace(self.answer, health=())
+    def view(self, question: HostQuestion) -> HostView:
+        self.targets.append(question.targets)
+        processes = {
+            pid: replace(host_process(pid, ""), start_time=UnixTime(self.started + pid)) for pid in question.pids
+        }
+        return HostView(processes=processes, ownership=replace(self.answer, health=()))
 
 
 @pytest.fixture
@@ -69,13 +60,14 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return pids
 
 
-def one_pass(joiner: Joiner, node: _Node, gpus: Sequence[Gpu]) -> Join:
-    return joiner.join(gpus, node, AT)
+def one_pass(joiner: Joiner, node: _Host, gpus: Sequence[Gpu]) -> Join:
+    question = joiner.question(gpus, AT, {})
+    return joiner.join(question, node.view(question))
 
 
 def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> None:
     joiner, gpus = Joiner(), [Gpu(_Device(0))]
-    node = _Node({7: ALICE, 8: NOBODY})
+    node = _Host({7: ALICE, 8: NOBODY})
     first = one_pass(joiner, node, gpus)
     assert (first.starts, first.unattributed) == ({ALICE: 1007.0, NOBODY: 1008.0}, 1)
     assert one_pass(joiner, node, gpus).starts is first.starts
@@ -91,7 +83,7 @@ def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> N
 
 def test_targets_are_made_once_for_the_same_devices(listed: list[int]) -> None:
     assert listed
-    joiner, node, gpus = Joiner(), _Node({}), [Gpu(_Device(0)), Gpu(_Device(1))]
+    joiner, node, gpus = Joiner(), _Host({}), [Gpu(_Device(0)), Gpu(_Device(1))]
     for seen in (gpus, gpus, gpus[:1]):
         one_pass(joiner, node, seen)
 
@@ -105,7 +97,7 @@ def test_instances_are_held_apart(listed: list[int]) -> None:
     whole, part = _Device(0), _Device(0)
     part.uuid, part.parent_uuid = "MIG-1", whole.uuid
     whole.instances = (part,)
-    node = _Node({})
+    node = _Host({})
     one_pass(Joiner(), node, [Gpu(whole)])
 
     assert [(target.uuid, target.parent_uuid) for target in node.targets[0]] == [("MIG-1", "GPU-0")]

@@ -6,9 +6,9 @@ import pytest
 
 from exporter.collectors import COLLECTORS
 from exporter.core.clock import NEVER
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
 from exporter.sampling.gpus import LATE, Gpu
+from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Moment, Pacing, Sampler
 from exporter.sampling.snapshot import Snapshot
 from exporter.tools.simulator import simulate
@@ -45,7 +45,7 @@ def test_only_a_late_gpu_counts_as_answering_for_a_while(
 def test_every_gauge_of_a_late_gpu_stays_until_it_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_700_000_000.0
     driver = simulate("1xH200:training", lambda: now)
-    sampler = Sampler(driver, UnknownNode(), COLLECTORS, Pacing(1.0, 30.0, STALE), Accounting(AccountingOptions(), ()))
+    sampler = Sampler(driver, Host(), COLLECTORS, Pacing(1.0, 30.0, STALE), Accounting(AccountingOptions(), ()))
     sampler.start()
     until(lambda: sampler.connection.state.devices)
     before = shown(sampler.run_pass(Moment(now, 100.0)))

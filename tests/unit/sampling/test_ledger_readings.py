@@ -11,11 +11,10 @@ from exporter.collectors.utilization import Utilization
 from exporter.core.clock import MonotonicTime
 from exporter.core.units import Share
 from exporter.driver.interface import Mig
-from exporter.sampling.cached_reading import CachedReading
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.join import Join
 from exporter.sampling.ledger_readings import LedgerReadings
-from exporter.sampling.reader import TargetState
+from exporter.sampling.reader import CachedReading, TargetState
 from tests.unit.sampling.scripted import Scripted
 
 

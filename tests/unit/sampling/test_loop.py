@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from exporter.sampling import loop as module
-from exporter.sampling.loop import Loop
+from exporter.sampling import sampler as module
+from exporter.sampling.sampler import Loop
 from exporter.sampling.snapshot import NodeStatus, Snapshot
 
 

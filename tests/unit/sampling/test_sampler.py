@@ -11,8 +11,8 @@ import pytest
 from exporter.collectors.base import Tick
 from exporter.core.clock import Moment
 from exporter.driver.interface import Device, DriverError
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.host_view import Host
 from exporter.sampling.sampler import Pacing, Sampler
 from tests.unit.sampling.scripted import Scripted, ScriptedDriver, Value, answers, collector, until
 
@@ -28,7 +28,7 @@ def gate() -> Iterator[threading.Event]:
 
 def test_driver_whose_opening_hangs_holds_up_no_pass(gate: threading.Event) -> None:
     driver = ScriptedDriver(tuple, lambda: (gate.wait(PATIENCE), None)[1])
-    sampler = Sampler(driver, UnknownNode(), (), Pacing(deadline=0.01), Accounting(AccountingOptions(), ()))
+    sampler = Sampler(driver, Host(), (), Pacing(deadline=0.01), Accounting(AccountingOptions(), ()))
     sampler.start()
 
     status = sampler.run_pass().status
@@ -43,7 +43,7 @@ def test_xids_of_an_address_belong_to_the_gpu_that_is_there() -> None:
     cards[0].pci_bus_id = cards[1].pci_bus_id = "0000:1a:00.0"
     shown: list[Scripted] = [cards[0], cards[2]]
     driver = ScriptedDriver(lambda: tuple(shown))
-    sampler = Sampler(driver, UnknownNode(), (), Pacing(), Accounting(AccountingOptions(), ()))
+    sampler = Sampler(driver, Host(), (), Pacing(), Accounting(AccountingOptions(), ()))
     sampler.start()
     sampler.run_pass()
     shown[0] = cards[1]
@@ -71,7 +71,7 @@ def test_answers_are_late_by_the_machines_own_clock_alone(monkeypatch: pytest.Mo
     devices = (Scripted(0, answers()),)
     hangs = replace(collector("hangs"), read=read)
     accounting = Accounting(AccountingOptions(), ())
-    sampler = Sampler(ScriptedDriver(lambda: devices), UnknownNode(), [hangs], Pacing(1.0, 1e6), accounting)
+    sampler = Sampler(ScriptedDriver(lambda: devices), Host(), [hangs], Pacing(1.0, 1e6), accounting)
     sampler.start()
     until(lambda: sampler.connection.state.devices != ())
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership
 from exporter.collectors.processes import GpuProcess
-from exporter.sampling.targets import holdings
+from exporter.sampling.join import holdings
 
 ADA, BOB = Owner("slurm:1", "slurm"), Owner("slurm:2", "slurm")
 UUID = "GPU-0"

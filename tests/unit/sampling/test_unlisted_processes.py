@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, Target
+from exporter.attribution.ownership import Ownership
 from exporter.collectors import COLLECTORS
 from exporter.collectors.base import AnyCollector
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
 from exporter.core.families import Sample
-from exporter.host.model import HostProcess
-from exporter.node.unknown_node import UnknownNode
 from exporter.sampling.accounting import Accounting, AccountingOptions
+from exporter.sampling.host_view import Host, HostQuestion, HostView
 from exporter.sampling.sampler import Pacing, Sampler
 from exporter.tools.simulator import simulate
 from tests.attribution_kit.nodes import until
@@ -22,18 +21,11 @@ from tests.attribution_kit.nodes import until
 JOB = Owner("slurm:7", "slurm")
 
 
-class Held(UnknownNode):
+class Held(Host):
     """One job was given every GPU."""
 
-    def ownership(
-        self,
-        targets: Sequence[Target],
-        pids: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        at: Moment,
-    ) -> Ownership:
-        del pids, hosts, at
-        return Ownership(holders={target.uuid: (JOB,) for target in targets})
+    def view(self, question: HostQuestion) -> HostView:
+        return HostView(ownership=Ownership(holders={target.uuid: (JOB,) for target in question.targets}))
 
 
 def _after_passes(collectors: Iterable[AnyCollector]) -> Mapping[str, Sequence[Sample]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from exporter.attribution.ownership import Target
 from exporter.core.clock import Moment, MonotonicTime, UnixTime
-from exporter.node.network_ports import NetworkPorts
-from exporter.node.simulated_node import SimulatedNode
+from exporter.host.network_ports import NetworkPorts
+from exporter.sampling.host_view import HostQuestion
+from exporter.sampling.simulated_host import SimulatedHost
 from exporter.tools.simulator import simulate
 from tests.unit.simulator.simulation import EPOCH
 
@@ -14,9 +15,10 @@ def looks(spec: str, *seconds: float) -> list[NetworkPorts]:
     """What is seen of the ports of `spec` so many seconds after the start."""
     driver = simulate(spec, lambda: EPOCH)
     driver.open()
-    node = SimulatedNode(driver.node)
-    targets = [Target(each.uuid, each.index, each.pci_bus_id) for each in driver.devices()]
-    return [node.network_ports(targets, Moment(UnixTime(EPOCH + at), MonotonicTime(at))) for at in seconds]
+    node = SimulatedHost(driver.node)
+    gpus = [Target(each.uuid, each.index, each.pci_bus_id) for each in driver.devices()]
+    moments = [Moment(UnixTime(EPOCH + at), MonotonicTime(at)) for at in seconds]
+    return [node.view(HostQuestion(at, {}, gpus)).ports for at in moments]
 
 
 def test_each_gpu_of_a_machine_with_nvlink_has_a_port_beside_it() -> None:

@@ -18,11 +18,11 @@ from exporter.host.cgroup import Hierarchy
 from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
+from exporter.host.process import Turns
 from exporter.host.text import read_text
 from exporter.host.threads import ThreadReader
-from exporter.host.turns import Turns
 from exporter.ledger.states import HOST_SIGNALS
-from exporter.node.owner_host import HostFiles, OwnerHost
+from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
 
 PASS_PROCESSES = 64
 """Processes of owners looked at in one pass; of more, owners have their turn one after the other."""

@@ -10,10 +10,10 @@ import pytest
 from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
 from exporter.core.threads import Threads
+from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
+from exporter.host.network_ports import GpuSeat, PortWatch, meeting, nearest
 from exporter.host.rdma import Port
-from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
-from exporter.node.network_port_source import NetworkPortSource
-from exporter.node.network_ports import GpuSeat, PortWatch, meeting, nearest
+from exporter.sampling.usage.network_port_source import NetworkPortSource
 from tests.unit.host.rdma_tree import pci_device, rdma_port
 
 SWITCH = ("pci0000:15", "0000:15:01.0", "0000:16:00.0")

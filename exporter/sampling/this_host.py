@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from exporter.attribution.join import Attribution
-from exporter.attribution.owner import Owner
-from exporter.attribution.ownership import Ownership, SourceHealth, Target
-from exporter.core.clock import Moment, MonotonicTime, UnixTime
+from exporter.attribution.ownership import SourceHealth
+from exporter.core.clock import MonotonicTime, UnixTime
 from exporter.core.lookup import Lookup
 from exporter.core.threads import Threads
 from exporter.host.command import command_line
-from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.model import HostProcess
 from exporter.host.namespace import own_cgroup
+from exporter.host.pci import pci_gpus
 from exporter.host.process import ProcessReader
 from exporter.host.users import SOURCE as USER_DATABASE
 from exporter.host.users import UserNames
-from exporter.node.interface import pci_gpus
-from exporter.node.nccl_status import NcclReader, Statuses
-from exporter.node.network_port_source import NetworkPortSource
-from exporter.node.network_ports import NetworkPorts
-from exporter.node.usage import HostReader
 from exporter.progress.progress import Reported
 from exporter.progress.reader import ProgressReader
+from exporter.sampling.host_view import ExitedProcesses, HostQuestion, HostView, pids_by_target
+from exporter.sampling.usage.host_reader import HostReader
+from exporter.sampling.usage.nccl_status import NcclReader
+from exporter.sampling.usage.network_port_source import NetworkPortSource
 
 _PCI_EVERY = 30.0
 """Seconds between two looks at the PCI bus."""
@@ -39,7 +38,7 @@ class Paths:
     cgroupfs: Path = Path("/sys/fs/cgroup")
 
 
-class ThisNode:
+class ThisHost:
     """This machine, by its /proc, /sys and cgroups and the attribution sources."""
 
     def __init__(
@@ -55,7 +54,8 @@ class ThisNode:
         self._paths = paths
         self._users = users or UserNames()
         self._processes = ProcessReader(paths.procfs, name_of=self._users.name, own_cgroup=own_cgroup(paths.cgroupfs))
-        self._host = HostReader(paths.procfs, paths.cgroupfs)
+        self._exited = ExitedProcesses()
+        self._usage = HostReader(paths.procfs, paths.cgroupfs)
         self._attribution = attribution
         self._command_lines = command_lines
         self._progress = progress
@@ -67,10 +67,31 @@ class ThisNode:
         self._ports = NetworkPortSource(paths.sysfs)
         self._threads: Threads | None = None
 
-    def processes(self, pids: Sequence[int], at: Moment) -> Mapping[int, HostProcess]:
-        del at
-        found = self._processes.read_all(pids)
-        return self._with_arguments(found) if self._command_lines else found
+    def stages(self, question: HostQuestion) -> Iterator[HostView]:
+        now, progress = question.at.monotonic, self._progress
+        processes = self._processes.read_all(question.pids)
+        if self._command_lines:
+            processes = self._with_arguments(processes)
+        running = self._exited.remaining(question.listed, processes)
+        view = HostView(processes=processes, running=running)
+        yield view
+        owners = self._attribution.join(question.targets, pids_by_target(running), processes, now)
+        owners = replace(owners, health=(*owners.health, *self._health()))
+        view = replace(view, ownership=owners)
+        yield view
+        usage, signals = self._usage.read(owners, processes, now)
+        phases = frozenset({"reported_phases"} if progress else ())
+        yield replace(
+            view,
+            usage=usage,
+            signals=signals,
+            known_signals=self._usage.available_signals() | phases,
+            skipped_tasks=self._usage.skipped_tasks,
+            reported=progress.read(owners) if progress else Reported(),
+            pci_gpus=self._pci_gpus(now),
+            ports=self._ports.ports(question.gpus),
+            nccl=self._nccl.statuses(question.suspects) if self._nccl else {},
+        )
 
     def _with_arguments(self, found: Mapping[int, HostProcess]) -> Mapping[int, HostProcess]:
         """Arguments are read once for each process: programs seldom change them, and the kernel may let us wait."""
@@ -78,47 +99,21 @@ class ThisNode:
         self._arguments.keep(set(keys.values()))
         return {pid: replace(process, arguments=self._arguments.get(keys[pid]) or "") for pid, process in found.items()}
 
-    def ownership(
-        self,
-        targets: Sequence[Target],
-        pids: Mapping[str, Sequence[int]],
-        hosts: Mapping[int, HostProcess],
-        at: Moment,
-    ) -> Ownership:
-        found = self._attribution.join(targets, pids, hosts, at.monotonic)
-        health = self._users.health()
-        users = () if health is None else (SourceHealth(USER_DATABASE, health[0], health[1]),)
-        programs = self._progress.health() if self._progress else ()
-        nccl = (self._nccl.health(),) if self._nccl else ()
-        return replace(found, health=(*found.health, *users, *programs, *self._ports.health(), *nccl))
+    def _health(self) -> Iterator[SourceHealth]:
+        users = self._users.health()
+        if users is not None:
+            yield SourceHealth(USER_DATABASE, users[0], users[1])
+        if self._progress:
+            yield from self._progress.health()
+        yield from self._ports.health()
+        if self._nccl:
+            yield self._nccl.health()
 
-    def usage(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess], at: Moment
-    ) -> tuple[Mapping[Owner, HostUsage], Mapping[Owner, HostSignals]]:
-        return self._host.read(ownership, hosts, at.monotonic)
-
-    def progress(self, ownership: Ownership, at: Moment) -> Reported:
-        del at
-        return self._progress.read(ownership) if self._progress else Reported()
-
-    def host_signals_known(self) -> frozenset[str]:
-        return self._host.available_signals() | ({"reported_phases"} if self._progress else frozenset[str]())
-
-    def skipped_tasks(self) -> int:
-        return self._host.skipped_tasks
-
-    def pci_gpus(self, at: Moment) -> int | None:
-        if self._pci is None or at.monotonic - self._pci[0] >= _PCI_EVERY:
-            self._pci = (at.monotonic, pci_gpus(self._paths.sysfs))
+    def _pci_gpus(self, now: MonotonicTime) -> int | None:
+        if self._pci is None or now - self._pci[0] >= _PCI_EVERY:
+            self._pci = (now, pci_gpus(self._paths.sysfs))
             self._ports.start_where_present(self._threads)
         return self._pci[1]
-
-    def nccl(self, suspects: Mapping[Owner, Sequence[int]]) -> Statuses:
-        return self._nccl.statuses(suspects) if self._nccl else {}
-
-    def network_ports(self, targets: Sequence[Target], at: Moment) -> NetworkPorts:
-        del at
-        return self._ports.ports(targets)
 
     def start(self, threads: Threads) -> None:
         self._threads = threads

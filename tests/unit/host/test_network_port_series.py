@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from exporter.host.network_port_families import NETWORK_PORT_FAMILIES
+from exporter.host.network_ports import TROUBLES, GpuSeat, NetworkPorts, PortStatus
 from exporter.host.rdma import Port
-from exporter.node.network_port_families import NETWORK_PORT_FAMILIES
-from exporter.node.network_ports import TROUBLES, GpuSeat, NetworkPorts, PortStatus
 
 PORT = Port(
     *("mlx5_0", "1", "active", "InfiniBand", 50e9),

@@ -10,7 +10,7 @@ import pytest
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.network import Listeners
-from exporter.node.usage import HostReader
+from exporter.sampling.usage.host_reader import HostReader
 from tests.unit.host.test_reader import host, reader, write
 
 JOB = Owner(workload="slurm:1", kind="slurm")

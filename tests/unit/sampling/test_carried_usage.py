@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.host.model import HostProcess, HostUsage
-from exporter.node.carried_usage import CarriedUsage
-from exporter.node.usage import HostReader
+from exporter.sampling.usage.host_reader import HostReader
+from exporter.sampling.usage.totals import CarriedUsage
 from tests.unit.host.test_reader import JOB, LOOSE, host, reader, write
 
 OTHER = Owner(workload="process:y", kind="process")

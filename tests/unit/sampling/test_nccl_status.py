@@ -13,7 +13,7 @@ from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
 from exporter.host import network_namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
-from exporter.node.nccl_status import NCCL_FAMILIES, NcclReader, judge
+from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, judge
 from tests.unit.host.ras_server import page, rank, ras_server
 
 JOB = Owner(workload="slurm:7", kind="slurm", slurm_job="7")

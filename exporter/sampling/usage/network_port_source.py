@@ -11,7 +11,7 @@ from exporter.attribution.ownership import SourceHealth, Target
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 from exporter.host import rdma
-from exporter.node.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
+from exporter.host.network_ports import NO_PORTS, GpuSeat, NetworkPorts, PortWatch
 
 SOURCE = "rdma"
 EVERY = 10.0

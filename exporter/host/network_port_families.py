@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.core.families import NODE, Family, Sample, Shown, Unit, counters, gauges, info
+from exporter.host.network_ports import TROUBLES, NetworkPorts
 from exporter.host.rdma import Port
-from exporter.node.network_ports import TROUBLES, NetworkPorts
 
 _PORT = ("device", "port")
 Samples = Callable[[NetworkPorts], Iterable[Sample]]

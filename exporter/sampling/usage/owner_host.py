@@ -11,14 +11,12 @@ from typing import NamedTuple
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host import ancestors, cgroup, network
-from exporter.host.cgroup import Hierarchy, Limits
-from exporter.host.freezer import Freezer
+from exporter.host.ancestors import launches
+from exporter.host.cgroup import Freezer, Hierarchy, Limits
 from exporter.host.kept_files import KeptFiles
-from exporter.host.launchers import launches
 from exporter.host.model import HostProcess, HostSignals, HostUsage
-from exporter.node.carried_usage import CarriedUsage
-from exporter.node.process_totals import ProcessTotals
-from exporter.node.signals import NOTHING_SAID, Counters, Tasks, signals
+from exporter.sampling.usage.signals import NOTHING_SAID, Counters, Tasks, signals
+from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
 
 SLOW_SECONDS = 5.0
 """Memory is read this often."""

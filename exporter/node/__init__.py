@@ -1,1 +1,0 @@
-"""The machine around the GPUs as one interface: this node, a simulated one, or none."""
