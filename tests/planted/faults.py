@@ -70,13 +70,13 @@ FAULTS = (
         "gpu = target.uuid",
         "unit/ledger/test_used_balance.py",
     ),
-    # Sampling
     Fault(
         "sampling/ledger_readings.py",
         "if len(self._targets) > len(found):",
         "if not found:",
         "contract/passes/test_sampler_growth.py",
     ),
+    # Sampling
     Fault(
         "sampling/cached_reading.py",
         "if monotonic - answered > stale",
