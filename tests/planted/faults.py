@@ -39,6 +39,43 @@ FAULTS = (
         "late.get((uuid, holding.owner), 1.0)",
         "unit/ledger/test_late_ranks.py",
     ),
+    Fault(
+        "ledger/ledger.py",
+        "past={uuid: past for uuid, past in entry.past.items() if uuid in targets}",
+        "past=entry.past",
+        "unit/ledger/test_ledger_growth.py",
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "used={uuid: seconds for uuid, seconds in entry.used.items() if uuid in targets}",
+        "used=entry.used",
+        "unit/ledger/test_ledger_growth.py",
+    ),
+    Fault(
+        "ledger/peers.py",
+        "self._since = {owner: self._since.get(owner, now) for owner in spinning}",
+        "self._since |= {owner: self._since.get(owner, now) for owner in spinning}",
+        "unit/ledger/test_ledger_growth.py",
+    ),
+    Fault("ledger/history.py", "rest + of_nobody)", "rest)", "unit/ledger/test_used_balance.py"),
+    Fault(
+        "ledger/ledger.py",
+        "sum([ran[each.uuid].rest * each.share for each in inside])",
+        "sum([ran[each.uuid].rest for each in inside])",
+        "unit/ledger/test_used_balance.py",
+    ),
+    Fault(
+        "ledger/ledger.py",
+        "gpu = target.parent_uuid or target.uuid",
+        "gpu = target.uuid",
+        "unit/ledger/test_used_balance.py",
+    ),
+    Fault(
+        "sampling/ledger_readings.py",
+        "if len(self._targets) > len(found):",
+        "if not found:",
+        "contract/passes/test_sampler_growth.py",
+    ),
     # Sampling
     Fault(
         "sampling/reader.py",
@@ -78,6 +115,18 @@ FAULTS = (
         "unit/attribution/test_slurm_reconciliation.py",
     ),
     Fault("attribution/join.py", "< LAST_OWNER_SECONDS", "< 0", "unit/attribution/test_join.py"),
+    Fault(
+        "attribution/join.py",
+        "if now - entry[1] < LAST_OWNER_SECONDS",
+        "",
+        "unit/attribution/test_attribution_growth.py",
+    ),
+    Fault(
+        "attribution/slurm/scontrol.py",
+        "now - seen > FORGET_SECONDS",
+        "now < 0",
+        "unit/attribution/test_attribution_growth.py",
+    ),
     Fault(
         "attribution/kubernetes/source.py",
         "now - answer.at > LAST_KNOWN_SECONDS",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Target
+from exporter.core.clock import UnixTime
 from exporter.core.families import Values
 from exporter.core.units import Share
 from exporter.ledger.account import Holding, Ledger, LedgerInput, Reading
@@ -59,7 +60,7 @@ def gpu(draw: st.DrawFn, index: int) -> tuple[Reading, ...]:
 
 @st.composite
 def cycle(draw: st.DrawFn) -> LedgerInput:
-    return LedgerInput(time=0.0, seconds=1.0, readings=(*draw(gpu(0)), *draw(gpu(1))))
+    return LedgerInput(time=UnixTime(0.0), seconds=1.0, readings=(*draw(gpu(0)), *draw(gpu(1))))
 
 
 def series(ledger: Ledger, family: str) -> Mapping[Values, float]:
