@@ -1,7 +1,8 @@
 """Every series of every recorded capture and of simulated nodes drawn by chance, pass after pass, as text.
 
 `same_series.py` runs this with the code of two revisions and compares what they print: the same answers of the driver
-must make the same series, however a pass is made. What tells of the exporter's own time is left out.
+must make the same default page, however a pass is made. The order of series, and what tells of the exporter's own time,
+are left out.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import random
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
-
-from exporter.exposition.text import Renderer
 
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
@@ -29,11 +29,22 @@ from exporter.tools.simulator import simulate
 from exporter.tools.simulator.faults import KINDS
 from exporter.tools.simulator.patterns import PATTERNS
 
+try:
+    from exporter.config.option import HIDDEN_METRICS
+    from exporter.exposition.page import Renderer
+
+    RENDERER = partial(Renderer, HIDDEN_METRICS)
+except ImportError:  # up to 23b2ed2b
+    from exporter.exposition.series_profile import Profile, Selection
+    from exporter.exposition.text import Renderer
+
+    RENDERER = partial(Renderer, Selection(Profile.DEFAULT))
+
 START = 1_700_000_000.0
 PASSES = 20
 _MODELS = ("T4", "V100", "A100", "A100-mig", "L40S", "RTX4090", "H100", "H100-mig", "H200", "B200")
 _DRIVERS = ("470.82.01", "525.60.13", "535.104.05", "550.54.15", "570.86.15", "580.95.05", "590.44.01")
-_OWN = ("process_", "gpu_exporter_pass_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
+_OWN = ("process_", "python_", "gpu_exporter_pass_", "gpu_scrape_collector_duration", "gpu_exporter_build_info")
 
 
 def main() -> int:
@@ -78,18 +89,19 @@ def _pages(driver: Driver, node: Node, clock: _Clock) -> Iterator[str]:
     sampler = Sampler(driver, node, COLLECTORS, Pacing(deadline=20.0), accounting)
     sampler.connection._attempt()
     sampler.connection.first.set()
+    renderer = RENDERER()
     for second in range(PASSES):
         clock.now = START + second
         if sampler.connection.state.error:
             sampler.connection._attempt()
         snapshot = sampler.run_pass(Moment(clock.now, 1000.0 + second))
-        body = Renderer().render(snapshot.blocks, "")[1].decode()
+        body = renderer.render(snapshot.blocks, "")[1].decode()
         yield "\n".join(_kept(body.splitlines()))
     sampler.stop()
 
 
 def _kept(lines: Iterable[str]) -> list[str]:
-    return [line for line in lines if not line.startswith(("#", *_OWN))]
+    return sorted(line for line in lines if not line.startswith(("#", *_OWN)))
 
 
 def _print(name: str, pages: Iterable[str], *, verbose: bool) -> None:
