@@ -93,7 +93,8 @@ class Attribution:
         return views
 
     def _joined(self, index: ProcessIndex, views: Sequence[View], now: MonotonicTime) -> Ownership:
-        matches = {pid: tuple(_of(pid, (view.names for view in views))) for group in index.groups for pid in group.pids}
+        names = [view.names for view in views if view.names]
+        matches = {pid: tuple(_of(pid, names)) for group in index.groups for pid in group.pids}
         self._labels = self._completed(matches, views)
         views = [_relabelled(view, self._labels) for view in views]
         owners, running = self._owners(index, matches, now)
@@ -126,7 +127,8 @@ class Attribution:
 
         Once complete, an owner stays as it is for as long as it is there: labels of a series never change.
         """
-        places = {path: tuple(_of(path, (view.places for view in views))) for view in views for path in view.places}
+        by_path = [view.places for view in views if view.places]
+        places = {path: tuple(_of(path, by_path)) for each in by_path for path in each}
         known = {owner for view in views for owner in (*view.allocated, *view.cgroups, *view.info)}
         at = {path: owner for view in reversed(views) for owner, path in view.cgroups.items() if path in places}
         found: dict[Owner, set[Owner]] = defaultdict(set)
@@ -199,9 +201,9 @@ def allocations(views: Iterable[View]) -> Mapping[str, Mapping[Owner, float | No
     return found
 
 
-def _of(pid: K, names: Iterable[Mapping[K, Match]]) -> Iterator[Match]:
+def _of(key: K, words: Iterable[Mapping[K, Match]]) -> Iterator[Match]:
     """Yield the word of each source that knows a process or a place."""
-    return (match for each in names if (match := each.get(pid)) is not None)
+    return (match for each in words if (match := each.get(key)) is not None)
 
 
 def _filled(owner: Owner, others: Iterable[Match]) -> Owner:

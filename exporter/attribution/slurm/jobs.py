@@ -308,16 +308,21 @@ def _strangers(
     """
     found: dict[int, str] = {}
     conflicts: Counter[str] = Counter()
+    holders: dict[str, set[str]] = defaultdict(set)
+    for job, each in given.items():
+        for uuid in () if each.low_trust else each.targets:
+            holders[uuid].add(job)
     for group in index.groups:
         if not group.cgroup.of_host or group.cgroup.unit.endswith(_SLURMD) or group.user in ("", "root"):
             continue
         for pid in group.pids.difference(known):
-            targets = set(index.targets_of(pid))
-            holders = [job for job, each in given.items() if not each.low_trust and targets & each.targets.keys()]
-            if len(holders) == 1 and targets <= given[holders[0]].targets.keys() and user_of(holders[0]) == group.user:
-                found[pid] = holders[0]
+            targets = index.targets_of(pid)
+            jobs = set[str]().union(*(holders.get(uuid, ()) for uuid in targets))
+            alone = next(iter(jobs)) if len(jobs) == 1 else ""
+            if alone and given[alone].targets.keys() >= set(targets) and user_of(alone) == group.user:
+                found[pid] = alone
             else:
-                conflicts.update(given[job].source for job in holders)
+                conflicts.update(given[job].source for job in jobs)
     return found, conflicts
 
 
