@@ -81,8 +81,15 @@ def shown() -> Iterator[Shown]:
             yield from (_shown(board, panel, what) for panel, what in panels.items())
 
 
+def reported(subject: str) -> Mapping[str, str]:
+    """The quantities of a report's numbers, by their paths."""
+    found: Mapping[str, str] = _table("report")[subject]
+    return found
+
+
 def quantities_used() -> set[str]:
-    written = (what for board, panels in _table("panels").items() if board != "choices" for what in panels.values())
+    tables = [panels for board, panels in _table("panels").items() if board != "choices"]
+    written = (what for each in (*tables, *_table("report").values()) for what in each.values())
     return {each.partition(" @ ")[0] for what in written for each in _references(what)} - {"empty"}
 
 

@@ -223,5 +223,6 @@ FAULTS = (
     Fault("dashboards/fleet.py", " + ({_UNREACHABLE} or vector(0))", "", "panels/test_panels.py"),
     Fault("dashboards/throughput.py", "only, mfu.NOW)", "only)", "panels/test_panels.py"),
     Fault("dashboards/parts/query.py", "suffix:GPU h", "suffix: GPU h", "panels/test_printed_panels.py"),
+    Fault("tools/report/solution.py", "total / gpu_hours if", "total / seconds if", "panels/test_report.py"),
     Fault("dashboards/parts/block.py", "mappings=tuple(look.ANSWERS)", "mappings=()", "panels/test_panels.py"),
 )
