@@ -75,7 +75,7 @@ def _numbers(made: build.Dashboard) -> None:
             units.Seconds,
             steps=look.STALENESS,
             size=size,
-            decimals=0,
+            decimals=1,
             empty="no exporter",
         )
     )
@@ -156,11 +156,11 @@ def _exporters() -> table.Panel:
                 f"time() - gpu_exporter_last_sample_timestamp_seconds{{{NODE}}}",
                 units.Seconds,
                 look.STALENESS,
-                decimals=0,
+                decimals=1,
                 width=120,
             ),
             Value("Pass", f"gpu_exporter_pass_duration_seconds{{{NODE}}}", units.Seconds, decimals=1, width=85),
-            Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=0, width=80),
+            Value("Interval", f"gpu_exporter_sample_interval_seconds{{{NODE}}}", units.Seconds, decimals=1, width=80),
             Value(
                 "Driver calls/min",
                 f"{rate(f'gpu_exporter_driver_calls_total{{{NODE}}}')} * 60",
@@ -227,7 +227,7 @@ def _sources(made: build.Dashboard) -> None:
                     "Oldest answer",
                     f"gpu_exporter_attribution_age_seconds{{{NODE}}}",
                     units.Seconds,
-                    decimals=0,
+                    decimals=1,
                     width=110,
                 ),
                 Value(

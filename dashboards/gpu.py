@@ -147,12 +147,15 @@ def _numbers(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        panel.facts(
-            "The driver advises",
-            "What the driver itself says must be done with this GPU.",
-            now(f"max by (action) (gpu_recovery_action{{{DEVICE}}})"),
-            "action",
-            size=(3, 4),
+        panel.name_series(
+            panel.facts(
+                "The driver advises",
+                "What the driver itself says must be done with this GPU.",
+                now(f"max by (action) (gpu_recovery_action{{{DEVICE}}})"),
+                "action",
+                size=(3, 4),
+            ),
+            look.RECOVERY_NAMES,
         )
     )
 

@@ -229,7 +229,7 @@ def _lost() -> table.Panel:
                 "Last answer",
                 f"gpu_exporter_device_sample_age_seconds{{{NODE}}} and on (cluster, instance, uuid) ({lost}) or ({lost}) - 1",
                 units.Seconds,
-                decimals=0,
+                decimals=1,
                 mappings=tuple(look.words({"-1": ("never", look.RED)})),
                 width=110,
             ),

@@ -153,7 +153,7 @@ def _slowest() -> table.Panel:
         columns=(
             gauge("Waits less by", f"clamp_min({_LESS}, 0)", look.SHARE_OF_TIME, width=160),
             lost_state("State", f"({state}) and on ({_BY_GPU}) {_LESS}"),
-            Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_LESS}", units.Seconds, decimals=0, width=100),
+            Value("Straggled", f"{straggled} and on ({_BY_GPU}) {_LESS}", units.Seconds, decimals=1, width=100),
         ),
         sort="Waits less by",
         size=(10, 9),

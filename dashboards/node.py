@@ -111,7 +111,7 @@ def _numbers(made: build.Dashboard) -> None:
             units.Seconds,
             steps=look.STALENESS,
             size=(3, 4),
-            decimals=0,
+            decimals=1,
             links=(link.to_exporter(),),
         )
     )

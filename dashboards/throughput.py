@@ -66,7 +66,7 @@ def _programs() -> table.Panel:
             Text("Slowest rank", rank, "rank", width=105),
             Value("GPUs", f"gpu_workload_gpus{{{SCOPE}}}{only}", look.COUNT, decimals=1, width=60, reduce="sum"),
             gauge("Utilization", f"workload:gpu_utilization:ratio_rate5m{{{SCOPE}}}{only}", look.PLAIN, width=105),
-            *mfu.columns(SCOPE, f"{by}, user", only),
+            *mfu.columns(SCOPE, f"{by}, user", only, mfu.NOW),
             lost_state(
                 "Wasted on",
                 f'(workload_state:gpu_workload_gpu_seconds:rate5m{{{SCOPE}, state=~"{states.LOST_REGEX}"}} > 0.2){only}',

@@ -8,10 +8,10 @@ from grafana_foundation_sdk.models import units
 
 from dashboards.parts import link, look, mfu, panel, price, uid, variable
 from dashboards.parts.frame import dashboard
-from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, some
+from dashboards.parts.query import CLUSTER, GPU_HOURS, RANGE, devices, hours, now, over_time, owner_states, some
 from dashboards.parts.table import Key, Table, Value, cause, gauge, lost_state, of_mark, step
 from exporter.tools.report import promql
-from exporter.tools.report.definitions import HELD, LOST, POSSIBLY_LOST, WASTED, among, as_it_is
+from exporter.tools.report.definitions import LOST, POSSIBLY_LOST, UNOBSERVED, WASTED, among, as_it_is
 
 SHOWN = 'cluster=~"$cluster", workload=~"$shown"'
 FLEET = devices("cluster", CLUSTER, "")
@@ -53,7 +53,7 @@ def waste() -> build.Dashboard:
 
 
 def _numbers(made: build.Dashboard) -> None:
-    held, lost = HELD.promql(FLEET), WASTED.promql(FLEET)
+    held, lost = _held(), WASTED.promql(FLEET)
     made.with_panel(
         panel.number(
             "All", "All GPU hours there were: GPUs times hours.", now(FLEET.of()), GPU_HOURS, size=(2, 4), decimals=0
@@ -140,6 +140,12 @@ def _numbers(made: build.Dashboard) -> None:
             decimals=0,
         )
     )
+
+
+def _held() -> str:
+    """GPU hours that somebody held. Of the hours that nobody observed, those of a workload: a lost GPU may be free."""
+    unobserved = owner_states("workload", CLUSTER, "").of(among(UNOBSERVED))
+    return f"({FLEET.observed()} + ({unobserved} or 0 * {FLEET.observed()}))"
 
 
 def _bars() -> bargauge.Panel:

@@ -26,12 +26,6 @@ COUNT = units.LocaleFormat
 DOLLARS = "prefix:$"
 """All digits too: $1132 and not $1K."""
 
-
-def unit(named: str, decimals: int | None) -> str:
-    """The unit for so many decimals: that of counts leaves a last 0 out, which numbers in a column should show."""
-    return "none" if named == COUNT and decimals else named
-
-
 Steps = tuple[tuple[float | None, str], ...]
 
 PLAIN: Steps = ((None, BLUE),)
@@ -94,7 +88,7 @@ REASONS = {
     "low_utilization": "Low utilization", "reliability": "Reliability",
 }
 """Why clocks are held down."""
-RECOVERY = words({
+_RECOVERY = {
     "gpu_reset":       ("Reset the GPU",            RED),
     "node_reboot":     ("Restart the node",         RED),
     "system_reboot":   ("Restart the node",         RED),
@@ -102,8 +96,10 @@ RECOVERY = words({
     "drain_and_reset": ("Drain, reset when idle",   ORANGE),
     "drain_p2p":       ("End peer work, reset",     ORANGE),
     "recover_imex":    ("Restart nvidia-imex",      ORANGE),
-})
+}
+RECOVERY = words(_RECOVERY)
 """What the driver asks for."""
+RECOVERY_NAMES = {action: text for action, (text, _) in _RECOVERY.items()}
 # fmt: on
 RUNBOOKS = [model.ValueMap(options={a.name: model.ValueMappingResult(text=a.runbook) for a in ALERTS})]
 """Names of alerts to the names of their pages."""

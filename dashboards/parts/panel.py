@@ -56,7 +56,7 @@ def number(
 ) -> stat.Panel:
     """One big number (or one per series), coloured by what it means."""
     panel = _start(stat.Panel(), title, description, queries, size)
-    _finish(panel, look.unit(unit, decimals), empty, links)
+    _finish(panel, unit, empty, links)
     panel.thresholds(look.thresholds(steps)).color_mode(shared.BigValueColorMode.VALUE)
     panel.graph_mode(shared.BigValueGraphMode.AREA if spark else shared.BigValueGraphMode.NONE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
@@ -241,6 +241,7 @@ def state_bars(
 ) -> bargauge.Panel:
     """One bar per state in its colour: the ledger of a time range."""
     panel = bars(title, description, query.legend_format("{{state}}"), unit, size=size, empty=empty, links=links)
+    panel.decimals(1)
     for state in states.STATES:
         panel.override_by_name(
             state,

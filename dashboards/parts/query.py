@@ -28,9 +28,9 @@ POD_SHOWN, SLURM_SHOWN = (scope.replace("$workload", "$shown") for scope in (POD
 
 THERMAL = 'reason=~"sw_thermal|hw_thermal|thermal"'
 ALERTS = 'alertname=~"Gpu.*", alertstate="firing"'
-GPU_HOURS = "suffix: GPU h"
+GPU_HOURS = "suffix:GPU h"
 """Not the unit for hours, which turns 48 of them into two days."""
-KWH = "suffix: kWh"
+KWH = "suffix:kWh"
 JOULES_PER_KWH = 3.6e6
 RANGE = "$__range"
 NOTABLE = 0.1

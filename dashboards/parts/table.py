@@ -219,7 +219,7 @@ def _text_config(column: Text) -> list[Config]:
 
 
 def _value_config(column: Value) -> list[Config]:
-    config = [Config("unit", look.unit(column.unit, column.decimals)), Config("noValue", column.empty)]
+    config = [Config("unit", column.unit), Config("noValue", column.empty)]
     config += _common(column.width, column.links, column.mappings)
     if column.decimals is not None or column.unit == look.COUNT:
         config.append(Config("decimals", column.decimals or 0))

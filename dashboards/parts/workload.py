@@ -124,7 +124,7 @@ def _numbers(made: build.Dashboard, kind: Kind) -> None:
             units.Seconds,
             steps=((None, look.GREEN), (600, look.YELLOW), (3600, look.ORANGE)),
             size=(3, 4),
-            decimals=0,
+            decimals=1,
             empty="holds none now",
         )
     )
@@ -166,7 +166,7 @@ def _table(kind: Kind) -> table.Panel:
                 "Running for",
                 f"time() - gpu_workload_start_time_seconds{{{scope}}}",
                 units.Seconds,
-                decimals=0,
+                decimals=1,
                 width=100,
             ),
         ),

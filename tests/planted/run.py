@@ -19,7 +19,9 @@ from tests.planted.faults import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / ".cache/planted"
-_COPIED = ("exporter", "tests", "docs", "deploy", "helm", "pyproject.toml", "README.md")
+_COPIED = ("exporter", "dashboards", "tests", "docs", "deploy", "helm", "pyproject.toml", "README.md")
+_SHARED = ("prometheus", "grafana-data")
+"""Programs that tests start."""
 _PASSED, _FAILED = 0, 1
 _SHOWN = 120
 """Characters of a test's name, which may hold a whole page as its parameter."""
@@ -37,14 +39,17 @@ def copies(number: int) -> list[Path]:
                 shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(ROOT / name, folder / name)
+        (folder / ".cache").mkdir()
+        for name in _SHARED:
+            (folder / ".cache" / name).symlink_to(ROOT / ".cache" / name)
     return folders
 
 
 def planted(fault: Fault) -> str:
     """The file with the fault in it. Raises SystemExit where the code has moved on and the fault must follow."""
-    text = (ROOT / "exporter" / fault.file).read_text()
+    text = (ROOT / fault.path).read_text()
     if text.count(fault.old) != 1:
-        raise SystemExit(f"plant: exporter/{fault.file}: expected {fault.old!r} once, found {text.count(fault.old)}")
+        raise SystemExit(f"plant: {fault.path}: expected {fault.old!r} once, found {text.count(fault.old)}")
     return text.replace(fault.old, fault.new)
 
 
@@ -65,8 +70,10 @@ def changed(path: Path, text: str) -> Iterator[None]:
 def outcome(fault: Fault, folder: Path) -> tuple[bool, str]:
     """Whether a test notices the fault, and a line that says which, or what there was instead."""
     tests = [f"tests/{each}" for each in fault.tests.split()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
-    with changed(folder / "exporter" / fault.file, planted(fault)):
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    with changed(folder / fault.path, planted(fault)):
+        if fault.path.startswith("dashboards/"):  # tests read the JSON, which is written anew for each fault
+            subprocess.run([sys.executable, "-m", "dashboards"], cwd=folder, check=True)
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     what = f"{fault.file}: {fault.old.strip()} -> {fault.new.strip() or 'nothing'}"
     if done.returncode == _PASSED:

@@ -45,7 +45,7 @@ FITTING = {
     "count": {"locale", "none"},
     "hertz": {"hertz"},
     "joules": {"joule"},
-    "per second": {"cps", "ops", "reqps", "none"},  # none in columns whose titles say what per second
+    "per second": {"cps", "ops", "reqps", "locale"},  # locale in columns whose titles say what per second
     "ratio": {"percentunit"},
     "seconds": {"s"},
     "share": {"percentunit", "locale", "none"},  # of one GPU or core it is a share; of several, their worth

@@ -1,0 +1,37 @@
+"""A Prometheus on the cluster whose truth is known, and what it answers to every panel."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.dashboards.reading import NAMES
+from tests.e2e.dashboards.reader import Reader
+from tests.e2e.dashboards.tsdb import Archive
+from tests.panels.asked import Answered, answered
+from tests.panels.series import LOOKBACK, SHOWN, WRITTEN, write
+from tests.panels.truth import choices
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="gpu-panels-") as folder:
+        archive = Archive(Path(folder), WRITTEN, LOOKBACK)
+        archive.add(write(archive.folder / "cluster.om"))
+        archive.evaluate()
+        with archive.served() as found:
+            yield found
+
+
+@pytest.fixture(scope="session")
+def answers(url: str) -> dict[tuple[str, str], Answered]:
+    """By board and panel."""
+    found: dict[tuple[str, str], Answered] = {}
+    for board in dict.fromkeys((*NAMES, *choices())):
+        reader = Reader(url, SHOWN, choices().get(board, {}))
+        for each in answered(reader, board, board.partition(" @ ")[0]):
+            found[each.board, each.title] = each
+    return found
