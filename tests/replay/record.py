@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from deploy.prometheus.targets import TARGETS
 from exporter.attribution.families import workload_families
 from exporter.collectors import COLLECTORS
 from exporter.collectors.xid import XidCounts, counted
@@ -207,13 +208,17 @@ def record(
     down: Iterable[range],
     cures: Iterable[Cure] = (),
 ) -> Iterator[str]:
-    """Lines of OpenMetrics of one node, in order of time. While `down` (Unix seconds) only `up` is there, and 0."""
+    """Yield the samples of one node as OpenMetrics lines, in order of time.
+
+    While `down` (Unix seconds) `up` is 0, and only what the rules record of the target is there besides.
+    """
     times, down = tuple(times), tuple(down)
     compressed = CompressedNode(scenario, node, times[1] - times[0], wanted, cures)
     series = Series(node, {})
     for now in times:
         alive = not any(int(now) in each for each in down)
         yield series.line("up", (), (), float(alive), now)
+        yield series.line(TARGETS.record, (), (), 1.0, now)
         samples = list(compressed.step(now))
         if alive:
             yield from (series.line(*sample, now) for sample in samples)
