@@ -15,11 +15,10 @@ from exporter.core.clock import MonotonicTime
 from exporter.host import network
 from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy
-from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
 from exporter.host.process import Turns
-from exporter.host.text import read_text
+from exporter.host.text import KeptFiles, read_text, room
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
