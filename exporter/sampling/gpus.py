@@ -174,7 +174,20 @@ class Gpus:
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
-        tasks = {uuid: self._task(gpu, now, monotonic, clock) for uuid, gpu in self._gpus.items() if gpu.present}
+        tasks = {
+            uuid: partial(
+                read_gpu,
+                gpu.device,
+                gpu.states,
+                self._collectors,
+                now,
+                monotonic,
+                self._memories.setdefault(uuid, {}),
+                clock=clock,
+            )
+            for uuid, gpu in self._gpus.items()
+            if gpu.present
+        }
         errors: list[DriverError] = []
         results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
@@ -202,12 +215,6 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _task(
-        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, clock: MonotonicClock | None
-    ) -> Callable[[], GpuRead]:
-        memories = self._memories.setdefault(gpu.device.uuid, {})
-        return partial(read_gpu, gpu.device, gpu.states, self._collectors, now, monotonic, memories, clock=clock)
-
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
         for outcome in result.outcomes:
@@ -217,7 +224,7 @@ class Gpus:
             outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
-        silent = result.silence is not None and self._is_silent(uuid)
+        silent = result.silence is not None and not any(outcome.answered for outcome in outcomes.values())
         in_time = LATE if result.at < monotonic else ""
         failure = result.device_error.code if result.device_error else SILENT if silent else in_time
         if failure != gpu.failure:
@@ -228,10 +235,6 @@ class Gpus:
         self._gpus[uuid] = Gpu(
             gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure
         )
-
-    def _is_silent(self, uuid: str) -> bool:
-        """Whether no collector had a reading when it last asked."""
-        return not any(outcome.answered for outcome in self._outcomes[uuid].values())
 
     def _without_gone(self, device: Device, result: GpuRead) -> Mapping[str, TargetState]:
         """States of the targets that still exist: a destroyed MIG instance leaves its series, and fails no more."""
