@@ -49,12 +49,11 @@ class GpuThreads(Generic[T]):
         A GPU whose read of an earlier pass still runs is left out. If that read has ended since then, and `takes`
         accepts its result, it is the result: a GPU that always takes longer than a pass would never have one.
         """
-        self._end_threads_of_gone(tasks)
         found: dict[str, T | None] = {}
         unasked: set[str] = set()
         turn = (deadline - monotonic_time()) / 2 / max(len(tasks), 1)
         for uuid, task in tasks.items():
-            worker = self._workers.get(uuid) or self._start(uuid)
+            worker = self._workers.get(uuid) or self._start(uuid, tasks)
             if worker.down:
                 unasked.add(uuid)
                 continue
@@ -77,16 +76,21 @@ class GpuThreads(Generic[T]):
         for worker in self._workers.values():
             worker.stop()
 
-    def _start(self, uuid: str) -> Worker[T]:
-        worker: Worker[T] = Worker(self._thread_name(uuid), self.threads)
+    def _start(self, uuid: str, present: Mapping[str, object]) -> Worker[T]:
+        """Take over the idle thread of a GPU that was replaced, or start one.
+
+        A GPU that has gone keeps its thread: one that comes back before its last call has returned is not called twice.
+        """
+        name = self._thread_name(uuid)
+        replaced = [
+            other
+            for other, worker in self._workers.items()
+            if other not in present and worker.name == name and not worker.busy_seconds
+        ]
+        worker: Worker[T] = self._workers.pop(replaced[0]) if replaced else Worker(name, self.threads)
+        worker.overdue()  # the result of the other GPU
         self._workers[uuid] = worker
         return worker
-
-    def _end_threads_of_gone(self, present: Mapping[str, object]) -> None:
-        """End the threads of GPUs that have gone, but for those in a call: the GPU may come back before its call."""
-        for uuid in self._workers.keys() - present.keys():
-            if not self._workers[uuid].busy_seconds:
-                self._workers.pop(uuid).stop()
 
 
 log = logging.getLogger(__name__)
