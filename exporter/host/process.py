@@ -10,10 +10,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from exporter.core.clock import NEVER, MonotonicClock, MonotonicTime, UnixTime, boot_time, monotonic_time
 from exporter.core.units import Bytes
-from exporter.host.kept_files import KeptFile, KeptFiles, room
 from exporter.host.model import HostProcess
 from exporter.host.namespace import absolute
-from exporter.host.text import lines, natural, read_text
+from exporter.host.text import KeptFile, KeptFiles, lines, natural, read_text, room
 from exporter.host.users import account
 
 T = TypeVar("T", bound=Hashable)

@@ -11,8 +11,7 @@ from typing import NamedTuple, cast
 
 from exporter.core.clock import NEVER, MonotonicTime
 from exporter.core.units import Bytes, BytesPerSecond
-from exporter.host.kept_files import KeptFile
-from exporter.host.text import natural
+from exporter.host.text import KeptFile, natural
 
 LOOK_SECONDS = 3.0
 LATELY_SECONDS = 20.0

@@ -14,10 +14,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from exporter.core.clock import NEVER, MonotonicTime
-from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess
 from exporter.host.task import Task, TaskReader
-from exporter.host.text import natural, read_text
+from exporter.host.text import KeptFiles, natural, read_text
 
 _WHOLE_SCANS = 3
 """In one scan of so many all threads are asked for children, in the others those that had some and the main thread."""

@@ -84,13 +84,9 @@ class DriverConnection:
                 if not self._stopped and not (self._asked and not self._failures):
                     self._wake.wait(self.pause)
                 asked, self._asked = self._asked, False
-            if asked and not self._stopped:
-                self._pause_after_failure()
-
-    def _pause_after_failure(self) -> None:
-        """Wait a moment after a failure, so that a GPU that is lost for good is not enumerated at every pass."""
-        with self._wake:
-            self._wake.wait(1.0)
+            if asked and not self._stopped:  # a GPU that is lost for good is not enumerated at every pass
+                with self._wake:
+                    self._wake.wait(1.0)
 
     def _attempt(self) -> None:
         reopen, self._reopen = self._reopen, False

@@ -46,25 +46,13 @@ def _per_gpu(value: Callable[[GpuStatus], float | None]) -> Callable[[NodeStatus
     return samples
 
 
-def _driver(status: NodeStatus) -> Iterable[Sample]:
-    return (Sample(1, (status.driver, status.nvml, status.cuda)),) if status.driver else ()
-
-
-def _build(_: NodeStatus) -> Iterable[Sample]:
-    return (Sample(1, (__version__, sys.version.split()[0])),)
-
-
-def _unresolved(status: NodeStatus) -> Iterable[Sample]:
-    return (Sample(count, (h.source, reason)) for h in status.sources for reason, count in h.unresolved.items())
-
-
 # fmt: off
 NODE_FAMILIES: tuple[AnyFamily, ...] = (
     gauges("gpu_up", "Whether the GPU answers; 0 when its driver says it is lost, or is silent for `--sample.stale`; absent while no thread of the exporter can ask it.", Unit.NONE, _per_gpu(lambda g: g.up), DEVICE, NODE),
     gauges("gpu_memory_unattributed_bytes", "Memory in use that no process accounts for: leaked, or held by processes out of sight.", Unit.BYTES, _per_gpu(lambda g: g.unattributed_bytes), DEVICE, NODE),
     gauges("gpu_devices", "GPUs of this node that the driver gives a handle for, that it counts (enumerated), and that the PCI bus shows; fewer by driver is a lost GPU.", Unit.NONE, by(lambda s: (("driver", s.driver_gpus), ("enumerated", s.enumerated_gpus), ("pci", s.pci_gpus))), ("source",), NODE),
-    info("gpu_driver_info", "Versions of the driver, of NVML and of CUDA.", _driver, DRIVER_LABELS, NODE),
-    info("gpu_exporter_build_info", "Version of this exporter and of its Python.", _build, ("version", "python"), NODE),
+    info("gpu_driver_info", "Versions of the driver, of NVML and of CUDA.", lambda s: (Sample(1, (s.driver, s.nvml, s.cuda)),) if s.driver else (), DRIVER_LABELS, NODE),
+    info("gpu_exporter_build_info", "Version of this exporter and of its Python.", lambda _: (Sample(1, (__version__, sys.version.split()[0])),), ("version", "python"), NODE),
     gauge("gpu_exporter_simulated", "1 when the GPUs are simulated, or replayed from a capture.", Unit.NONE, lambda s: s.simulated, NODE),
     gauges("gpu_exporter_driver_error", "1 while the driver is not available, with NVML's code for the reason; absent while it is.", Unit.NONE, by(lambda s: ((s.driver_error, 1.0),) if s.driver_error else ()), ("error",), NODE),
     gauges("gpu_scrape_collector_success", "Whether the collector's last read succeeded on every GPU, with every answer it had before.", Unit.NONE, by(lambda s: ((c.name, c.success) for c in s.collectors)), ("collector",), NODE),
@@ -79,7 +67,7 @@ NODE_FAMILIES: tuple[AnyFamily, ...] = (
     gauges("gpu_exporter_attribution_success", "Whether the attribution source answered last time it was asked.", Unit.NONE, by(lambda s: ((h.source, h.success) for h in s.sources)), ("source",), NODE),
     gauges("gpu_exporter_attribution_age_seconds", "Age of the source's last good answer.", Unit.SECONDS, by(lambda s: ((h.source, h.age if h.age != float("inf") else None) for h in s.sources)), ("source",), NODE),
     gauges("gpu_exporter_attribution_conflicts", "Processes or GPUs for which this source contradicts one of higher trust, or running processes contradict it.", Unit.NONE, by(lambda s: ((h.source, h.conflicts) for h in s.sources)), ("source",), NODE),
-    gauges("gpu_exporter_attribution_unresolved_devices", "Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance named by its place alone (DRA), a device that the driver does not show.", Unit.NONE, _unresolved, ("source", "reason"), NODE),
+    gauges("gpu_exporter_attribution_unresolved_devices", "Devices that this source says were given to somebody and that were not found among this node's GPUs, by reason: an id of an unknown kind, a MIG instance named by its place alone (DRA), a device that the driver does not show.", Unit.NONE, lambda s: (Sample(count, (h.source, reason)) for h in s.sources for reason, count in h.unresolved.items()), ("source", "reason"), NODE),
     gauges("gpu_exporter_attribution_stale", "Ended jobs of which something is left on this node (the prolog's file, a cgroup); they hold nothing.", Unit.NONE, by(lambda s: ((h.source, h.stale) for h in s.sources)), ("source",), NODE),
     gauges("gpu_exporter_xid_source_up", "Whether XIDs are heard of from this source: the driver's events (nvml) and the kernel log (kmsg).", Unit.NONE, by(lambda s: s.xid_sources.items()), ("source",), NODE),
     gauges("gpu_exporter_thread_up", "Whether the thread runs; 0 while one that failed waits to be run again.", Unit.NONE, by(lambda s: ((name, t.down_since is None) for name, t in s.process.threads.items())), ("thread",), NODE),

@@ -49,12 +49,11 @@ class GpuThreads(Generic[T]):
         A GPU whose read of an earlier pass still runs is left out. If that read has ended since then, and `takes`
         accepts its result, it is the result: a GPU that always takes longer than a pass would never have one.
         """
-        self._end_threads_of_gone(tasks)
         found: dict[str, T | None] = {}
         unasked: set[str] = set()
         turn = (deadline - monotonic_time()) / 2 / max(len(tasks), 1)
         for uuid, task in tasks.items():
-            worker = self._workers.get(uuid) or self._start(uuid)
+            worker = self._workers.get(uuid) or self._start(uuid, tasks)
             if worker.down:
                 unasked.add(uuid)
                 continue
@@ -77,16 +76,21 @@ class GpuThreads(Generic[T]):
         for worker in self._workers.values():
             worker.stop()
 
-    def _start(self, uuid: str) -> Worker[T]:
-        worker: Worker[T] = Worker(self._thread_name(uuid), self.threads)
+    def _start(self, uuid: str, present: Mapping[str, object]) -> Worker[T]:
+        """Take over the idle thread of a GPU that was replaced, or start one.
+
+        A GPU that has gone keeps its thread: one that comes back before its last call has returned is not called twice.
+        """
+        name = self._thread_name(uuid)
+        replaced = [
+            other
+            for other, worker in self._workers.items()
+            if other not in present and worker.name == name and not worker.busy_seconds
+        ]
+        worker: Worker[T] = self._workers.pop(replaced[0]) if replaced else Worker(name, self.threads)
+        worker.overdue()  # the result of the other GPU
         self._workers[uuid] = worker
         return worker
-
-    def _end_threads_of_gone(self, present: Mapping[str, object]) -> None:
-        """End the threads of GPUs that have gone, but for those in a call: the GPU may come back before its call."""
-        for uuid in self._workers.keys() - present.keys():
-            if not self._workers[uuid].busy_seconds:
-                self._workers.pop(uuid).stop()
 
 
 log = logging.getLogger(__name__)
@@ -174,7 +178,20 @@ class Gpus:
         """
         self._meet(devices)
         monotonic = monotonic_time() if booked is None else booked
-        tasks = {uuid: self._task(gpu, now, monotonic, clock) for uuid, gpu in self._gpus.items() if gpu.present}
+        tasks = {
+            uuid: partial(
+                read_gpu,
+                gpu.device,
+                gpu.states,
+                self._collectors,
+                now,
+                monotonic,
+                self._memories.setdefault(uuid, {}),
+                clock=clock,
+            )
+            for uuid, gpu in self._gpus.items()
+            if gpu.present
+        }
         errors: list[DriverError] = []
         results = self.threads.read(tasks, deadline, partial(_is_of_use, monotonic))
         for uuid in (uuid for uuid in tasks if uuid not in self.threads.unasked):
@@ -202,12 +219,6 @@ class Gpus:
             if uuid not in self._gpus:
                 self._gpus[uuid] = Gpu(device)
 
-    def _task(
-        self, gpu: Gpu, now: UnixTime, monotonic: MonotonicTime, clock: MonotonicClock | None
-    ) -> Callable[[], GpuRead]:
-        memories = self._memories.setdefault(gpu.device.uuid, {})
-        return partial(read_gpu, gpu.device, gpu.states, self._collectors, now, monotonic, memories, clock=clock)
-
     def _take(self, uuid: str, result: GpuRead, monotonic: MonotonicTime) -> None:
         gpu, outcomes = self._gpus[uuid], self._outcomes.setdefault(uuid, {})
         for outcome in result.outcomes:
@@ -217,7 +228,7 @@ class Gpus:
             outcomes[key] = outcome
             if outcome.rejected:
                 self._rejected[outcome.collector] += outcome.rejected
-        silent = result.silence is not None and self._is_silent(uuid)
+        silent = result.silence is not None and not any(outcome.answered for outcome in outcomes.values())
         in_time = LATE if result.at < monotonic else ""
         failure = result.device_error.code if result.device_error else SILENT if silent else in_time
         if failure != gpu.failure:
@@ -228,10 +239,6 @@ class Gpus:
         self._gpus[uuid] = Gpu(
             gpu.device, self._without_gone(gpu.device, result), gpu.present, answered, alive, failure
         )
-
-    def _is_silent(self, uuid: str) -> bool:
-        """Whether no collector had a reading when it last asked."""
-        return not any(outcome.answered for outcome in self._outcomes[uuid].values())
 
     def _without_gone(self, device: Device, result: GpuRead) -> Mapping[str, TargetState]:
         """States of the targets that still exist: a destroyed MIG instance leaves its series, and fails no more."""

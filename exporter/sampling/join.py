@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import Ownership, Target
@@ -15,7 +14,7 @@ from exporter.driver.interface import Device
 from exporter.host.model import HostProcess
 from exporter.ledger.account import Holding
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.host_view import HostQuestion, HostView, pids_by_target
+from exporter.sampling.host_view import HostQuestion, HostView
 from exporter.sampling.readings import reading
 
 
@@ -33,22 +32,11 @@ class Join:
     """When each workload started: its allocation where a source reports it, else its oldest process."""
     unattributed: int
     """Processes whose owner is not known."""
+    targets: Mapping[str, Target]
+    """GPUs and MIG instances by uuid."""
 
     def owner(self, process: GpuProcess) -> Owner:
         return self.ownership.processes.get(process.pid, NOBODY)
-
-
-class _Owned(NamedTuple):
-    """What follows from an ownership, for as long as it and the processes on the GPUs are the same."""
-
-    ownership: Ownership
-    pids: Mapping[str, Sequence[int]]
-    starts: Mapping[Owner, UnixTime]
-    unattributed: int
-
-    def of(self, ownership: Ownership, pids: Mapping[str, Sequence[int]]) -> bool:
-        same = ownership.processes is self.ownership.processes and ownership.info is self.ownership.info
-        return same and pids == self.pids
 
 
 class Joiner:
@@ -58,14 +46,16 @@ class Joiner:
         self._devices: Sequence[Device] = ()
         self._gpus: Sequence[Target] = ()
         self._targets: Sequence[Target] = ()
-        self._owned: _Owned | None = None
+        self._known: Mapping[str, Target] = {}
 
     def question(self, gpus: Sequence[Gpu], at: Moment, suspects: Mapping[Owner, Sequence[int]]) -> HostQuestion:
         """Ask about GPUs that have gone too: they can still be held, for their jobs do not know yet."""
-        devices = [gpu.device for gpu in gpus]
+        devices = [device for gpu in gpus for device in (gpu.device, *gpu.device.instances)]
         if devices != self._devices:
-            self._devices, self._gpus = devices, tuple([target_of(device) for device in devices])
-            self._targets = tuple([target_of(device) for device in held_apart(gpus)])
+            self._devices = devices
+            self._known = known = {device.uuid: target_of(device) for device in devices}
+            self._gpus = tuple([known[gpu.device.uuid] for gpu in gpus])
+            self._targets = tuple([known[device.uuid] for device in held_apart(gpus)])
         return HostQuestion(at, {gpu.device.uuid: _listed(gpu) for gpu in gpus}, self._gpus, self._targets, suspects)
 
     def join(self, question: HostQuestion, view: HostView) -> Join:
@@ -73,11 +63,10 @@ class Joiner:
         if running is None:
             running = {uuid: each.running for uuid, each in question.listed.items()}
         everyone = [process for processes in running.values() for process in processes]
-        pids, ownership, hosts = pids_by_target(running), view.ownership, view.processes
-        owned = self._owned
-        if owned is None or not owned.of(ownership, pids):
-            owned = self._owned = _Owned(ownership, pids, _starts(ownership, hosts), _unattributed(ownership, everyone))
-        return Join(running, everyone, hosts, ownership, owned.starts, owned.unattributed)
+        ownership, hosts = view.ownership, view.processes
+        owners = ownership.processes
+        unattributed = sum([owners.get(process.pid, NOBODY) == NOBODY for process in everyone])
+        return Join(running, everyone, hosts, ownership, _starts(ownership, hosts), unattributed, self._known)
 
 
 def _starts(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[Owner, UnixTime]:
@@ -88,11 +77,6 @@ def _starts(ownership: Ownership, hosts: Mapping[int, HostProcess]) -> Mapping[O
             starts[owner] = min(starts.get(owner, host.start_time), host.start_time)
     infos = ownership.info.items()
     return {**starts, **{owner: info.start_time for owner, info in infos if info.start_time is not None}}
-
-
-def _unattributed(ownership: Ownership, everyone: Iterable[GpuProcess]) -> int:
-    owners = ownership.processes
-    return sum([owners.get(process.pid, NOBODY) == NOBODY for process in everyone])
 
 
 def _listed(gpu: Gpu) -> Processes:

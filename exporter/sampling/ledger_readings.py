@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from exporter.attribution.ownership import Target
 from exporter.core.clock import MonotonicTime
 from exporter.core.units import Joules
-from exporter.driver.interface import Device
 from exporter.ledger.account import Counted, Reading
 from exporter.sampling.gpus import Gpu
-from exporter.sampling.join import Join, holdings, target_of
+from exporter.sampling.join import Join, holdings
 from exporter.sampling.readings import (
     Throttled,
     busy_seconds,
@@ -30,14 +28,9 @@ class LedgerReadings:
         self._joules: dict[str, Joules] = {}
         self._busy: dict[str, tuple[float, MonotonicTime]] = {}
         """Busy seconds by uuid, and when they were read."""
-        self._targets: dict[str, tuple[Device, Target]] = {}
-        """By uuid: the device, and what it is to those who hold it."""
 
     def of(self, gpus: Sequence[Gpu], join: Join, monotonic: MonotonicTime) -> tuple[Reading, ...]:
-        found = tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
-        if len(self._targets) > len(found):  # of instances that were destroyed; a device keeps its buffers
-            self._targets = {each.target.uuid: self._targets[each.target.uuid] for each in found}
-        return found
+        return tuple([each for gpu in gpus for each in self._of(gpu, join, monotonic)])
 
     def _of(self, gpu: Gpu, join: Join, monotonic: MonotonicTime) -> Iterator[Reading]:
         uuid = gpu.device.uuid
@@ -45,7 +38,7 @@ class LedgerReadings:
         held_back = throttled(gpu, monotonic)
         whole = signals(gpu, self._throttled.get(uuid), held_back, monotonic)
         yield Reading(
-            self._target(gpu.device),
+            join.targets[uuid],
             whole,
             holdings(uuid, running, ownership, join.hosts, listed=listed),
             self._energy(gpu),
@@ -55,16 +48,9 @@ class LedgerReadings:
             found = instance_signals(gpu, instance.uuid, whole, monotonic)
             profile = instance.mig.profile if instance.mig else ""
             held = holdings(instance.uuid, running, ownership, join.hosts, listed=listed)
-            yield Reading(self._target(instance), found, held, profile=profile)
+            yield Reading(join.targets[instance.uuid], found, held, profile=profile)
         if held_back:
             self._throttled[uuid] = held_back
-
-    def _target(self, device: Device) -> Target:
-        """Made once of each device that an enumeration gave."""
-        known = self._targets.get(device.uuid)
-        if known is None or known[0] is not device:
-            known = self._targets[device.uuid] = (device, target_of(device))
-        return known[1]
 
     def _energy(self, gpu: Gpu) -> Joules:
         """Joules since the last pass; a counter that went back was reset and counts from 0."""

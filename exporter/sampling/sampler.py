@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
 from exporter.core.block import AnyBlock, LazyBlock
-from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.clock import Moment, monotonic_time, unix_time
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.evidence import seen
@@ -20,7 +20,7 @@ from exporter.sampling.blocks import collector_statuses, device_blocks, gpu_stat
 from exporter.sampling.driver_connection import DriverConnection, DriverState
 from exporter.sampling.gpus import Gpus
 from exporter.sampling.host_view import Host
-from exporter.sampling.snapshot import CollectorStatus, GpuStatus, LazyRows, NodeStatus, ProcessHealth, Snapshot
+from exporter.sampling.snapshot import LazyRows, NodeStatus, ProcessHealth, Snapshot
 from exporter.sampling.xids import XidLog
 
 
@@ -119,7 +119,9 @@ class Sampler:
 
     def _publish(self, state: DriverState, result: AccountingResult, at: Moment, seconds: float) -> Snapshot:
         now, started = at
-        gpus = self._gpus.all
+        gpus, stale = self._gpus.all, self._pacing.stale
+        hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
+        outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
         status = NodeStatus(
             time=now,
             interval=self._pacing.interval,
@@ -134,8 +136,8 @@ class Sampler:
             driver_gpus=None if state.error else len(state.devices),
             enumerated_gpus=None if state.error else len(state.devices) + len(state.refused),
             pci_gpus=result.pci_gpus,
-            gpus=self._gpu_statuses(result, started),
-            collectors=self._collector_statuses(),
+            gpus=LazyRows(lambda: gpu_statuses(gpus, hung, result, started, stale)),
+            collectors=LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected)),
             sources=result.ownership.health,
             unattributed_processes=result.unattributed,
             dropped=result.dropped,
@@ -143,7 +145,6 @@ class Sampler:
             xid_sources=self.xids.sources(),
         )
         xids = tuple(self.xids.counts(gpu.device.uuid) for gpu in gpus)
-        stale = self._pacing.stale
         faults, switches = self._faults.status, self.xids.switches
 
         def series() -> Iterator[AnyBlock]:
@@ -158,15 +159,6 @@ class Sampler:
             yield from node_blocks(status, broken)
 
         return Snapshot(status, series, result.processes, started)
-
-    def _collector_statuses(self) -> Sequence[CollectorStatus]:
-        outcomes, rejected = self._gpus.outcomes(), self._gpus.rejected
-        return LazyRows(lambda: collector_statuses(self._collectors, outcomes, rejected))
-
-    def _gpu_statuses(self, result: AccountingResult, monotonic: MonotonicTime) -> Sequence[GpuStatus]:
-        gpus, stale = self._gpus.all, self._pacing.stale
-        hung = {gpu.device.uuid: self._gpus.hung_seconds(gpu.device.uuid) for gpu in gpus}
-        return LazyRows(lambda: gpu_statuses(gpus, hung, result, monotonic, stale))
 
 
 class Loop:

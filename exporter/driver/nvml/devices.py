@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -92,7 +92,7 @@ def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
     questions = {index: partial(session.run, None, _gpu, session, index, claimed) for index in range(count)}
     for index, answer in apart.ask_all(questions).items():
         try:
-            found.append(_told(session, index, answer, claimed))
+            found.append(_answer_or_shown(session, index, answer, claimed))
         except DriverGoneError:
             raise
         except DriverError as error:
@@ -103,13 +103,15 @@ def devices(session: Session, apart: Apart) -> tuple[Device, ...]:
         raise DriverGoneError(str(unknown[0]), unknown[0].code)
     session.shown = {gpu.index: gpu for gpu in found}
     session.gpus = {gpu.target.handle.value: gpu.uuid for gpu in found}
-    given = _given(count) if failures else False
-    session.refused = tuple((index, error.code) for index, error in failures if _lost(error, given))
+    session.refused = _lost(failures, count) if failures else ()
     session.retire({device.uuid for gpu in found for device in (gpu, *gpu.instances)})
     return tuple(found)
 
 
-def _told(session: Session, index: int, answer: Callable[[], NvmlDevice], claimed: Mapping[str, int]) -> NvmlDevice:
+def _answer_or_shown(
+    session: Session, index: int, answer: Callable[[], NvmlDevice], claimed: Mapping[str, int]
+) -> NvmlDevice:
+    """Return the GPU; one that hangs as it was shown last."""
     try:
         return answer()
     except HungError:
@@ -119,20 +121,17 @@ def _told(session: Session, index: int, answer: Callable[[], NvmlDevice], claime
         return known
 
 
-def _lost(error: DriverError, given: bool) -> bool:  # noqa: FBT001 - what is known of the process
-    """Not a GPU that this process may not use, as in a container that was given others.
+def _lost(failures: Sequence[tuple[int, DriverError]], count: int) -> tuple[tuple[int, str], ...]:
+    """Return index and code of the GPUs that are lost, without those that this process may not use.
 
-    UNKNOWN is what the driver says of those, and of one that fell off the bus: it is lost where all were `given`.
+    The driver says UNKNOWN of both: it is a loss where this process has device files of as many GPUs as there are.
     """
-    return not isinstance(error, UnsupportedError) and (given or error.code != "UNKNOWN")
-
-
-def _given(count: int) -> bool:
-    """Whether this process has device files of as many GPUs as the driver counts."""
     try:
-        return sum(_NODE.fullmatch(each.name) is not None for each in DEVICES.iterdir()) >= count
+        all_given = sum(_NODE.fullmatch(each.name) is not None for each in DEVICES.iterdir()) >= count
     except OSError:
-        return False
+        all_given = False
+    lost = [(index, error.code) for index, error in failures if not isinstance(error, UnsupportedError)]
+    return tuple([(index, code) for index, code in lost if all_given or code != "UNKNOWN"])
 
 
 def sysfs_address(bus_id: str) -> str:
@@ -154,7 +153,9 @@ def _gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
     """A handle and a UUID make a GPU. What else describes it may be missing: it is read all the same."""
     library = session.library
     handle = _address(library.handle("nvmlDeviceGetHandleByIndex", index))
-    uuid = _unlike(claimed, library.bound("nvmlDeviceGetUUID", handle), index)
+    uuid = library.bound("nvmlDeviceGetUUID", handle)
+    if claimed.setdefault(uuid, index) != index:  # series, owners and faults go by UUID
+        uuid = f"{uuid}@{index}"
     gpu = NvmlDevice(session, _target(session, uuid, handle), index, uuid)
     gpu.pci_bus_id = sysfs_address(getattr(gpu.told("nvmlDeviceGetPciInfo"), "busId", None) or "")
     gpu.minor = gpu.told("nvmlDeviceGetMinorNumber")
@@ -164,11 +165,6 @@ def _gpu(session: Session, index: int, claimed: dict[str, int]) -> NvmlDevice:
     else:
         gpu.target.instances.clear()
     return gpu
-
-
-def _unlike(claimed: dict[str, int], uuid: str, index: int) -> str:
-    """Series, owners and faults go by UUID: a second GPU with the same one is told apart by its index."""
-    return uuid if claimed.setdefault(uuid, index) == index else f"{uuid}@{index}"
 
 
 def _instances(session: Session, gpu: NvmlDevice) -> Iterator[NvmlDevice]:

@@ -156,14 +156,20 @@ class Meter:
     def _read(self, metrics: Sequence[int]) -> Mapping[int, float]:
         if self._supported is not True:
             self._require_support()
-        if len(self._samples) < _TWO:
-            self._allocate()
+        while len(self._samples) < _TWO:
+            pointer = ctypes.c_void_p()
+            self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(pointer))
+            self._samples.append(pointer)
         earlier, later = self._samples
         before, self._taken = self._taken, None  # what fails from here on begins a new window
         self._fill(later)
         now = self._clock()
         self._samples, self._taken = [later, earlier], now
-        return {} if before is None else {GPM_SECONDS: now - before, **self._between(earlier, later, metrics)}
+        if before is None:
+            return {}
+        if self._query is None or self._query.metrics != tuple(metrics):
+            self._query = _Query(self._library, metrics)
+        return {GPM_SECONDS: now - before, **self._query.answers(earlier, later)}
 
     def free(self) -> None:
         """Give the buffers back; only while no call of this device is under way."""
@@ -183,12 +189,6 @@ class Meter:
         if not self._supported:
             raise UnsupportedError("nvmlGpmQueryDeviceSupport: no GPM on this device", "NOT_SUPPORTED")
 
-    def _allocate(self) -> None:
-        while len(self._samples) < _TWO:
-            pointer = ctypes.c_void_p()
-            self._library.ask("nvmlGpmSampleAlloc", ctypes.byref(pointer))
-            self._samples.append(pointer)
-
     def _fill(self, sample: Any) -> None:
         if self._instance is None:
             self._library.ask("nvmlGpmSampleGet", self._gpu, sample)
@@ -196,12 +196,6 @@ class Meter:
             self._library.ask("nvmlGpmMigSampleGet", self._gpu, self._instance[1], sample)
         else:
             self._library.ask("nvmlGpmSampleGet", self._instance[0], sample)  # R525
-
-    def _between(self, earlier: Any, later: Any, metrics: Sequence[int]) -> Mapping[int, float]:
-        query = self._query
-        if query is None or query.metrics != tuple(metrics):
-            query = self._query = _Query(self._library, metrics)
-        return query.answers(earlier, later)
 
 
 class _Query:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
@@ -15,11 +14,10 @@ from exporter.core.clock import MonotonicTime
 from exporter.host import network
 from exporter.host import process as host_process
 from exporter.host.cgroup import Hierarchy
-from exporter.host.kept_files import KeptFiles, room
 from exporter.host.model import HostProcess, HostSignals, HostUsage
 from exporter.host.presence import exists
 from exporter.host.process import Turns
-from exporter.host.text import read_text
+from exporter.host.text import KeptFiles, read_text, room
 from exporter.host.threads import ThreadReader
 from exporter.ledger.states import HOST_SIGNALS
 from exporter.sampling.usage.owner_host import HostFiles, OwnerHost
@@ -29,22 +27,8 @@ PASS_PROCESSES = 64
 _MAX_FILES, _FILES_PART = 1024, 3 / 8
 """Descriptors kept, of tasks and of what processes read; and of this program's descriptors."""
 _MAX_AWAY = 64
-"""Owners kept that hold nothing any more: their totals go on where they come back."""
+"""Owners kept that hold nothing any more."""
 _NOT_READ: Mapping[int, HostProcess] = {}
-
-
-class _Running(NamedTuple):
-    """GPU processes of every owner, for as long as the ownership and the processes that /proc shows are the same."""
-
-    ownership: Ownership
-    hosts: Mapping[int, HostProcess]
-    pids: Mapping[Owner, Sequence[int]]
-    sizes: Mapping[Owner, int]
-
-    def of(self, ownership: Ownership, hosts: Mapping[int, HostProcess]) -> bool:
-        known = self.ownership
-        same = ownership.processes is known.processes and ownership.holders is known.holders
-        return same and hosts.keys() == self.hosts.keys()
 
 
 @dataclass(slots=True)
@@ -60,7 +44,6 @@ class HostReader:
     _away: dict[Owner, OwnerHost] = field(default_factory=dict[Owner, OwnerHost])
     _turns: Turns[Owner] = field(default_factory=lambda: Turns[Owner](PASS_PROCESSES))
     _signals_seen: frozenset[str] = frozenset()
-    _running: _Running | None = None
 
     def __post_init__(self) -> None:
         kept = KeptFiles(self.procfs, room(_MAX_FILES, _FILES_PART))
@@ -74,8 +57,9 @@ class HostReader:
 
         Where it is not an owner's turn, both are of its last one.
         """
-        pids, sizes = self._workloads(ownership, hosts)
-        turn = self._turns.next(sizes)
+        pids = _pids(ownership, hosts)
+        self._meet(pids.keys())
+        turn = self._turns.next({owner: len(own) or 1 for owner, own in pids.items()})
         all_read = len(hosts) <= host_process.PASS_PROCESSES
         tasks = self._threads.read(pids, now, turn, hosts if all_read else _NOT_READ)
         listeners = network.Listeners(self.procfs)
@@ -88,28 +72,16 @@ class HostReader:
             self._signals_seen |= _seen(_SIGNALS - self._signals_seen, found.values())
         return usages, found
 
-    def _workloads(
-        self, ownership: Ownership, hosts: Mapping[int, HostProcess]
-    ) -> tuple[Mapping[Owner, Sequence[int]], Mapping[Owner, int]]:
-        """The GPU processes of every owner, and how many each has to look at."""
-        running = self._running
-        if running is None or not running.of(ownership, hosts):
-            pids = _pids(ownership, hosts)
-            sizes = {owner: len(own) or 1 for owner, own in pids.items()}
-            running = self._running = _Running(ownership, hosts, pids, sizes)
-            self._leave([owner for owner in self._owners if owner not in pids])
-            self._owners = {owner: self._owners.get(owner) or self._come(owner) for owner in pids}
-        return running.pids, running.sizes
-
-    def _leave(self, owners: Collection[Owner]) -> None:
-        for owner in owners:
+    def _meet(self, owners: Collection[Owner]) -> None:
+        """Keep those that hold nothing any more for a while: their totals go on where they come back."""
+        for owner in self._owners.keys() - owners:
             each = self._away[owner] = self._owners[owner]
             each.leave()
         for owner in tuple(islice(self._away, max(0, len(self._away) - _MAX_AWAY))):
             del self._away[owner]
-
-    def _come(self, owner: Owner) -> OwnerHost:
-        return self._away.pop(owner, None) or OwnerHost(self._files)
+        self._owners = {
+            owner: self._owners.get(owner) or self._away.pop(owner, None) or OwnerHost(self._files) for owner in owners
+        }
 
     def available_signals(self) -> frozenset[str]:
         """Names of the `HostSignals` this host could report of some owner so far; by its looks before there was any."""

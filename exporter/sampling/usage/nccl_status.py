@@ -17,7 +17,7 @@ from exporter.config.option import option
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.families import NODE, Family, Sample, Unit, gauges, info
 from exporter.core.threads import Threads
-from exporter.host import network, network_namespace
+from exporter.host import namespace, network
 from exporter.host.nccl_ras import ADDRESS, DEADLINE, Rank, RasAnswer, RasError, ask
 from exporter.host.text import lines, natural, read_text
 
@@ -169,7 +169,7 @@ class NcclReader:
         try:
             mine = self._recognise(pids)
             work = partial(self._put, self._address, mine)
-            answer = network_namespace.inside(self._procfs, pids[0], work, DEADLINE + 1.0)
+            answer = namespace.run_in_network_namespace(self._procfs, pids[0], work, DEADLINE + 1.0)
         except RasError as error:
             log.debug("NCCL's RAS port of process %d: %s", pids[0], error)
             return None
@@ -182,7 +182,7 @@ class NcclReader:
     def _recognise(self, pids: Sequence[int]) -> Callable[[RasAnswer], bool]:
         """Tells its answers: on this program's network, or the node's, one that names none of them is not its own."""
         its, nodes = (network.namespace(self._procfs, each) for each in (pids[0], 1))
-        alone = its is not None and its != nodes and not network_namespace.shared(self._procfs, pids[0])
+        alone = its is not None and its != nodes and not namespace.shares_network_namespace(self._procfs, pids[0])
         names = self._names(pids)
         return lambda answer: alone or bool(answer.pids & names)
 

@@ -42,7 +42,13 @@ class NetworkPortSource:
         self._clock = clock
         self._gpus: tuple[Target, ...] = ()
         self._watch = PortWatch()
-        self._source = BackgroundSource(self._look, _Look(), name=SOURCE, interval=lambda _: EVERY, clock=clock)
+        self._source = BackgroundSource(
+            lambda: _Look(rdma.ports(self._sysfs), seats(self._sysfs, self._gpus)),
+            _Look(),
+            name=SOURCE,
+            interval=lambda _: EVERY,
+            clock=clock,
+        )
         self._started = False
         self._judged: tuple[MonotonicTime, NetworkPorts] = (NEVER, NO_PORTS)
 
@@ -71,6 +77,3 @@ class NetworkPortSource:
     def stop(self) -> None:
         if self._started:
             self._source.stop()
-
-    def _look(self) -> _Look:
-        return _Look(rdma.ports(self._sysfs), seats(self._sysfs, self._gpus))

@@ -13,8 +13,8 @@ from exporter.core.units import Bytes, BytesPerSecond
 from exporter.host import ancestors, cgroup, network
 from exporter.host.ancestors import launches
 from exporter.host.cgroup import Freezer, Hierarchy, Limits
-from exporter.host.kept_files import KeptFiles
 from exporter.host.model import HostProcess, HostSignals, HostUsage
+from exporter.host.text import KeptFiles
 from exporter.sampling.usage.signals import NOTHING_SAID, Counters, Tasks, signals
 from exporter.sampling.usage.totals import CarriedUsage, ProcessTotals
 

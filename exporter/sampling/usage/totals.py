@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from exporter.core.clock import UnixTime
 from exporter.core.units import Bytes
-from exporter.host.kept_files import KeptFile, KeptFiles
 from exporter.host.model import HostProcess, HostUsage
 from exporter.host.process_io import bytes_of
+from exporter.host.text import KeptFile, KeptFiles
 
 _Key = tuple[str, str]
 """A field and, of pressure, its resource."""

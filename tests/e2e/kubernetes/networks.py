@@ -14,14 +14,15 @@ from tests.e2e.kubernetes.release import NAMESPACE, RELEASE, deploy, exporter
 ENTER = """\
 import pathlib, sys
 sys.path.insert(0, "/opt/gpu-exporter")
-from exporter.host.network_namespace import inside, shared
+from exporter.host.namespace import run_in_network_namespace, shares_network_namespace
 
 def addresses():
     with open("/proc/thread-self/net/fib_trie") as table:
         return table.read()
 
 pid = int(sys.argv[1])
-print(shared(pathlib.Path("/proc"), pid), sys.argv[2] in inside(pathlib.Path("/proc"), pid, addresses, 10.0))
+proc = pathlib.Path("/proc")
+print(shares_network_namespace(proc, pid), sys.argv[2] in run_in_network_namespace(proc, pid, addresses, 10.0))
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.kept_files import KeptFile, KeptFiles, room
+from exporter.host.text import KeptFile, KeptFiles, room
 
 PROCFS = Path("/proc")
 

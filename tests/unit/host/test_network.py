@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exporter.host.network import Listeners, for_clients, namespace, parse_listeners, traffic
-from exporter.host.task_wait import receives
+from exporter.host.task import receives
 
 TCP = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host import network_namespace
+from exporter.host import namespace
 
 PROC = Path("/proc")
 CHILD = """
@@ -28,7 +28,7 @@ def _interfaces() -> list[str]:
 
 
 def test_in_the_own_namespace_nothing_is_entered() -> None:
-    assert network_namespace.inside(PROC, os.getpid(), _interfaces, 5.0) == _interfaces()
+    assert namespace.run_in_network_namespace(PROC, os.getpid(), _interfaces, 5.0) == _interfaces()
 
 
 def test_work_is_done_in_the_namespace_of_the_process_and_the_caller_stays() -> None:
@@ -41,8 +41,8 @@ def test_work_is_done_in_the_namespace_of_the_process_and_the_caller_stays() -> 
         if said != "yes":
             child.communicate("")
             pytest.skip(f"this machine lets nobody make a network namespace: {said}")
-        assert not network_namespace.shared(PROC, child.pid)
-        found = network_namespace.inside(PROC, child.pid, _interfaces, 5.0)
+        assert not namespace.shares_network_namespace(PROC, child.pid)
+        found = namespace.run_in_network_namespace(PROC, child.pid, _interfaces, 5.0)
         child.communicate("")
 
     assert found == ["lo"]
@@ -51,4 +51,4 @@ def test_work_is_done_in_the_namespace_of_the_process_and_the_caller_stays() -> 
 
 def test_process_that_has_gone_is_an_error() -> None:
     with pytest.raises(OSError, match="No such file"):
-        network_namespace.inside(PROC, 2**22 - 1, _interfaces, 5.0)
+        namespace.run_in_network_namespace(PROC, 2**22 - 1, _interfaces, 5.0)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from exporter.core.units import BytesPerSecond
 from exporter.host.model import HostSignals, HostUsage
 from exporter.host.process_io import IoRates
-from exporter.host.task import Task
-from exporter.host.task_wait import RunQueue
+from exporter.host.task import RunQueue, Task
 from exporter.sampling.usage.signals import Counters, signals
 
 ZERO = BytesPerSecond(0.0)

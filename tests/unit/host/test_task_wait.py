@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.host.kept_files import KeptFiles
-from exporter.host.task import TaskReader
-from exporter.host.task_wait import Sleep, TaskWait, receives
-from exporter.host.text import read_text
+from exporter.host.task import Sleep, TaskReader, TaskWait, receives
+from exporter.host.text import KeptFiles, read_text
 
 
 def test_who_waits_for_a_key_to_be_pressed_waits_for_no_network() -> None:

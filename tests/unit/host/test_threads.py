@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from exporter.host import threads
-from exporter.host.kept_files import KeptFiles
 from exporter.host.process import CLOCK_TICKS, parse_stat
-from exporter.host.task_wait import RunQueue, parse_run_queue
-from exporter.host.text import read_text
+from exporter.host.task import RunQueue, parse_run_queue
+from exporter.host.text import KeptFiles, read_text
 from exporter.host.threads import SCAN_SECONDS, ThreadReader, Workers, places
 from tests.attribution_kit.nodes import host_process
 

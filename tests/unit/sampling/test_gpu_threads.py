@@ -143,15 +143,29 @@ def test_read_that_raises_costs_its_gpu_until_its_thread_runs_again() -> None:
     readers.stop()
 
 
-def test_thread_of_a_gpu_that_has_gone_ends_but_not_in_a_call(gate: threading.Event) -> None:
-    """A GPU that comes back before its call has returned is not called a second time."""
+def test_gpu_that_comes_back_in_its_call_is_not_called_again(gate: threading.Event) -> None:
     readers = threads()
-    readers.read({"a": held(gate), "b": here}, time.monotonic() + 0.1)
+    readers.read({"a": held(gate)}, time.monotonic() + 0.05)
     readers.read({}, soon())
-    until(lambda: set(readers.threads.states()) == {"gpus-a"})
 
     assert readers.read({"a": here}, soon()) == {}
+    readers.stop()
+
+
+def test_thread_of_a_replaced_gpu_is_taken_over_without_its_late_result(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(lambda _: "gpus-0")
+    readers.read({"old": held(gate)}, time.monotonic() + 0.05)
     gate.set()
-    until(lambda: not readers.busy_seconds("a"))
-    readers.read({}, soon())
-    until(lambda: readers.threads.states() == {})
+    until(lambda: not readers.busy_seconds("old"))
+
+    assert readers.read({"new": lambda: "new"}, soon(), lambda _: True) == {"new": "new"}
+    assert len(readers._workers) == 1
+    readers.stop()
+
+
+def test_gpu_that_replaces_one_in_a_call_has_a_thread_of_its_own(gate: threading.Event) -> None:
+    readers: Threads = GpuThreads(lambda _: "gpus-0")
+    readers.read({"old": held(gate)}, time.monotonic() + 0.05)
+
+    assert readers.read({"new": lambda: "new"}, soon()) == {"new": "new"}
+    readers.stop()

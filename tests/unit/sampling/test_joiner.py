@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -70,7 +71,7 @@ def test_starts_and_strangers_are_those_of_the_ownership(listed: list[int]) -> N
     node = _Host({7: ALICE, 8: NOBODY})
     first = one_pass(joiner, node, gpus)
     assert (first.starts, first.unattributed) == ({ALICE: 1007.0, NOBODY: 1008.0}, 1)
-    assert one_pass(joiner, node, gpus).starts is first.starts
+    assert one_pass(joiner, node, gpus).starts == first.starts
 
     listed.append(9)
     assert one_pass(joiner, node, gpus).unattributed == 2
@@ -101,3 +102,19 @@ def test_instances_are_held_apart(listed: list[int]) -> None:
     one_pass(Joiner(), node, [Gpu(whole)])
 
     assert [(target.uuid, target.parent_uuid) for target in node.targets[0]] == [("MIG-1", "GPU-0")]
+
+
+def test_joiner_when_an_instance_is_destroyed_forgets_its_device(listed: list[int]) -> None:
+    """Its device has kilobytes of buffers, and a node may make instances for every job."""
+    assert listed
+    joiner, whole = Joiner(), _Device(0)
+    kept: list[weakref.ref[_Device]] = []
+    for number in range(3):
+        part = _Device(0)
+        part.uuid, part.parent_uuid = f"MIG-{number}", whole.uuid
+        whole.instances = (part,)
+        kept.append(weakref.ref(part))
+        assert one_pass(joiner, _Host({}), [Gpu(whole)]).targets.keys() == {whole.uuid, part.uuid}
+    del part
+
+    assert [each() is None for each in kept] == [True, True, False]

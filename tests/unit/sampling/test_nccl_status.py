@@ -11,7 +11,7 @@ import pytest
 
 from exporter.attribution.owner import Owner
 from exporter.core.clock import MonotonicTime
-from exporter.host import network_namespace
+from exporter.host import namespace
 from exporter.host.nccl_ras import RasAnswer, RasError, parse_json
 from exporter.sampling.usage.nccl_status import NCCL_FAMILIES, NcclReader, judge
 from tests.unit.host.ras_server import page, rank, ras_server
@@ -87,8 +87,8 @@ def test_nor_where_it_is_the_nodes_network_and_not_the_exporters(
         (tmp_path / pid / "status").write_text(f"NSpid:\t{pid}\n")
     (tmp_path / "1/net/dev").write_text("")
     (tmp_path / str(ME) / "net/dev").hardlink_to(tmp_path / "1/net/dev")
-    monkeypatch.setattr(network_namespace, "shared", lambda *_: False)
-    monkeypatch.setattr(network_namespace, "inside", lambda _procfs, _pid, work, _deadline: work())
+    monkeypatch.setattr(namespace, "shares_network_namespace", lambda *_: False)
+    monkeypatch.setattr(namespace, "run_in_network_namespace", lambda _procfs, _pid, work, _deadline: work())
     strangers = parse_json(page(rank(0, 5, 999_999), rank(1, 4, 999_998)))
     reader = NcclReader(tmp_path, clock=Clock(), put=lambda _address, _mine: strangers)
     reader.statuses({JOB: [ME]})
@@ -115,7 +115,7 @@ def test_missing_right_to_enter_the_jobs_network_is_a_failure_that_says_which(
     def denied(*_: object) -> RasAnswer:
         raise OSError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(network_namespace, "inside", denied)
+    monkeypatch.setattr(namespace, "run_in_network_namespace", denied)
     reader = _reader(lambda: LAGS, Clock())
     reader.statuses({JOB: [ME]})
     reader.ask_once()
