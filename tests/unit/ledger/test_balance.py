@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -201,5 +202,7 @@ def test_pruning_keeps_what_was_seen_lately_and_nothing_else(steps: list[LedgerI
     assert all(
         last.clock - entry.seen >= retention - NEAR for owner, entry in last.owners.items() if owner not in kept.owners
     )
-    assert all(last.owners[owner].seconds == entry.seconds for owner, entry in kept.owners.items())
-    assert all(entry.past.keys() <= kept.targets.keys() for entry in kept.owners.values())
+    for owner, entry in kept.owners.items():
+        assert entry == replace(last.owners[owner], past=entry.past, used=entry.used)
+        assert entry.past == {uuid: each for uuid, each in last.owners[owner].past.items() if uuid in kept.targets}
+        assert entry.used == {uuid: each for uuid, each in last.owners[owner].used.items() if uuid in kept.targets}
