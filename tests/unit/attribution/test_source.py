@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from exporter.attribution import factory
 from exporter.attribution.allocations import SETTLE_SECONDS
 from exporter.attribution.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import Attribution
@@ -226,3 +229,17 @@ def test_info_comes_from_the_most_trusted_source_that_has_any() -> None:
     shown = _join(*(View(names={7: named(JOB)}, info={JOB: word}) for word in words))
 
     assert shown.info[JOB].job_name == "first"
+
+
+def test_no_module_outside_a_source_names_it() -> None:
+    """But the list of sources; Nomad's tasks in containers go by the containers' names."""
+    root = Path(factory.__file__).parent
+    named = {
+        (path.parent.name, found)
+        for path in root.rglob("*.py")
+        if path.name != "factory.py"
+        for found in re.findall(r"from exporter\.attribution\.(slurm|kubernetes|nomad|containers)\b", path.read_text())
+        if path.parent.name != found
+    }
+
+    assert named == {("nomad", "containers")}
