@@ -17,7 +17,7 @@ from exporter.attribution.nomad.agent import Agent, Task, offered, tasks
 from exporter.attribution.owner import INFERRED, Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
-from exporter.attribution.source import Amounts, View, named, own_cgroups
+from exporter.attribution.source import Amounts, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 
@@ -141,13 +141,9 @@ class Nomad:
             if (amounts := _uuids(known, processes.devices))
         }
         return View(
-            names={
-                pid: match
-                for group in processes.groups
-                if (task := running.get(group.cgroup))
-                for match in (named(owners.get(task)),)
-                for pid in group.pids
-            },
+            names=by_pid(
+                (group, owners.get(task)) for group in processes.groups if (task := running.get(group.cgroup))
+            ),
             allocated=allocated,
             offered=frozenset(target.uuid for name in report.offered for target in processes.devices.find(name)),
             info={owner: _info(report.tasks.get(task)) for task, owner in owners.items()},
