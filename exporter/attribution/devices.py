@@ -29,7 +29,7 @@ class DeviceName(NamedTuple):
 
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_KUBERNETES = (
+_IDS = (
     # legacy MIG name: parent, GPU instance, compute instance
     re.compile(rf"MIG-(?P<uuid>GPU-{_UUID})/(?P<gi>[0-9]+)/(?P<ci>[0-9]+)(?P<slot>::.*)?"),
     # device plugin; time-slicing and MPS add ::REPLICA, other sharing plugins -REPLICA
@@ -43,9 +43,9 @@ _KUBERNETES = (
 )
 
 
-def kubernetes_device(text: str) -> DeviceName | None:
+def device_of(text: str) -> DeviceName | None:
     """A device id of a device plugin or DRA driver; None where it is no NVIDIA GPU's."""
-    for pattern in _KUBERNETES:
+    for pattern in _IDS:
         match = pattern.fullmatch(text)
         if match:
             found = match.groupdict()

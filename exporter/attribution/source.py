@@ -11,7 +11,7 @@ from typing import Protocol
 
 from exporter.attribution.owner import NOBODY, Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
-from exporter.attribution.process_index import ProcessIndex
+from exporter.attribution.process_index import ProcessGroup, ProcessIndex
 from exporter.core.clock import MonotonicTime
 from exporter.core.record import record
 from exporter.core.threads import Threads
@@ -85,6 +85,11 @@ class OwnerSource(Protocol):
     def view(self, processes: ProcessIndex, now: MonotonicTime) -> View:
         """Return what the source knows of these processes, and what it allocated. Never waits."""
         ...
+
+
+def by_pid(found: Iterable[tuple[ProcessGroup, Owner | None]]) -> dict[int, Match]:
+    """Return the match of each process of the groups; None is an owner without a name as yet."""
+    return {pid: match for group, owner in found for match in (named(owner),) for pid in group.pids}
 
 
 def own_cgroups(found: Iterable[tuple[Owner, str]]) -> dict[Owner, str]:

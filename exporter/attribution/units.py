@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from exporter.attribution.owner import Owner, of_user, process_owner
 from exporter.attribution.process_index import ProcessGroup, ProcessIndex
-from exporter.attribution.source import View, named, own_cgroups
+from exporter.attribution.source import View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicTime
 
 
@@ -17,7 +17,7 @@ class Units:
         del now
         found = [(group, _owner(group)) for group in processes.groups if group.cgroup.of_host]
         return View(
-            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            names=by_pid(found),
             cgroups=own_cgroups((owner, _path(group, owner)) for group, owner in found),
         )
 

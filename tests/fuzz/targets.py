@@ -168,7 +168,7 @@ TARGETS: Mapping[str, Target] = {
     "environment": Target(lambda data: environ.job_environ(environ.parse(data)), (b"SLURM_JOB_ID=7\0SLURM_JOB_GPUS=0-3\0",), 3),
     "device-program": Target(device_program.decode, (seeds.DEVICE_PROGRAM,)),
     "cgroup": Target(_text(cgroup.parse), seeds.CGROUPS, 3),
-    "device-id": Target(_text(devices.kubernetes_device), (f"{seeds.UUID}::3".encode(), b"gpu-0-mig-1g12gb-19-0")),
+    "device-id": Target(_text(devices.device_of), (f"{seeds.UUID}::3".encode(), b"gpu-0-mig-1g12gb-19-0")),
     "pod-resources": Target(_allowed(pod_resources.decode, SourceError), (seeds.POD_RESOURCES,), 3),
     "pod": Target(_allowed(_pod, SourceError), (seeds.POD,), 3),
     "resource-slices": Target(_allowed(lambda data: resource_slices.parse(data, "n1"), SourceError), (seeds.SLICES,)),

@@ -10,7 +10,7 @@ from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.owner import Owner, of_user
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
-from exporter.attribution.source import UNNAMED, View, named, own_cgroups
+from exporter.attribution.source import View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicTime
 
 _RUNTIMES = {
@@ -43,22 +43,14 @@ class Containers:
         found = {cgroup: each for cgroup in cgroups if (each := self._names.find(cgroup))}
         waiting = self._waiting(cgroups, now)
         owners = {
-            (group.cgroup, group.user): owner
+            (group.cgroup, group.user): None if group.cgroup in waiting else owner
             for group in groups
-            if group.cgroup not in waiting and (owner := _owner(group.cgroup, group.user, found.get(group.cgroup)))
-        }
-        matches = {each: named(owner) for each, owner in owners.items()} | {
-            (group.cgroup, group.user): UNNAMED for group in groups if group.cgroup in waiting
+            if (owner := _owner(group.cgroup, group.user, found.get(group.cgroup))) or group.cgroup in waiting
         }
         return View(
-            names={
-                pid: match
-                for group in groups
-                if (match := matches.get((group.cgroup, group.user)))
-                for pid in group.pids
-            },
+            names=by_pid((group, owners[key]) for group in groups if (key := (group.cgroup, group.user)) in owners),
             info={_named(each): _info(each) for each in found.values()},
-            cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items()),
+            cgroups=own_cgroups((owner, cgroup.container_path) for (cgroup, _), owner in owners.items() if owner),
             health=tuple(self._names.health()),
         )
 

@@ -15,7 +15,7 @@ from exporter.attribution.kubernetes.source import POD_RESOURCES, Kubernetes, Ku
 from exporter.attribution.owner import EXACT, INFERRED, Owner
 from exporter.attribution.ownership import WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessGroup, ProcessIndex
-from exporter.attribution.source import Amounts, View, named
+from exporter.attribution.source import Amounts, View, by_pid, named
 from exporter.core.clock import MonotonicTime
 
 _NESTED = re.compile("[0-9a-f]{64}")
@@ -88,7 +88,7 @@ class PodOwners:
         allocated = {owner: amounts for place, amounts in pods.given.items() if (owner := pods.owner(place))}
         owners = {*allocated, *(owner for _, owner in found if owner)}
         return View(
-            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            names=by_pid(found),
             places={path: named(pods.owner(place)) for path, place in known if place},
             allocated=allocated,
             offered=frozenset(each.uuid for name in view.allocatable for each in index.devices.find(name)),
@@ -156,7 +156,7 @@ class PodCgroups:
         del now
         found = [(group, nameless_pod(group.cgroup.pod)) for group in processes.groups if group.cgroup.pod]
         return View(
-            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            names=by_pid(found),
             info={owner: pod_info(None, group.cgroup.pod, "", EXACT, None) for group, owner in found},
             cgroups=_own_cgroups(found),
             unsure=frozenset(owner for _, owner in found),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.devices import DeviceName, device_of
 
 LIST = "/v1.PodResourcesLister/List"
 ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
@@ -101,7 +101,7 @@ def _of_plugin(devices: bytes) -> Iterator[DeviceName]:
 
 def _named(text: str, *, ours: bool) -> Iterator[DeviceName]:
     """The device; one without any name where it is NVIDIA's and its id is not understood."""
-    found = kubernetes_device(text)
+    found = device_of(text)
     if found or ours:
         yield found or DeviceName()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from exporter.attribution.background_source import SourceError
-from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.documents import MAX_BYTES, Document, part, parts, text
 from exporter.core.clock import monotonic_time
 from exporter.core.record import record
@@ -156,6 +156,6 @@ def offered(answer: Any) -> tuple[DeviceName, ...]:
 def _device_names(ids: Any) -> Iterator[DeviceName]:
     listed = cast("Sequence[Any]", ids) if isinstance(ids, list) else ()
     for each in listed:
-        found = kubernetes_device(each) if isinstance(each, str) else None
+        found = device_of(each) if isinstance(each, str) else None
         if found:
             yield found

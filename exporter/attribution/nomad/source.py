@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from exporter.attribution.background_source import LAST_KNOWN_SECONDS, BackgroundSource, SourceError
 from exporter.attribution.cgroup import Cgroup
+from exporter.attribution.containers.engines import Container
 from exporter.attribution.containers.names import ContainerNames
 from exporter.attribution.devices import DeviceName, Devices
 from exporter.attribution.documents import Document, part, text
@@ -15,12 +17,16 @@ from exporter.attribution.nomad.agent import Agent, Task, offered, tasks
 from exporter.attribution.owner import INFERRED, Owner
 from exporter.attribution.ownership import SourceHealth, WorkloadInfo
 from exporter.attribution.process_index import HOLD_SECONDS, FirstSeen, ProcessIndex
-from exporter.attribution.source import Amounts, View, named, own_cgroups
+from exporter.attribution.source import Amounts, View, by_pid, own_cgroups
 from exporter.core.clock import MonotonicClock, MonotonicTime, monotonic_time
 from exporter.core.threads import Threads
 
 SOURCE = "nomad"
 INTERVAL = 10.0
+_ALLOCATION_LABEL = "com.hashicorp.nomad.alloc_id"
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_CONTAINER_NAME = re.compile(rf"(?P<task>.+)-(?P<allocation>{_UUID})")
+"""Nomad's drivers for Docker and Podman call every container so."""
 TaskName = tuple[str, str]
 """Allocation and task."""
 _OFFERED_EVERY = 30
@@ -130,13 +136,9 @@ class Nomad:
             if (amounts := _uuids(known, processes.devices))
         }
         return View(
-            names={
-                pid: match
-                for group in processes.groups
-                if (task := running.get(group.cgroup))
-                for match in (named(owners.get(task)),)
-                for pid in group.pids
-            },
+            names=by_pid(
+                (group, owners.get(task)) for group in processes.groups if (task := running.get(group.cgroup))
+            ),
             allocated=allocated,
             offered=frozenset(target.uuid for name in report.offered for target in processes.devices.find(name)),
             info={owner: _info(report.tasks.get(task)) for task, owner in owners.items()},
@@ -152,8 +154,9 @@ class Nomad:
     def _task(self, cgroup: Cgroup) -> TaskName | None:
         """Return the task that runs there."""
         container = self._containers.find(cgroup)
-        if container and container.allocation:
-            return container.allocation, container.task
+        task = task_of(container) if container else None
+        if task:
+            return task
         return (cgroup.allocation, cgroup.allocation_task) if cgroup.allocation and not cgroup.container else None
 
     def _waiting(self, running: set[TaskName], report: AgentReport, now: MonotonicTime) -> set[TaskName]:
@@ -164,6 +167,13 @@ class Nomad:
         if self._agent and waiting:
             self._agent.wake()
         return waiting
+
+
+def task_of(container: Container) -> TaskName | None:
+    """Return the task of a container of Docker or Podman, by its name; None for one that Nomad did not start."""
+    name = _CONTAINER_NAME.fullmatch(container.name)
+    labelled = dict(container.labels).get(_ALLOCATION_LABEL) or (name and name["allocation"])
+    return (name["allocation"], name["task"]) if name and name["allocation"] == labelled else None
 
 
 def _uuids(task: Task, devices: Devices) -> Amounts:

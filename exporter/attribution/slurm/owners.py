@@ -11,7 +11,7 @@ from exporter.attribution.ownership import SourceHealth
 from exporter.attribution.process_index import ProcessIndex
 from exporter.attribution.slurm.jobs import Jobs, job_owner
 from exporter.attribution.slurm.source import ENVIRON, MAPPING, PROGRAM, SCONTROL, STEPS
-from exporter.attribution.source import Reader, View, named, own_cgroups
+from exporter.attribution.source import Reader, View, by_pid, named, own_cgroups
 from exporter.core.clock import MonotonicTime
 
 
@@ -111,7 +111,7 @@ class JobCgroups:
             if (job := group.cgroup.sluid or group.cgroup.job)
         ]
         return View(
-            names={pid: match for group, owner in found for match in (named(owner),) for pid in group.pids},
+            names=by_pid(found),
             cgroups=own_cgroups((owner, group.cgroup.job_path) for group, owner in found),
             unsure=frozenset(owner for _, owner in found),
         )

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from exporter.attribution.devices import DeviceName, kubernetes_device
+from exporter.attribution.devices import DeviceName, device_of
 from exporter.attribution.slurm.job import Job, indices
 from exporter.core.clock import UnixTime
 from exporter.host.text import bounded, lines, natural, read_regular
@@ -103,7 +103,7 @@ def _limit(start: float | None, end: float | None) -> float | None:
 def mig_instances(visible: str) -> tuple[DeviceName, ...]:
     """MIG instances that CUDA_VISIBLE_DEVICES names, as Slurm sets it for them; anything else is left out."""
     names = (part.strip() for part in visible[:4096].split(","))
-    found = (kubernetes_device(name) for name in names if name.startswith("MIG-"))
+    found = (device_of(name) for name in names if name.startswith("MIG-"))
     return tuple(name for name in found if name)
 
 
@@ -153,7 +153,7 @@ def named(file: str) -> MappedDevice | None:
     if match:
         return MappedDevice(int(match[1]), int(match[2]) if match[2] else None)
     if file.startswith(("GPU-", "MIG-")):
-        found = kubernetes_device(file)
+        found = device_of(file)
         return MappedDevice(device=found) if found else None
     return None
 

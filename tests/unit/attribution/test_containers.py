@@ -14,6 +14,7 @@ from exporter.attribution.cgroup import Cgroup, parse_path
 from exporter.attribution.containers.engines import Container
 from exporter.attribution.containers.names import ContainerNames, Folders
 from exporter.attribution.factory import Parts, attribution_of
+from exporter.attribution.nomad.source import task_of
 from tests.attribution_kit.nodes import CONTAINER_ID, cgroup, gpu, host_process, of
 
 A = gpu(0)
@@ -155,7 +156,7 @@ def test_container_of_nomad_is_known_by_its_name(tmp_path: Path, labels: dict[st
     told = found(tmp_path, DOCKER)
 
     assert told
-    assert (told.allocation, told.task) == (allocation, "train-gpu" if allocation else "")
+    assert task_of(told) == ((allocation, "train-gpu") if allocation else None)
 
 
 def test_rootless_containers_are_not_looked_up(tmp_path: Path) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from exporter.attribution import factory
 from exporter.attribution.allocations import SETTLE_SECONDS
 from exporter.attribution.factory import SOURCES, Parts, attribution_of
 from exporter.attribution.join import Attribution
 from exporter.attribution.owner import NOBODY, Owner
-from exporter.attribution.ownership import Ownership
+from exporter.attribution.ownership import Ownership, WorkloadInfo
 from exporter.attribution.process_index import ProcessIndex
 from exporter.attribution.source import Amounts, Match, View, named
 from exporter.core.clock import MonotonicTime
@@ -190,3 +193,53 @@ def test_what_was_allocated_of_a_pod_is_had_by_what_runs_in_it() -> None:
 
     inside = Owner("x:job", "x", "ns", "a", "main", user="alice")
     assert shown.holders == {UUIDS[0]: (inside,)}
+
+
+# Processes that nobody is accused of, and what is shown of an owner
+
+
+@pytest.mark.parametrize(
+    ("command", "visible", "accused"),
+    [("python3", True, True), ("python3", False, False), ("nvidia-cuda-mps", True, False)],
+)
+def test_process_that_proc_does_not_show_and_server_of_clients_are_not_accused(
+    command: str, *, visible: bool, accused: bool
+) -> None:
+    joined = Attribution([_Fixed(View(names={7: named(JOB)}, offered=frozenset(UUIDS)))])
+    hosts = of([host_process(7, cgroup("/a.slice"), command=command)])
+    running = {UUIDS[0]: [7]}
+    joined.join(GPUS, running, hosts, NOW)
+    for now in (MonotonicTime(2.0), MonotonicTime(2.0 + SETTLE_SECONDS)):
+        shown = joined.join(GPUS, running, hosts if visible else {}, now)
+
+    assert bool(shown.unreserved) is accused
+
+
+def test_owner_keeps_its_info_while_proc_does_not_show_its_process() -> None:
+    source = _Fixed(View(names={7: named(JOB)}, info={JOB: WorkloadInfo(job_name="train")}))
+    joined = Attribution([source])
+    joined.join(GPUS, {UUIDS[0]: [7]}, HOSTS, NOW)
+    source._view = View()
+
+    assert joined.join(GPUS, {UUIDS[0]: [7]}, {}, LATER).info[JOB].job_name == "train"
+
+
+def test_info_comes_from_the_most_trusted_source_that_has_any() -> None:
+    words = (WorkloadInfo(job_name="first"), WorkloadInfo(job_name="second"))
+    shown = _join(*(View(names={7: named(JOB)}, info={JOB: word}) for word in words))
+
+    assert shown.info[JOB].job_name == "first"
+
+
+def test_no_module_outside_a_source_names_it() -> None:
+    """But the list of sources; Nomad's tasks in containers go by the containers' names."""
+    root = Path(factory.__file__).parent
+    named = {
+        (path.parent.name, found)
+        for path in root.rglob("*.py")
+        if path.name != "factory.py"
+        for found in re.findall(r"from exporter\.attribution\.(slurm|kubernetes|nomad|containers)\b", path.read_text())
+        if path.parent.name != found
+    }
+
+    assert named == {("nomad", "containers")}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from exporter.attribution.devices import DeviceName, Devices, kubernetes_device
+from exporter.attribution.devices import DeviceName, Devices, device_of
 from exporter.attribution.kubernetes.allocations import (
     MIG_PLACE,
     NOT_HERE,
@@ -36,7 +36,7 @@ def found(name: DeviceName, claimable: Mapping[str, str] | None = None) -> tuple
 
 
 def named(text: str) -> DeviceName:
-    made = kubernetes_device(text)
+    made = device_of(text)
     assert made
     return made
 
