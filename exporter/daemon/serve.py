@@ -29,10 +29,9 @@ from exporter.exposition.page import PageStore
 from exporter.host.pci import pci_gpus
 from exporter.sampling.config import SamplingConfig
 from exporter.sampling.snapshot import Snapshot
-from exporter.web.app import App, Pages
+from exporter.web.app import App, OncePerSnapshot, Pages
 from exporter.web.config import WebConfig
 from exporter.web.history import History
-from exporter.web.once import OncePerSnapshot
 from exporter.web.server import Server
 from exporter.web.settings import WebSettings
 

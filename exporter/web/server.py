@@ -25,8 +25,7 @@ from exporter.web.admission import Admission, room
 from exporter.web.app import App
 from exporter.web.certificate import Demands
 from exporter.web.connection import HEAD_BYTES, HEAD_SECONDS, Connection
-from exporter.web.lanes import Lanes
-from exporter.web.response import Environ, Response
+from exporter.web.lanes import Environ, Lanes, Response
 
 if TYPE_CHECKING:
     from exporter.web.tls import Certificates

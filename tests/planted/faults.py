@@ -221,7 +221,7 @@ FAULTS = (
         "unit/web/test_admission.py",
     ),
     Fault("web/settings.py", "and self._stamp() != self._seen", "and False", "unit/web/test_settings.py"),
-    Fault("web/tls_settings.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
+    Fault("web/tls.py", "if oldest > newest", "if False", "unit/web/test_settings.py"),
     Fault(
         "web/webconfig.py", "if not (text.isascii() and text.isprintable())", "if False", "unit/web/test_settings.py"
     ),

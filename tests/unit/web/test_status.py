@@ -23,8 +23,7 @@ from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot
 from exporter.web.history import History
-from exporter.web.plot import duration, line, period
-from exporter.web.status import Site, page
+from exporter.web.status import Site, duration, line, page, period
 
 ROOT = Path(__file__).resolve().parents[3]
 SITE = Site("gpu07", "/metrics", "https://runbooks.example.org/{name}")
