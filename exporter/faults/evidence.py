@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from exporter.collectors.ecc import Ecc
+from exporter.collectors.ecc import Ecc, RemappedRows
 from exporter.collectors.health import NO_ACTION, Health
 from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Power
-from exporter.collectors.remapped_rows import RemappedRows
 from exporter.collectors.xid import RECOVERY_CHANGED
 from exporter.core.clock import UnixTime
 from exporter.driver.interface import Device

@@ -159,7 +159,7 @@ FAULTS = (
         "counts.get(xid, 0) + count",
         "unit/collectors/test_xid.py",
     ),
-    Fault("collectors/xid_messages.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
+    Fault("collectors/xid.py", "{domain:04x}", "{domain:08x}", "unit/collectors/test_xid.py"),
     Fault("driver/plausibility.py", "agreed >= CONFIRMATIONS", "agreed >= 0", "unit/driver/test_checked_device.py"),
     Fault(
         "driver/plausibility.py",
