@@ -11,7 +11,7 @@ from exporter import __version__
 from exporter.attribution.owner import Owner
 from exporter.core.clock import UnixTime, unix_time
 from exporter.faults.rule import Finding, Verdict
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import runbook
 from exporter.faults.verdict import Report
 from exporter.ledger.palette import LOOKS, look, page_colours, stacked
 from exporter.sampling.snapshot import GpuStatus, NodeStatus, Snapshot

@@ -20,11 +20,10 @@ from exporter.daemon import assembly, logs
 from exporter.daemon.complaint import complain
 from exporter.daemon.config import DaemonConfig
 from exporter.faults.facts import from_json, parse
+from exporter.faults.latch import GRACE
 from exporter.faults.leftovers import job_gpus
-from exporter.faults.lost import GRACE
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES
-from exporter.faults.stages import AFTER_A_JOB, STAGES, Stage
+from exporter.faults.rules import AFTER_A_JOB, RULES, STAGES, Stage
 from exporter.faults.verdict import Report, constraining_job, judge, seen_within, unknown
 from exporter.faults.watch import FaultWatch
 from exporter.host.text import read_text

@@ -14,8 +14,8 @@ from exporter.collectors.info import Info
 from exporter.collectors.nvlink import Nvlink
 from exporter.collectors.power import Limits, Power
 from exporter.core.counters import NO_COUNTS
-from exporter.faults.evidence import seen
 from exporter.faults.model import ObservedGpu
+from exporter.faults.watch import seen
 from tests.unit.collectors.answers import FakeDevice
 
 NO_FIELDS = Fields((), {}, 0.0)

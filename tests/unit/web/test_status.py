@@ -16,8 +16,7 @@ from exporter.daemon.status_page import made
 from exporter.exposition.page import Renderer
 from exporter.faults.facts import Series, from_blocks, parse
 from exporter.faults.rule import Finding, Limits, Verdict
-from exporter.faults.rules import RULES
-from exporter.faults.runbooks import runbook
+from exporter.faults.rules import RULES, runbook
 from exporter.faults.verdict import Report, judge
 from exporter.ledger.palette import LOOKS
 from exporter.sampling.families import families
