@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from exporter import __version__
-from exporter.config.network import address_text
+from exporter.config.kinds import address_text
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs

@@ -18,7 +18,7 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from exporter.config.network import address_text
+from exporter.config.kinds import address_text
 from exporter.config.option import ConfigError
 from exporter.core.threads import Threads
 from exporter.web.admission import Admission, room

@@ -13,7 +13,7 @@ from typing import cast
 import requests
 
 from exporter.config.command_line import Page
-from exporter.config.network import without_password
+from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs

@@ -16,8 +16,8 @@ from exporter.config.kinds import (
     number,
     positive_duration,
     text,
+    web_address,
 )
-from exporter.config.network import web_address
 from exporter.config.option import option, options_of, section
 from exporter.daemon.config import DaemonConfig
 from exporter.faults.reference import REFERENCES

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exporter.config.command_line import Page
-from exporter.config.network import without_password
+from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core import site_file
 from exporter.core.clock import unix_time
