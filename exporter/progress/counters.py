@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from exporter.attribution.owner import OWNER_LABELS, Owner
-from exporter.core.block import Block
 from exporter.core.counters import NO_COUNTS, Counts, count, published
-from exporter.core.families import Type
+from exporter.core.families import Block, Type
 from exporter.progress.families import PROGRESS_FAMILIES
 from exporter.progress.progress import Reported
 

@@ -12,9 +12,8 @@ from exporter.attribution.owner import Owner
 from exporter.attribution.ownership import Ownership
 from exporter.attribution.process_families import PROCESS_FAMILIES, ProcessRow
 from exporter.attribution.work_class import ClassRule, WorkClasses
-from exporter.core.block import AnyBlock, LazyBlock
 from exporter.core.clock import Moment, MonotonicTime
-from exporter.core.families import AnyFamily, Family
+from exporter.core.families import AnyBlock, AnyFamily, Family, LazyBlock
 from exporter.core.record import record
 from exporter.core.units import Share
 from exporter.host.network_port_families import NETWORK_PORT_FAMILIES

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from exporter.collectors.base import AnyCollector
 from exporter.collectors.sxid import SXID_FAMILIES, fatal
-from exporter.core.block import AnyBlock, LazyBlock
 from exporter.core.clock import Moment, MonotonicTime, monotonic_time, unix_time
+from exporter.core.families import AnyBlock, LazyBlock
 from exporter.core.threads import Threads
 from exporter.driver.interface import Driver
 from exporter.faults.families import FAULT_FAMILIES
