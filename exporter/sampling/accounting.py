@@ -23,7 +23,7 @@ from exporter.ledger.ledger import advance, prune
 from exporter.ledger.peers import Suspects
 from exporter.ledger.states import STATES, limits
 from exporter.ledger.thresholds import Thresholds
-from exporter.progress.counters import ProgressCounters
+from exporter.progress.families import ProgressCounters
 from exporter.sampling.gpus import Gpu
 from exporter.sampling.host_view import Host
 from exporter.sampling.join import Joiner
