@@ -13,7 +13,7 @@ from exporter.config import load as config
 from exporter.config.kinds import near_miss
 from exporter.config.option import ConfigError
 from exporter.daemon import standard_streams
-from exporter.daemon.complaint import complain
+from exporter.daemon.logs import complain
 
 _UNKNOWN: Mapping[str, int] = {"check": 3}
 """Status of a command whose 1 and 2 are verdicts, for a wrong input, for output that cannot be written, and for what

@@ -19,10 +19,10 @@ from exporter.config.kinds import address_text
 from exporter.core.clock import monotonic_time
 from exporter.core.threads import Threads
 from exporter.daemon import assembly, logs
+from exporter.daemon.assembly import stale_seconds
 from exporter.daemon.config import DaemonConfig
 from exporter.daemon.exporter import Exporter
 from exporter.daemon.housekeeping import Housekeeping, process_health
-from exporter.daemon.pacing import stale_seconds
 from exporter.daemon.restart import RestartRule, Surroundings
 from exporter.daemon.systemd import Notifier, Watchdog
 from exporter.exposition.page import PageStore

@@ -1,4 +1,4 @@
-"""What a workload's programs report together."""
+"""What a workload's programs report, together and each by itself."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from exporter.config.kinds import without_password
 from exporter.config.option import ConfigError
 from exporter.core.clock import MonotonicTime, monotonic_time, unix_time
 from exporter.daemon import assembly, logs
-from exporter.daemon.complaint import complain
 from exporter.daemon.config import DaemonConfig
+from exporter.daemon.logs import complain
 from exporter.faults.facts import from_json, parse
 from exporter.faults.latch import GRACE
 from exporter.faults.leftovers import job_gpus
